@@ -178,7 +178,7 @@ def _named_in(library: str) -> set[str]:
     [
         ("litellm", {"chat/litellm_chat.py"}),
         ("vcr", {"cassettes/vcrpy_reader.py"}),
-        ("jinja2", {"prompts.py", "reports/html/calibration.py"}),
+        ("jinja2", {"prompts.py", "reports/html/environment.py"}),
         ("ray", set()),
         ("xdist", {"xdist.py"}),
         ("jsonschema", {"patterns.py", "tools/tool.py", "graders/outcome/json_schema.py"}),

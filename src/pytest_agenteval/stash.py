@@ -30,3 +30,6 @@ remarks_key: pytest.StashKey[Any] = pytest.StashKey()
 
 verdict_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.gate.Verdict``."""
+
+report_paths_key: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
+"""Holds the report files that were written."""

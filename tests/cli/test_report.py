@@ -72,7 +72,7 @@ def test_a_run_is_shown_as_after_pytest(
 @pytest.mark.parametrize(
     ("args", "mistake"),
     [
-        (["latest", "-o", "out"], "belong together"),
+        (["latest", "-o", "out"], "out: expected a file that ends in .html, .md"),
         (["latest", "--json", "-", "--markdown", "-"], "would mix"),
         (["latest", "--json", "no/such/folder"], "no/such/folder: cannot be written"),
         (["nothing"], "there is no run 'nothing'"),

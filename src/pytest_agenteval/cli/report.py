@@ -18,11 +18,10 @@ from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
-    from pytest_agenteval.compare.comparison import Comparison
     from pytest_agenteval.registry import Registry
     from pytest_agenteval.reports.leaderboard.standings import Leaderboard
+    from pytest_agenteval.reports.report_source import ReportSource
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
-    from pytest_agenteval.reports.tables import ReportTable
     from pytest_agenteval.reports.text_width import StyledLine
     from pytest_agenteval.store.run_reader import Run
 
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     from pytest_agenteval.discovery import installed_registry
+    from pytest_agenteval.reports.report_files import FILE_KINDS
 
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD; several are put side by side")  # fmt: skip  # noqa: E501
@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=registry.report_formats,
         help="write the files that this benchmark writes",
     )
-    add("-o", "--output", metavar="DIR", help="where to write them")
+    add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file, told by its ending: {', '.join(FILE_KINDS)}; may be given again; with --as: the folder to write into")  # fmt: skip  # noqa: E501
     parser.set_defaults(registry=registry, scorecard_options=add_scorecard_options(parser, registry))
 
 
@@ -101,15 +101,15 @@ def _complain(line: str) -> None:
 
 def report(args: argparse.Namespace) -> int:
     """Say what runs found, or write it as a benchmark does."""
-    if (args.format is None) != (args.output is None):
-        raise UsageMistake("--as NAME and -o DIR belong together: as whose files, and where to")
+    if args.format is not None and len(args.output) != 1:
+        raise UsageMistake("--as NAME takes one -o DIR: as whose files, and where to")
     if args.format is not None and (args.json or args.markdown):
         raise UsageMistake("--as NAME writes files of its own: leave out --json and --markdown")
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
     scorecards = [_set_up(scorecard, args) for scorecard in args.registry.scorecards()]
     runs = list(_runs(args.runs, Path(args.results)))
-    status = _write_files(runs, args) if args.format else _show(runs, scorecards, args)
+    status = _write_files(runs, args) if args.format else _report(runs, scorecards, args)
     if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):  # else it stands below the table
         _print_oddities(runs)
     return status
@@ -150,7 +150,7 @@ def _print_oddities(runs: Iterable[Run]) -> None:
 def _write_files(runs: Sequence[Run], args: argparse.Namespace) -> int:
     write = args.registry.report_format_named(args.format)
     try:
-        return _print_paths(write(runs, Path(args.output)), args)
+        return _print_paths(write(runs, Path(args.output[0])), args)
     except (AgentEvalError, BrokenPipeError):
         raise
     except Exception as raised:  # an author's code may raise anything
@@ -169,11 +169,28 @@ def _print_paths(paths: object, args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace) -> int:
+def _report(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace) -> int:
+    """Write the files that were asked for; without any, show the runs."""
+    from pytest_agenteval.reports.report_files import check_report_path, write_report
+    from pytest_agenteval.reports.report_source import report_source
+
+    paths = [Path(file) for file in args.output]
+    for path in paths:
+        check_report_path(path)
+    source = report_source(runs, scorecards)
+    status = 0 if paths and not (args.json or args.markdown) else _show(source, args)
+    for path in paths:
+        write_report(path, source)
+        print(path)
+    return status
+
+
+def _show(source: ReportSource, args: argparse.Namespace) -> int:
+    from pytest_agenteval.reports.exports.markdown_file import report_markdown
     from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
     from pytest_agenteval.reports.text_width import clamp_width
 
-    boards = leaderboards_of(runs, scorecards)
+    boards = leaderboards_of(source.all_runs, source.scorecards)
     broken = {standing.broken for board in boards for standing in board.standings if standing.broken}
     for line in sorted(broken):
         _complain(line)
@@ -181,84 +198,38 @@ def _show(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: 
         data = leaderboards_json(boards)
         write_text(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
     if args.markdown:
-        write_text(args.markdown, _markdown(runs, boards))
-    if STDOUT not in (args.json, args.markdown):
+        write_text(args.markdown, report_markdown(source))
+    if STDOUT not in (args.json, args.markdown) and not args.output:
         width = clamp_width(shutil.get_terminal_size().columns)
-        print_lines(_lines(runs, boards, args, width))
+        print_lines(_lines(source, boards, args, width))
     return 1 if broken else 0
 
 
 def _lines(
-    runs: Sequence[Run], boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
+    source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
 ) -> Iterable[StyledLine]:
     """Give one run as after pytest; several side by side."""
-    if len(runs) > 1:
-        return _lines_of_several(runs, boards, args, width)
+    if len(source.all_runs) > 1:
+        return _lines_of_several(source, boards, args, width)
     from pytest_agenteval.cli.one_run import one_run_lines
     from pytest_agenteval.store.runs import ROOT
 
     elsewhere = [] if Path(args.results) == ROOT else ["--results", args.results]
     name = shlex.join([args.runs[0], *elsewhere])
-    return one_run_lines(runs[0], boards, name, width, args.verbose - args.quiet)
+    return one_run_lines(source.runs[0], boards, name, width, args.verbose - args.quiet)
 
 
 def _lines_of_several(
-    runs: Sequence[Run], boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
+    source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
 ) -> Iterator[StyledLine]:
     from pytest_agenteval.reports.comparison.screen import comparison_lines
+    from pytest_agenteval.reports.exports.markdown_file import boards_beside
     from pytest_agenteval.reports.leaderboard.board_tables import board_lines
     from pytest_agenteval.reports.text_width import StyledLine
 
-    comparison = _comparison(runs)
-    if comparison is not None:
-        yield from comparison_lines(comparison, width, whole=args.verbose > 0)
-    left = _boards_beside(boards, comparison)
-    if left and comparison is not None:
+    if source.comparison is not None:
+        yield from comparison_lines(source.comparison, width, whole=args.verbose > 0)
+    left = boards_beside(boards, source)
+    if left and source.comparison is not None:
         yield StyledLine("")
     yield from board_lines(left, width)
-
-
-def _boards_beside(boards: Sequence[Leaderboard], comparison: Comparison | None) -> list[Leaderboard]:
-    """Give the boards to draw: a suite that is compared needs none, unless a benchmark has more to say."""
-    compared = {suite.name for suite in comparison.suites} if comparison else set()
-    return [board for board in boards if board.suite not in compared or board.has_scorecard]
-
-
-def _comparison(runs: Sequence[Run]) -> Comparison | None:
-    """Compare two runs, the first being the old one; None of any other number, or where nothing is common."""
-    if len(runs) != 2:
-        return None
-    from pytest_agenteval.compare.comparison import compare_sides
-    from pytest_agenteval.compare.sides import side_of
-
-    comparison = compare_sides(*map(side_of, runs))
-    return comparison if comparison.suites else None
-
-
-def _markdown(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> str:
-    from pytest_agenteval.reports.run_markdown import summary_markdown
-    from pytest_agenteval.reports.tables import table_markdown
-    from pytest_agenteval.reports.view import view_of
-
-    parts = [summary_markdown(view_of(runs[0]))] if len(runs) == 1 else []
-    comparison = _comparison(runs)
-    if comparison is not None:
-        from pytest_agenteval.reports.comparison.documents import comparison_markdown
-
-        parts.append(comparison_markdown(comparison))
-    left = _boards_beside(boards, comparison)
-    return "\n".join([*parts, *(f"{table_markdown(table)}\n" for table in _tables(runs, left))])
-
-
-def _tables(runs: Sequence[Run], boards: Sequence[Leaderboard]) -> Iterator[ReportTable]:
-    """Give the scorecard of each model of a single run; a board wherever there is more than one standing."""
-    from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
-    from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_tables
-
-    for board in boards:
-        if len(runs) == 1:
-            for standing in board.standings:
-                if standing.scorecard:
-                    yield from scorecard_tables(standing, standing.scorecard)
-        if len(runs) > 1 or (board.has_scorecard and len(board.standings) > 1):
-            yield from leaderboard_tables(board)

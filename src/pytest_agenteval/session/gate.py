@@ -12,6 +12,7 @@ import pytest
 
 from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.compare.gate import GateOutcome
+from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.documents import comparison_json
@@ -29,14 +30,15 @@ COMPARISON = "comparison.json"
 class Verdict(FrozenValue, frozen=True):
     """What is said of a run as a whole.
 
-    ``comparison`` is None where there is no baseline. ``lines`` say what was tried again, and what came of
-    the gates; ``interrupted`` that somebody ended that.
+    ``comparison`` is None where there is no baseline, whose trials are ``old``. ``lines`` say what was tried
+    again, and what came of the gates; ``interrupted`` that somebody ended that.
     """
 
     comparison: Comparison | None = None
     outcome: GateOutcome = GateOutcome()
     lines: tuple[str, ...] = ()
     interrupted: bool = False
+    old: Side | None = None
 
 
 def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
@@ -51,15 +53,19 @@ def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
         return None
     comparison = judged.comparison(judged.tolerance)
     if status not in JUDGED:
-        return Verdict(comparison, lines=judged.trouble_lines(_not_judged(status) if judged.gates else ""))
+        return Verdict(
+            comparison,
+            lines=judged.trouble_lines(_not_judged(status) if judged.gates else ""),
+            old=judged.old,
+        )
     try:
         rechecked = _try_again(judged, config)
     except KeyboardInterrupt:
         line = "gate: not judged, the recheck was interrupted"
-        return Verdict(comparison, lines=(line,), interrupted=True)
+        return Verdict(comparison, lines=(line,), interrupted=True, old=judged.old)
     outcome = judged.outcome(rechecked)
     lines = judged.trouble_lines(*rechecked.lines, outcome.line)
-    return Verdict(comparison, outcome, lines)
+    return Verdict(comparison, outcome, lines, old=judged.old)
 
 
 def write_comparison(folder: Path, verdict: Verdict) -> None:

@@ -26,7 +26,18 @@ from pytest_agenteval.store.runs import HEADER, LATEST
 
 FOLDER = "recheck"
 OUTPUT = "pytest.txt"
-OWN = ("repetitions", "max_trials", "only", "sample", "regrade", "results", "baseline", "gate", "seed")
+OWN = (
+    "repetitions",
+    "max_trials",
+    "only",
+    "sample",
+    "regrade",
+    "results",
+    "baseline",
+    "gate",
+    "reports",
+    "seed",
+)
 """Settings that the other pytest is told in its own way, or not at all."""
 
 GRACE = 20
@@ -197,7 +208,7 @@ def _arguments(config: pytest.Config, folder: Path, times: int) -> Iterator[str]
         yield f"--agent-only={','.join(ENDINGS)}@{folder.parent}"
     seed = settings.seed + _most_repetitions(folder.parent)
     yield from (f"--agent-results={folder}", f"--repetitions={times}", f"--agent-seed={seed}")
-    yield from ("--agent-baseline=none", "--agent-gate=none")
+    yield from ("--agent-baseline=none", "--agent-gate=none", "--agent-report=none")
 
 
 def _own_options(config: pytest.Config) -> Iterator[str]:
@@ -218,7 +229,18 @@ def _most_repetitions(folder: Path) -> int:
 
 
 def _environment() -> dict[str, str]:
-    ours = ("ONLY", "SAMPLE", "REGRADE", "BASELINE", "GATE", "RESULTS", "REPETITIONS", "MAX_TRIALS", "SEED")
+    ours = (
+        "ONLY",
+        "SAMPLE",
+        "REGRADE",
+        "BASELINE",
+        "GATE",
+        "REPORT",
+        "RESULTS",
+        "REPETITIONS",
+        "MAX_TRIALS",
+        "SEED",
+    )
     out = {
         "PYTEST_ADDOPTS",
         "PYTEST_CURRENT_TEST",

@@ -22,8 +22,9 @@ class RunInfo(NamedTuple):
     ``folder`` is the run's own, ``is_kept`` where it stays after the run; ``started_at`` is ISO 8601 in UTC;
     ``refusal`` is the file by which a worker says that it will not go on. ``earlier`` is the run that
     ``--agent-only`` chooses from, ``regraded`` are those of ``--agent-regrade``, ``baseline`` is the run, or
-    the file, of ``--agent-baseline``: all found before this run becomes the latest. ``controller`` is the
-    process that speaks for the run, ``mistake`` what it refuses to do.
+    the file, of ``--agent-baseline``: all found before this run becomes the latest. ``reports`` are the files
+    of ``--agent-report``. ``controller`` is the process that speaks for the run, ``mistake`` what it refuses
+    to do.
     """
 
     folder: Path
@@ -36,6 +37,7 @@ class RunInfo(NamedTuple):
     earlier: Path | None = None
     regraded: tuple[Path, ...] = ()
     baseline: Path | None = None
+    reports: tuple[Path, ...] = ()
     mistake: str = ""
 
     @property
@@ -52,6 +54,7 @@ class RunInfo(NamedTuple):
             "earlier": str(self.earlier) if self.earlier else None,
             "regraded": [str(run) for run in self.regraded],
             "baseline": str(self.baseline) if self.baseline else None,
+            "reports": [str(file) for file in self.reports],
         }
 
     @classmethod
@@ -65,6 +68,7 @@ class RunInfo(NamedTuple):
                 "earlier": Path(sent["earlier"]) if sent["earlier"] else None,
                 "regraded": tuple(map(Path, sent["regraded"])),
                 "baseline": Path(sent["baseline"]) if sent["baseline"] else None,
+                "reports": tuple(map(Path, sent["reports"])),
             }
         )
 
@@ -119,6 +123,7 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
         earlier=_earlier_run(config, settings) if settings.only else None,
         regraded=runs_to_regrade(settings, config.rootpath),
         baseline=_baseline(settings, config.rootpath),
+        reports=settings.reports,
     )
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.options import (
     PROJECT,
     Option,
@@ -53,6 +54,25 @@ def gate_rules(raw: RawValue) -> Mapping[str, Any] | None:
     from pytest_agenteval.session.gate_option import read_gate
 
     return read_gate(raw)
+
+
+def report_files(raw: RawValue) -> tuple[Path, ...]:
+    """Read the files that reports are written to; one that nobody could write is refused before the run.
+
+    ``none`` is no file.
+    """
+    from pytest_agenteval.reports.report_files import check_report_path
+
+    files = raw.value if isinstance(raw.value, list) else [raw.value]
+    if files == ["none"]:
+        return ()
+    paths = tuple(raw.folder / str(file) for file in files)
+    for path in paths:
+        try:
+            check_report_path(path)
+        except UsageMistake as mistake:
+            raise UsageMistake(f"{raw.place}: {mistake}") from None
+    return paths
 
 
 class Settings(OptionValues):
@@ -173,6 +193,16 @@ class Settings(OptionValues):
         gate_rules,
         {},
         "KEY=VALUE, as in score=0.8,not_worse=true; or none",
+        several=True,
+    )
+    reports: Option[tuple[Path, ...]] = Option(
+        "report",
+        "FILE",
+        "write the run's report to this file when it ends, told by its ending: .html, .md, ...; may be given "
+        "again; none for no file",
+        report_files,
+        (),
+        "a file's path, or a list of them",
         several=True,
     )
     seed = Option(

@@ -26,7 +26,7 @@ from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.run_journal import forget_dead_workers
-from pytest_agenteval.stash import registry_key, run_info_key, verdict_key
+from pytest_agenteval.stash import registry_key, report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.store.run_gates import GATES
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import end_run
@@ -89,6 +89,17 @@ def end(session: pytest.Session, status: int) -> None:
         add_remarks(config, Remarks(lines=(remark,)))
         session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
     _end_xml(config)
+    if config.stash[run_info_key].reports:
+        _write_reports(config, session)
+
+
+def _write_reports(config: pytest.Config, session: pytest.Session) -> None:
+    from pytest_agenteval.session.report_writing import write_reports
+
+    problems = write_reports(config)
+    if problems:
+        add_remarks(config, Remarks(lines=tuple(problems)))
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 def _verdict(config: pytest.Config, status: int) -> Verdict | None:
@@ -177,7 +188,7 @@ def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -
         headline=list(_headline(config, width, verbosity)),
         totals=scorecards,
         remarks=list(_remarks(config, width)),
-        footer=list(_gate_lines(config, width)),
+        footer=[*_gate_lines(config, width), *_report_lines(config)],
         place=str(_relative(_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
         next_steps=list(_next_steps(config)) if is_kept and verbosity == 0 else (),
     )
@@ -197,6 +208,12 @@ def _gate_lines(config: pytest.Config, width: int) -> Iterator[StyledLine]:
     verdict = config.stash.get(verdict_key, None)
     for line in verdict.lines if verdict is not None else ():
         yield StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
+
+
+def _report_lines(config: pytest.Config) -> Iterator[StyledLine]:
+    """Name the files that were written."""
+    for path in config.stash.get(report_paths_key, ()):
+        yield StyledLine(f"report: {one_line(str(_relative(path, config)), MOST_LINE)}")
 
 
 def _next_steps(config: pytest.Config) -> Iterator[str]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from importlib.resources import files
 from math import sqrt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_agenteval.reports.calibration_text import (
     JsonObject,
@@ -21,11 +19,9 @@ from pytest_agenteval.reports.calibration_text import (
     judge_label,
     judge_model_label,
 )
-from pytest_agenteval.scoring.agreement import AT_MOST, METRICS
-
-if TYPE_CHECKING:
-    from jinja2 import Environment
 from pytest_agenteval.reports.formatting import format_figure
+from pytest_agenteval.reports.html.environment import page_environment
+from pytest_agenteval.scoring.agreement import AT_MOST, METRICS
 
 SIDE = 100.0
 """The side of a plot; positions in it are percents."""
@@ -79,7 +75,7 @@ def calibration_page(data: JsonObject) -> str:
     """
     judges = list(dict.fromkeys(agreement["judge"] for agreement in data["measured"]))
     return (
-        _environment()
+        page_environment()
         .get_template("calibration.html.jinja")
         .render(
             data=data,
@@ -201,21 +197,6 @@ def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> Bar:
         threshold=at(threshold["threshold"]) if threshold else None,
         reached=not threshold or threshold["reached"],
         threshold_text=f"{side} {threshold['threshold']:g}" if threshold else "",
-    )
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import DictLoader, Environment, StrictUndefined
-
-    folder = files("pytest_agenteval").joinpath("reports/html/templates")
-    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
-    return Environment(
-        loader=DictLoader(texts),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
     )
 
 

@@ -1,0 +1,1 @@
+"""Runs as files for programs and other pages."""

@@ -1,0 +1,40 @@
+"""What a report file is made of: runs, and what they are compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pytest_agenteval.compare.comparison import Comparison, compare_sides
+from pytest_agenteval.compare.sides import Side, side_of
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.scorecard import RegisteredScorecard
+from pytest_agenteval.store.run_reader import Run
+
+
+class ReportSource(FrozenValue, frozen=True):
+    """One run or several and, where the last is compared, what with.
+
+    ``old`` is the old side of the comparison, ``old_run`` its run, which is in ``runs`` no more; None where
+    the old side is a baseline's file, which has no transcripts. ``scorecards`` are those of benchmarks.
+    """
+
+    runs: tuple[Run, ...]
+    comparison: Comparison | None = None
+    old: Side | None = None
+    old_run: Run | None = None
+    scorecards: Sequence[RegisteredScorecard] = ()
+
+    @property
+    def all_runs(self) -> tuple[Run, ...]:
+        """Every run of the report, the old one first."""
+        return (self.old_run, *self.runs) if self.old_run else self.runs
+
+
+def report_source(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> ReportSource:
+    """Take two runs with anything in common for old and new, and any other number as they are."""
+    if len(runs) == 2:
+        old, new = runs
+        comparison = compare_sides(side_of(old), side_of(new))
+        if comparison.suites:
+            return ReportSource((new,), comparison, side_of(old), old, scorecards)
+    return ReportSource(tuple(runs), scorecards=scorecards)
