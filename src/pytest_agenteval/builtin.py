@@ -44,6 +44,7 @@ GRADERS: Mapping[str, str] = {
     "call_ceiling": "graders.transcript.budgets:CallCeiling",
     "token_ceiling": "graders.transcript.budgets:TokenCeiling",
 }
+REPORT_FORMATS: Mapping[str, str] = {"atif": "reports.exports.atif_files:write_trajectories"}
 
 
 def pytest_agenteval_register(registry: Registry) -> None:
@@ -59,6 +60,8 @@ def pytest_agenteval_register(registry: Registry) -> None:
     registry.rubrics(f"{PACKAGE}:graders/judge/rubrics")
     for name, place in EXECUTORS.items():
         registry.executor(name, f"{PACKAGE}.{place}")
+    for name, place in REPORT_FORMATS.items():
+        registry.report_format(name, f"{PACKAGE}.{place}")
 
 
 def _rules(registry: Registry, model: Model, plan: Plan) -> Chat:

@@ -1,0 +1,230 @@
+"""A trial as a trajectory in the Agent Trajectory Interchange Format of the harbor project (its RFC 0001).
+
+What of version 1.7 is used, as harbor's own models state it:
+
+- a trajectory has ``schema_version``, ``agent`` (``name`` and ``version`` are required) and at least one of
+  ``steps``; ``session_id``, ``trajectory_id``, ``final_metrics`` and ``extra`` are optional;
+- ``step_id`` counts from 1 without gaps; ``source`` is ``system``, ``user`` or ``agent``; ``message`` is
+  required and may be empty; ``timestamp`` is ISO 8601;
+- ``model_name``, ``reasoning_content``, ``tool_calls`` and ``metrics`` are for steps of the agent only;
+  with ``llm_call_count`` 0 there are neither metrics nor reasoning;
+- an observation's ``source_call_id`` names a ``tool_call_id`` of the same step, or is left out;
+- any other key is refused everywhere, but within ``extra``.
+
+What the format has no word for stands in ``extra`` below ``agenteval``. What is not known is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_agenteval.records.transcript import Ask, Message, Usage
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.exports.conversation import Step, StepCall, conversation_steps
+from pytest_agenteval.reports.exports.trial_identity import (
+    moment,
+    run_model,
+    run_name,
+    session_name,
+    trial_id,
+)
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.tools.tool import ToolResult
+
+SCHEMA_VERSION = "ATIF-v1.7"
+"""The oldest version with all that is used here; 1.8 adds audio. Readers refuse versions they do not know."""
+
+SOURCES: Mapping[str, str] = {"system": "system", "user": "user", "assistant": "agent", "tool": "system"}
+OURS = "agenteval"
+
+Fields = dict[str, Any]
+
+
+def trajectory(run: Run, trial: Trial) -> Fields:
+    """Give a trial as an ATIF trajectory, in JSON values."""
+    name = run_name(run)
+    steps = list(map(_Steps(trial).fields, conversation_steps(trial.transcript))) or [_only_step(trial)]
+    numbered = [{"step_id": number, **step} for number, step in enumerate(steps, start=1)]
+    return _filled(
+        schema_version=SCHEMA_VERSION,
+        session_id=session_name(name, trial.key),
+        trajectory_id=trial_id(name, trial),
+        agent=_agent(run, trial),
+        steps=numbered,
+        final_metrics=_final_metrics(trial, len(numbered)),
+        extra=_ours(**_about(run, trial)),
+    )
+
+
+def _filled(**fields: Any) -> Fields:
+    """Leave out what is not known; 0 and False are known."""
+    return {name: value for name, value in fields.items() if value is not None and value not in ("", {}, [])}
+
+
+def _ours(**fields: Any) -> Fields | None:
+    filled = _filled(**fields)
+    return {OURS: filled} if filled else None
+
+
+def _agent(run: Run, trial: Trial) -> Fields:
+    """Describe the agent; its version is the digest of its own code, where it has any: else it is ours."""
+    model = run_model(run, trial.key.model)
+    return _filled(
+        name=trial.key.agent or "unknown",
+        version=trial.digests.code or run.header.package or "unknown",
+        model_name=model.id,
+        extra=_ours(model=model.name, offline=model.offline or None, variant=trial.key.variant),
+    )
+
+
+class _Steps:
+    """Writes the steps of one trial."""
+
+    def __init__(self, trial: Trial) -> None:
+        self._started_at = trial.started_at
+        self._phased = any(message.phase > 1 for message in trial.transcript.messages)
+        self._sent = {ask.turn: ask.started for ask in reversed(trial.transcript.asks)}
+
+    def fields(self, step: Step) -> Fields:
+        """Give a step without its number."""
+        if step.message is None:
+            return self._unasked_calls(step)
+        message, ask = step.message, step.ask
+        orphan = message.role == "tool"  # it answers nothing that was asked for
+        observation = [{"content": message.content}] if orphan else list(self._results(step.calls))
+        said = {"source": SOURCES[message.role], "message": "" if orphan else message.content}
+        return said | _filled(
+            timestamp=self._timestamp(step),
+            reasoning_content=ask.reasoning if ask else None,
+            tool_calls=list(map(_tool_call, step.calls)),
+            observation={"results": observation} if observation else None,
+            metrics=_metrics(ask.usage) if ask else None,
+            is_copied_context=step.given or None,
+            llm_call_count=1 if ask else None,
+            extra=self._message_extra(message, ask),
+        )
+
+    def _unasked_calls(self, step: Step) -> Fields:
+        """Give calls that the agent's code made, and no model: the format's deterministic dispatch."""
+        started = [call.made.started for call in step.calls if call.made and call.made.by == "agent"]
+        return {"source": "agent", "message": ""} | _filled(
+            timestamp=self._at(min(started)) if started else None,
+            tool_calls=list(map(_tool_call, step.calls)),
+            observation={"results": list(self._results(step.calls))},
+            is_copied_context=None if started else True,
+            llm_call_count=0,
+        )
+
+    def _timestamp(self, step: Step) -> str | None:
+        """Give when a reply had come, and when anything else was first sent to the model."""
+        if step.ask:
+            return self._at(step.ask.ended)
+        message = step.message
+        if message is None or step.given or message.turn not in self._sent:
+            return None
+        return self._at(self._sent[message.turn])
+
+    def _at(self, offset_s: float) -> str | None:
+        at = moment(self._started_at, offset_s)
+        return at.isoformat(timespec="microseconds") if at else None
+
+    def _results(self, calls: Sequence[StepCall]) -> Iterator[Fields]:
+        for call in calls:
+            if call.content is not None:
+                result = {"source_call_id": call.asked.id, "content": call.content}
+                yield result | _filled(extra=self._call_extra(call))
+
+    def _call_extra(self, call: StepCall) -> Fields | None:
+        made = call.made
+        if made is None:
+            return None
+        real = made.by == "agent"  # what a task says was called before has no times
+        as_shown = ToolResult(made.result, made.error).content == call.content
+        return _ours(
+            started_at=self._at(made.started) if real else None,
+            ended_at=self._at(made.ended) if real else None,
+            error=made.error.to_json() if made.error else None,
+            tape=made.tape if made.tape != "none" else None,
+            by=made.by if not real else None,
+            result=None if as_shown else made.result,
+        )
+
+    def _message_extra(self, message: Message, ask: Ask | None) -> Fields | None:
+        return _ours(
+            seeded=message.seeded or None,
+            phase=message.phase if self._phased else None,
+            call_id=message.call_id,
+            calls=None if message.role == "assistant" else [call.to_json() for call in message.calls],
+            turn=ask.turn if ask else None,
+            sent_at=self._at(ask.started) if ask else None,
+            first_token_s=ask.first_token_s if ask else None,
+            finish=ask.finish if ask else None,
+            attempts=ask.usage.attempts or None if ask else None,
+        )
+
+
+def _tool_call(call: StepCall) -> Fields:
+    asked = call.asked
+    fields = {"tool_call_id": asked.id, "function_name": asked.tool, "arguments": dict(asked.args)}
+    return fields | _filled(extra=_ours(raw_arguments=asked.raw_args))
+
+
+def _only_step(trial: Trial) -> Fields:
+    """Give the one step of a trial in which no model spoke: its answer, else what kept it from any."""
+    answer = trial.outcome.answer.text
+    if answer:
+        return {"source": "agent", "message": answer}
+    return {"source": "system", "message": trial.message or f"{trial.ending}: nothing was said"}
+
+
+def _metrics(usage: Usage) -> Fields | None:
+    if usage.untold:
+        return None
+    return _filled(
+        prompt_tokens=usage.input_tokens,
+        completion_tokens=usage.output_tokens,
+        cached_tokens=usage.cached_tokens or None,  # a provider that tells of none counts 0 too
+        cost_usd=usage.cost_usd,
+        extra=_ours(reasoning_tokens=usage.reasoning_tokens or None),
+    )
+
+
+def _final_metrics(trial: Trial, steps: int) -> Fields:
+    usage = trial.usage
+    counted = usage.asks > 0 and not usage.untold
+    return _filled(
+        total_prompt_tokens=usage.input_tokens if counted else None,
+        total_completion_tokens=usage.output_tokens if counted else None,
+        total_cached_tokens=usage.cached_tokens or None,
+        total_cost_usd=usage.cost_usd if usage.asks else None,
+        total_steps=steps,
+        extra=_ours(
+            seconds=trial.seconds,
+            asks=usage.asks,
+            attempts=usage.attempts,
+            reasoning_tokens=usage.reasoning_tokens or None,
+            judging=trial.judging.to_json() if trial.judging.asks else None,
+        ),
+    )
+
+
+def _about(run: Run, trial: Trial) -> Fields:
+    """Say what a trial is and how it ended, with every grade whole."""
+    key, answer = trial.key._asdict(), trial.outcome.answer
+    ending = {name: getattr(trial, name) for name in ("ending", "score", "limit", "cause", "message")}
+    task = {name: getattr(trial, name) for name in ("file", "kind", "bucket", "label", "acted")}
+    return {
+        "run": run_name(run),
+        **key,
+        "attempt": trial.attempt,
+        **ending,
+        "traceback": trial.traceback,
+        **task,
+        "tags": list(trial.tags),
+        "started_at": trial.started_at,
+        "grades": [{**grade.to_json(), "passed": grade.passed} for grade in trial.grades],
+        "answer": _filled(text=answer.text, state=dict(answer.state)),
+        "events": [event.to_json() for event in trial.transcript.events],
+        "digests": _filled(**trial.digests.to_json()),
+    }

@@ -1,0 +1,150 @@
+"""A transcript as steps: each reply with what it took, each call with what came of it, in one place.
+
+A transcript keeps messages, calls and asks apart, in the order in which they happened. Formats of
+trajectories want them together.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
+from pytest_agenteval.tools.tool import ToolResult
+
+Place: TypeAlias = tuple[int, int]
+"""A call by the number of the message that asks for it, and its own number there."""
+
+
+class StepCall(FrozenValue, frozen=True):
+    """A call as it was asked for.
+
+    ``made`` is the same call with what came of it, None where it was never made. ``content`` is the text that
+    the model was shown of its result, None where there was none to show.
+    """
+
+    asked: ToolCall
+    made: ToolCall | None = None
+    content: str | None = None
+
+
+class Step(FrozenValue, frozen=True):
+    """One message with what belongs to it; without a message, calls that no message asked for.
+
+    ``ask`` is there where the message is a model's reply. ``given`` messages were not said at this place: the
+    task gave them, the agent put them into a model's mouth, or they stood in an earlier conversation of the
+    trial too, as where an agent starts anew with what it takes along.
+    """
+
+    message: Message | None
+    ask: Ask | None = None
+    calls: tuple[StepCall, ...] = ()
+    given: bool = False
+
+
+def conversation_steps(transcript: Transcript) -> tuple[Step, ...]:
+    """Put a transcript's messages, calls and asks together; no message and no call is in two steps."""
+    messages = transcript.messages
+    replies = reply_asks(transcript)
+    shown, answers = _shown_results(messages)
+    made, unclaimed = _made_calls(transcript, replies)
+    repeated = _repeated(messages)
+    steps: list[Step] = []
+    for number, message in enumerate(messages):
+        steps += _steps_of_turns(unclaimed, before=message.turn)
+        if number in answers:
+            continue
+        calls = [
+            _step_call(call, made.get((number, at)), shown.get((number, at)))
+            for at, call in enumerate(asked_calls(message))
+        ]
+        unsaid = (message.role == "assistant" and bool(replies)) or number in repeated or message.seeded
+        steps.append(Step(message, replies.get(number), tuple(calls), number not in replies and unsaid))
+    return (*steps, *_steps_of_turns(unclaimed))
+
+
+def asked_calls(message: Message) -> tuple[ToolCall, ...]:
+    """Give the calls that a message asks for: an assistant's, as nobody else can ask for any."""
+    return message.calls if message.role == "assistant" else ()
+
+
+def reply_asks(transcript: Transcript) -> Mapping[int, Ask]:
+    """Give the number of each message that is a model's reply, with its ask.
+
+    From the end: before a reply stand the messages of its turn that were given with the request, also by
+    assistants. Of asks that overlapped, all replies bear the last turn: there they stand in the asks' order.
+    """
+    spoken = [number for number, message in enumerate(transcript.messages) if _may_be_reply(message)]
+    replies: dict[int, Ask] = {}
+    for ask in reversed(transcript.asks):
+        same = [number for number in spoken if transcript.messages[number].turn == ask.turn]
+        later = [number for number in spoken if transcript.messages[number].turn > ask.turn]
+        if same or later:
+            number = (same or later)[-1]
+            replies[number] = ask
+            spoken = spoken[: spoken.index(number)]
+    return replies
+
+
+def _may_be_reply(message: Message) -> bool:
+    given = message.seeded or any(call.by == "seed" for call in message.calls)
+    return message.role == "assistant" and not given
+
+
+def _shown_results(messages: Sequence[Message]) -> tuple[Mapping[Place, str], set[int]]:
+    """Give the text that answers each call, and the numbers of the messages that hold these texts."""
+    waiting: dict[tuple[int, str], list[Place]] = defaultdict(list)
+    shown: dict[Place, str] = {}
+    answers: set[int] = set()
+    for number, message in enumerate(messages):
+        for at, call in enumerate(asked_calls(message)):
+            waiting[message.phase, call.id].append((number, at))
+        if message.role == "tool" and (places := waiting[message.phase, message.call_id]):
+            shown[places.pop()] = message.content
+            answers.add(number)
+    return shown, answers
+
+
+def _made_calls(
+    transcript: Transcript, replies: Mapping[int, Ask]
+) -> tuple[Mapping[Place, ToolCall], list[ToolCall]]:
+    """Give the call that was made of each that was asked for, and those that no message asked for."""
+    left = list(transcript.calls)
+    made: dict[Place, ToolCall] = {}
+    for number in sorted(range(len(transcript.messages)), key=lambda number: number not in replies):
+        message = transcript.messages[number]
+        for at, asked in enumerate(asked_calls(message)):
+            same = [call for call in left if (call.id, call.tool) == (asked.id, asked.tool)]
+            if same:
+                call = min(same, key=lambda call: call.turn != message.turn)
+                made[number, at] = call
+                left.remove(call)
+    return made, left
+
+
+def _step_call(asked: ToolCall, made: ToolCall | None, shown: str | None) -> StepCall:
+    if shown is None and made is not None:
+        shown = ToolResult(made.result, made.error).content
+    return StepCall(asked, made, shown)
+
+
+def _steps_of_turns(unclaimed: list[ToolCall], before: int | None = None) -> Iterator[Step]:
+    """Take calls that no message asked for out of the list, up to a turn; a step for each turn's."""
+    while unclaimed and (before is None or unclaimed[0].turn < before):
+        turn, calls = unclaimed[0].turn, []
+        while unclaimed and unclaimed[0].turn == turn:
+            calls.append(unclaimed.pop(0))
+        yield Step(None, calls=tuple(_step_call(call, call, None) for call in calls))
+
+
+def _repeated(messages: Iterable[Message]) -> set[int]:
+    """Give the numbers of messages that stood in an earlier phase too."""
+    first_phases: dict[tuple[str, str, tuple[str, ...], str], int] = {}
+    repeated = set()
+    for number, message in enumerate(messages):
+        said = message.role, message.content, tuple(call.id for call in message.calls), message.call_id
+        if first_phases.setdefault(said, message.phase) < message.phase:
+            repeated.add(number)
+    return repeated

@@ -1,0 +1,69 @@
+"""What a trial is called outside of its run, and when what happened in it was."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from pytest_agenteval.canonical import canonical
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.trial_view import full_name
+from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_reader import Run
+
+LONGEST = 180
+"""Bytes of a name that a file's name keeps: file systems take 255, and a digest and a suffix come after."""
+
+
+def run_name(run: Run) -> str:
+    """Give the name that a run was made under, which stays when its folder is moved."""
+    return run.header.name or run.folder.name
+
+
+def run_model(run: Run, name: str) -> RunModel:
+    """Give what the run says of a model; where it says nothing, its id is its name."""
+    return next((model for model in run.header.models if model.name == name), RunModel(name, name))
+
+
+def trial_id(run: str, trial: Trial) -> str:
+    """Give 32 hex digits that are the same at every export, and another trial's or attempt's never.
+
+    They are the beginning of a SHA-256, and may be a trace's id: never all zero.
+    """
+    name = canonical([run, *trial.key, trial.attempt])
+    return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def session_name(run: str, key: TrialKey) -> str:
+    """Give a trial's name with that of its run: ``20261122-202003-b57b/pkm/skip_trivial[claude@short-1]``."""
+    return f"{run}/{full_name(key.suite, key.task, key.model, key.variant, key.repetition)}"
+
+
+def trial_path(run: str, trial: Trial, suffix: str) -> Path:
+    """Give a file for a trial, below whichever folder: ``RUN/SUITE/TASK-MODEL-1-0a1b2c3d.json``.
+
+    Whatever names hold, the path stays within the folder, and no two trials have one that any file system
+    takes for the same.
+    """
+    key = trial.key
+    name = _file_name("-".join(filter(None, (key.task, key.model, key.variant, str(key.repetition)))))
+    file = f"{name}-{trial_id(run, trial)[:8]}{suffix}"
+    return Path(_file_name(run) or "run", _file_name(key.suite) or "suite", file)
+
+
+def _file_name(text: str) -> str:
+    plain = re.sub(r"[^\w.-]+", "_", text).strip("._")
+    return plain.encode()[:LONGEST].decode(errors="ignore")
+
+
+def moment(started_at: str, offset_s: float) -> datetime | None:
+    """Give the time that is so many seconds after an ISO time, in UTC; None where that is no time."""
+    try:
+        started = datetime.fromisoformat(started_at)
+        aware = started if started.tzinfo else started.replace(tzinfo=UTC)
+        return aware.astimezone(UTC) + timedelta(seconds=offset_s)
+    except (ValueError, OverflowError):
+        return None

@@ -1,0 +1,232 @@
+"""Trajectories hold what a trial holds, in a form that readers of ATIF accept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
+
+from pytest_agenteval.cli.main import main
+from pytest_agenteval.records.transcript import Transcript
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.exports.atif import trajectory
+from pytest_agenteval.reports.exports.atif_files import write_trajectories
+from pytest_agenteval.reports.exports.trial_identity import trial_path
+from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_reader import Run
+from tests.reports.exports.atif_rules import check_trajectory
+from tests.reports.exports.talk import NEVER_BEGUN, TALK, store_talks
+from tests.store.samples import FULL_TODAY, TRIALS
+
+RUN = Run(Path("r"), RunHeader("2026-11-21T09:30:15+00:00", name="r"), (), ())
+
+
+@pytest.fixture(scope="module")
+def told() -> dict[str, Any]:
+    """The trial in which everything happens, as JSON that was written and read."""
+    data: dict[str, Any] = json.loads(json.dumps(trajectory(RUN, TALK)))
+    return data
+
+
+def _said(step: dict[str, Any]) -> str:
+    return f"{step['source']}: {step['message']}"
+
+
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(TRIALS)
+def test_every_trial_makes_a_trajectory_by_the_rules(trial: Trial) -> None:
+    """Whatever agents, providers and importers leave in a transcript."""
+    check_trajectory(trajectory(RUN, trial))
+
+
+@pytest.mark.parametrize("trial", [TALK, NEVER_BEGUN, FULL_TODAY], ids=["talk", "never begun", "full"])
+def test_harbors_own_model_accepts_a_trajectory(trial: Trial) -> None:
+    """The model that harbor validates trajectories with, and nothing of it left over."""
+    reason = "harbor's own model: pip install --no-deps --ignore-requires-python harbor"
+    models = pytest.importorskip("harbor.models.trajectories", reason=reason)
+    data = json.loads(json.dumps(trajectory(RUN, trial)))
+
+    accepted = models.Trajectory.model_validate_json(json.dumps(data))
+
+    assert accepted.to_json_dict() == data
+
+
+def test_what_was_said_stands_in_order_and_nothing_twice(told: dict[str, Any]) -> None:
+    """Messages of tools stand with their calls; a call that no model asked for has a step of its own."""
+    assert [_said(step) for step in told["steps"]] == [
+        "system: Be kind.",
+        "agent: ",
+        "user: Say hello to Mina.",
+        "agent: I look her up.",
+        "agent: ",
+        "system: Be kind.",
+        "agent: I look her up.",
+        "user: Go on.",
+        "agent: Hello, Mina!",
+        "agent: ",
+    ]
+    copied = [step["step_id"] for step in told["steps"] if step.get("is_copied_context")]
+    assert copied == [2, 6, 7]  # prior conversation, and what the agent took along when it started anew
+    assert [step["extra"]["agenteval"].get("phase") for step in told["steps"][:-1]] == [1] * 5 + [2] * 4
+    assert told["steps"][1]["extra"]["agenteval"]["seeded"] is True
+
+
+def test_a_reply_stands_with_its_calls_their_results_and_what_it_took(told: dict[str, Any]) -> None:
+    """Reasoning, times, tokens and cost of the ask; result, error, tape and times of each call."""
+    reply = told["steps"][3]
+
+    assert reply["reasoning_content"] == "Who is Mina?"
+    assert reply["timestamp"] == "2026-11-21T09:30:15.523000+00:00"
+    assert reply["llm_call_count"] == 1
+    assert reply["metrics"] == {
+        "prompt_tokens": 100,
+        "completion_tokens": 20,
+        "cached_tokens": 30,
+        "cost_usd": 0.25,
+        "extra": {"agenteval": {"reasoning_tokens": 5}},
+    }
+    assert reply["tool_calls"] == [
+        {"tool_call_id": "c1", "function_name": "search", "arguments": {"q": "Mina"}},
+        {
+            "tool_call_id": "c2",
+            "function_name": "save",
+            "arguments": {},
+            "extra": {"agenteval": {"raw_arguments": "{oops"}},
+        },
+    ]
+    found, refused = reply["observation"]["results"]
+    assert (found["source_call_id"], found["content"]) == ("c1", '[{"id":1}]')
+    assert found["extra"]["agenteval"] == {
+        "started_at": "2026-11-21T09:30:15.623000+00:00",
+        "ended_at": "2026-11-21T09:30:15.873000+00:00",
+        "tape": "hit",
+    }
+    assert refused["extra"]["agenteval"]["error"] == {"type": "bad_arguments", "message": "no JSON"}
+
+
+def test_a_call_is_matched_by_its_turn_where_ids_come_again(told: dict[str, Any]) -> None:
+    """Each reply's ``c1`` is another call; one whose result no model was shown has it all the same."""
+    (result,) = told["steps"][4]["observation"]["results"]
+    assert result["content"] == "whole text"
+    assert told["steps"][9]["tool_calls"][0]["function_name"] == "notify"
+    assert told["steps"][9]["observation"]["results"][0]["content"] == '{"sent":true}'
+    assert told["steps"][9]["llm_call_count"] == 0
+
+
+def test_what_nobody_knows_is_absent_and_not_0(told: dict[str, Any]) -> None:
+    """A price that is not known, tokens that no provider told."""
+    assert told["steps"][4]["metrics"] == {"prompt_tokens": 120, "completion_tokens": 10}
+    assert "metrics" not in told["steps"][8]
+    assert "total_cost_usd" not in told["final_metrics"]
+    assert told["final_metrics"]["total_prompt_tokens"] == 220
+
+
+def test_agent_model_grades_and_ending_are_told(told: dict[str, Any]) -> None:
+    """The agent by the digest of its code; grades whole, undecided ones included."""
+    assert told["agent"]["name"] == "greeter"
+    assert told["agent"]["version"] == "c0de"
+    ours = told["extra"]["agenteval"]
+    assert (ours["ending"], ours["score"], ours["bucket"]) == ("missed", 0.5, "greetings")
+    greets, judge = ours["grades"]
+    assert (greets["score"], greets["passed"], greets["checks"][1]["found"]) == (0.5, False, "2 lines")
+    assert (judge["score"], judge["undecided"]) == (None, "no_judge")
+    assert ours["answer"] == {"text": "Hello, Mina!", "state": {"cards": 1}}
+    assert ours["events"][0]["kind"] == "chat_retry"
+
+
+def test_a_trial_without_a_word_says_why_or_what_it_answered() -> None:
+    """The format demands a step; an agent that asks no model has its answer."""
+    (step,) = trajectory(RUN, NEVER_BEGUN)["steps"]
+    assert _said(step) == "system: 503 from the provider"
+    (step,) = trajectory(RUN, replace(TALK, transcript=Transcript()))["steps"]
+    assert _said(step) == "agent: Hello, Mina!"
+
+
+def test_a_file_is_written_for_each_trial_and_read_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``--as atif -o DIR``, and the same files at a second export."""
+    run = store_talks(tmp_path)
+    command = ["report", str(run.folder), "--as", "atif", "-o", str(tmp_path / "out")]
+
+    assert main(command) == 0
+    written = capsys.readouterr().out.split()
+    assert main(command) == 0
+
+    assert capsys.readouterr().out.split() == written
+    assert sorted(map(str, (tmp_path / "out").rglob("*.json"))) == sorted(written)
+    texts = [json.loads(Path(file).read_text()) for file in written]
+    assert [data["extra"]["agenteval"]["task"] for data in texts] == ["hello", "unbegun"]
+    assert texts[0]["agent"]["model_name"] == "anthropic/claude-sonnet-4-5"
+    assert texts[0]["session_id"] == f"{run.folder.name}/s/hello[claude@short-2]"
+
+
+def test_one_trial_is_held_at_a_time(tmp_path: Path) -> None:
+    """A run of any size: the first file is there before the second transcript is read."""
+    run = store_talks(tmp_path)
+    paths = write_trajectories([run], tmp_path / "out")
+
+    first = next(iter(paths))
+
+    assert [*(tmp_path / "out").rglob("*.json")] == [first]
+
+
+def test_a_lost_transcript_costs_no_other_trial_its_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The trial is left out, and a line says which."""
+    run = store_talks(tmp_path)
+    (transcripts,) = run.folder.glob("transcripts-*.jsonl")
+    lines = transcripts.read_bytes().splitlines(keepends=True)
+    transcripts.write_bytes(b" " * (len(lines[0]) - 1) + b"\n" + lines[1])
+
+    assert main(["report", str(run.folder), "--as", "atif", "-o", str(tmp_path / "out")]) == 0
+
+    out, err = capsys.readouterr()
+    assert len(out.split()) == 1
+    assert "no transcript at" in err
+
+
+def test_a_folder_that_cannot_be_written_is_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Exit status 2, and no traceback."""
+    run = store_talks(tmp_path)
+    (tmp_path / "out").write_text("a file")
+
+    assert main(["report", str(run.folder), "--as", "atif", "-o", str(tmp_path / "out")]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "cannot be written" in line
+
+
+def test_no_secret_and_no_half_of_a_pair_is_written(tmp_path: Path) -> None:
+    """A run may be older than what is known of secrets now; half of a surrogate pair is no text."""
+    said = replace(TALK.transcript.messages[0], content="the key is tr0ub4dor-and-3 \ud83d")
+    trial = replace(TALK, transcript=replace(TALK.transcript, messages=(said,)))
+    run = store_talks(tmp_path, trial)
+    KNOWN_SECRETS.know(["tr0ub4dor-and-3"])
+    try:
+        (file,) = write_trajectories([run], tmp_path / "out")
+    finally:
+        KNOWN_SECRETS.forget()
+
+    text = file.read_text()
+    assert "tr0ub4dor" not in text
+    assert "system: the key is <redacted> ?" in map(_said, json.loads(text)["steps"])
+
+
+@pytest.mark.parametrize("task", ["../../etc/passwd", "a/b", "생" * 200, "CON:*?", ""])
+def test_a_file_stays_in_its_folder_whatever_a_task_is_called(task: str) -> None:
+    """No part leads upward or is longer than a file system takes, and no two tasks share a file."""
+    path = trial_path("../r", replace(TALK, key=TALK.key._replace(task=task)), ".json")
+
+    assert len(path.parts) == 3
+    assert not any(part.startswith(".") or set(part) & set('/\\:*?"<>|') for part in path.parts)
+    assert max(len(part.encode()) for part in path.parts) <= 255
+    assert path != trial_path("../r", replace(TALK, key=TALK.key._replace(task=f"{task}!")), ".json")
