@@ -183,6 +183,10 @@ def _named_in(library: str) -> set[str]:
         ("xdist", {"xdist.py"}),
         ("jsonschema", {"patterns.py", "tools/tool.py", "graders/outcome/json_schema.py"}),
         ("regex", {"patterns.py"}),
+        ("pandas", {"store/rows/pandas_frame.py"}),
+        ("polars", {"store/rows/polars_frame.py"}),
+        ("pyarrow", {"reports/exports/parquet_file.py"}),
+        ("duckdb", {"reports/exports/sql_query.py"}),
     ],
 )
 def test_a_heavy_library_is_named_in_one_place(library: str, places: set[str]) -> None:

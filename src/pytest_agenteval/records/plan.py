@@ -27,6 +27,12 @@ class TrialKey(NamedTuple):
     variant: str
     repetition: int
 
+    @property
+    def label(self) -> str:
+        """The trial in one text, whole and as it was named: ``travel/cheapest_flight[claude@short-1]``."""
+        variant = f"@{self.variant}" if self.variant else ""
+        return f"{self.suite}/{self.task}[{self.model}{variant}-{self.repetition}]"
+
 
 class Model(Record, frozen=True):
     """What an agent or a judge thinks with.

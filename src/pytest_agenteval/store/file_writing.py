@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_agenteval.canonical import compact
@@ -16,9 +18,16 @@ def replace_json(path: Path, value: object) -> None:
 
 def replace_text(path: Path, text: str) -> None:
     """Write a text as a file's whole content."""
+    with replacing(path) as beside:
+        beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a place to write a file's whole content to; it becomes the file when all is written."""
     beside = _beside(path)
     try:
-        beside.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+        yield beside
         # Whoever reads meanwhile sees the old file or the new one, and never a half.
         replace_file(beside, path)
     finally:  # a full disk would only be fuller

@@ -17,10 +17,12 @@ from pytest_agenteval.store.journal_codec import read_finished, read_started
 from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt
 from pytest_agenteval.store.json_lines import VERSION, Line, check_version, encode_line, read_line
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_planned
-from pytest_agenteval.store.runs import PLANNED, damage_text, read_header_or_name, read_json
+from pytest_agenteval.store.runs import PLANNED, ROOT, damage_text, find_run, read_header_or_name, read_json
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.repetitions import SuiteLook
+    from pytest_agenteval.store.rows.pandas_frame import DataFrame as PandasFrame
+    from pytest_agenteval.store.rows.polars_frame import DataFrame as PolarsFrame
     from pytest_agenteval.store.transcript_reader import TextIndex
 
 FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
@@ -55,11 +57,52 @@ class Run:
         self._texts: TextIndex | None = None
 
     @property
+    def name(self) -> str:
+        """What the run is called: as its header says, else as its folder."""
+        return self.header.name or self.folder.name
+
+    @property
     def never_ended(self) -> str:
         """How many of the planned trials have no ending, in words; empty where all have one."""
         planned = sum(group.trials for group in self.planned)
         missing = planned - len(self.entries)
         return f"{missing} of {planned} planned trials never ended" if missing > 0 else ""
+
+    def rows(self, rows: str = "trials") -> Iterator[dict[str, Any]]:
+        """Give one flat dict for each of the run's ``trials``, ``grades``, ``calls`` or ``messages``.
+
+        ``runs`` gives one for the run itself. Each column has one type in every row, None where there is no
+        value: docs/data.md lists them. Calls and messages are read from transcripts, one after the other; a
+        transcript that cannot be read is left out, and named in ``odd``. Raises UsageMistake for rows of
+        another name.
+        """
+        from pytest_agenteval.store.rows.row_kinds import row_kind
+
+        kind = row_kind(rows)
+        names = [column.name for column in kind.columns]
+        return (dict(zip(names, row, strict=True)) for row in kind.rows([self]))
+
+    def to_pandas(self, rows: str = "trials") -> PandasFrame:
+        """Give the ``rows`` of this name as a data frame of pandas, with the same types for every run.
+
+        Raises UsageMistake where pandas is not installed, which the extra ``[pandas]`` does.
+        """
+        from pytest_agenteval.store.rows.pandas_frame import pandas_frame
+        from pytest_agenteval.store.rows.row_kinds import row_kind
+
+        kind = row_kind(rows)
+        return pandas_frame(kind.columns, kind.rows([self]))
+
+    def to_polars(self, rows: str = "trials") -> PolarsFrame:
+        """Give the ``rows`` of this name as a data frame of polars, with the same types for every run.
+
+        Raises UsageMistake where polars is not installed, which the extra ``[polars]`` does.
+        """
+        from pytest_agenteval.store.rows.polars_frame import polars_frame
+        from pytest_agenteval.store.rows.row_kinds import row_kind
+
+        kind = row_kind(rows)
+        return polars_frame(kind.columns, kind.rows([self]))
 
     def trial(self, entry: JournalEntry) -> Trial:
         """Read the whole record of a trial.
@@ -81,7 +124,7 @@ class Run:
         try:
             return self.trial(entry)
         except TranscriptLost as lost:
-            remark = f"{_trial_label(entry.key)}: {str(lost).removeprefix(f'{self.folder}: ')}"
+            remark = f"{entry.key.label}: {str(lost).removeprefix(f'{self.folder}: ')}"
             if remark not in self.odd:
                 self.odd = (*self.odd, remark)
             return None
@@ -196,11 +239,6 @@ class Journal:
                 self._note(path, number, HALF)
 
 
-def _trial_label(key: TrialKey) -> str:
-    variant = f"@{key.variant}" if key.variant else ""
-    return f"{key.suite}/{key.task}[{key.model}{variant}-{key.repetition}]"
-
-
 def first_unreadable(odd: Sequence[str]) -> Iterator[str]:
     """Give the first few things that could not be read, and how many more there are."""
     yield from odd[:MOST_ODD]
@@ -217,13 +255,15 @@ def _is_first_start(raw: bytes) -> bool:
     return raw.startswith(FIRST_START) and raw.endswith(b"}\n")
 
 
-def load_run(folder: str | PathLike[str]) -> Run:
-    """Read the run in a folder, a path as text or as an object; transcripts are left for later.
+def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> Run:
+    """Read a stored run: a folder, or the name of one in ``results`` as ``agenteval report`` takes it.
 
-    Header, plan and journals are read as far as they can be; ``Run.odd`` says what cannot. Raises
-    UsageMistake where there is no run.
+    Names are ``latest``, ``MODEL@latest``, ``MODEL@YYYYMMDD`` and how a run's name begins; a path that is no
+    text is a folder. Header, plan and journals are read as far as they can be, transcripts when they are
+    asked for; ``Run.odd`` says what cannot be read. Raises UsageMistake where there is no run.
     """
-    folder = Path(folder)
+    named = isinstance(run, str) and not Path(run).is_dir()
+    folder = find_run(Path(results), str(run)) if named else Path(run)
     (header, odd), journal = read_header_or_name(folder), Journal()
     with garbage_uncollected():
         for path in sorted(folder.glob("journal-*.jsonl")):

@@ -1,0 +1,47 @@
+"""docs/data.md lists every column there is, and its examples run as they are typed."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, RowKind
+from pytest_agenteval.store.rows.trial_columns import TRIAL_KEY
+from tests.reports.runs import MIXED, PLANNED, store_run
+
+PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+TYPES = {"json": "JSON"}
+
+
+def _rows_below(heading: str) -> list[str]:
+    section = PAGE.split(f"\n### {heading}\n", 1)[1].split("\n#", 1)[0]
+    return re.findall(r"^\| `.*\|$", section, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", ROW_KINDS.values(), ids=list(ROW_KINDS))
+def test_each_column_is_listed_with_type_and_meaning(kind: RowKind) -> None:
+    """In the order in which they stand in the rows; those that trials share stand at trials."""
+    columns = [column for column in kind.columns if kind.name == "trials" or column not in TRIAL_KEY]
+
+    assert _rows_below(f"{kind.name}: {kind.meaning}") == [
+        f"| `{column.name}` | {TYPES.get(column.type, column.type)}"
+        f"{', may be missing' if column.optional else ''} | {column.meaning} |"
+        for column in columns
+    ]
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=["pandas", "polars"])
+def test_an_example_runs_as_it_is_typed(
+    example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On the latest run of the folder that one stands in; it prints what it promises."""
+    store_run(tmp_path / ".agenteval" / "runs", MIXED, PLANNED)
+    monkeypatch.chdir(tmp_path)
+
+    exec(compile(example, "docs/data.md", "exec"), {})
+
+    printed = capsys.readouterr().out
+    assert "score" in printed
