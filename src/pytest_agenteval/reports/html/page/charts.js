@@ -1,0 +1,59 @@
+// Small drawings: scores with their intervals, and one cell for each repetition.
+
+const ENDINGS = {passed: 'passed', missed: 'missed', failed: 'failed', errored: 'errored'};
+
+const VERDICTS = {better: '▲', worse: '▼'};
+const tone = (verdict) => ({better: 'good', worse: 'bad'}[verdict] ?? 'dim');
+
+// A score from 0 to 1 as a dot, its interval as a bar; the old run's hollow above it.
+function ScorePlot({figures}) {
+  const {score, low, high, old} = figures, at = (value) => 4 + 92 * Math.min(1, Math.max(0, value));
+  const mark = (y, part, kind) => part && part.score !== null && html`
+    ${typeof part.low === 'number' && html`<line class="bar ${kind}" x1=${at(part.low)} x2=${at(part.high)} y1=${y} y2=${y} />`}
+    <circle class="dot ${kind}" cx=${at(part.score)} cy=${y} r="3.2" />`;
+  const says = [score === null ? 'no score' : `score ${figure(score)}`, interval(low, high) && `between ${interval(low, high)}`,
+    old && old.score !== null && `before ${figure(old.score)}`].filter(Boolean).join(', ');
+  return html`<svg class="plot" viewBox="0 0 100 20" role="img" aria-label=${says} preserveAspectRatio="none">
+    <line class="axis" x1="4" x2="96" y1="10" y2="10" />
+    ${[0, 0.5, 1].map((tick) => html`<line class="tick" x1=${at(tick)} x2=${at(tick)} y1="7" y2="13" />`)}
+    ${old && mark(5.5, old, 'old')}${mark(old ? 14.5 : 10, {score, low, high}, 'new')}
+  </svg>`;
+}
+
+// What a cell shows to those who see no colour: a tick, a sign, or the tenth that was reached.
+function glyph({ending, score}) {
+  if (ending === 'errored') return '!';
+  if (ending === 'passed') return '✓';
+  return score === null ? '?' : String(Math.min(9, Math.floor(score * 10 + 1e-9)));
+}
+
+function cellLabel(trial) {
+  const run = RUNS.length > 1 ? (INDEX.compared ? (trial.run === NEWEST ? '' : 'before, ') : `run ${trial.run + 1}, `) : '';
+  const score = trial.score === null ? '' : ` ${figure(trial.score)}`;
+  return `${run}repetition ${trial.repetition}: ${ENDINGS[trial.ending] ?? plain(trial.ending)}${score}`;
+}
+
+function Cell({place, current}) {
+  const trial = TRIALS[place], fill = trial.ending === 'errored' || trial.score === null ? 0 : trial.score;
+  const past = INDEX.compared && trial.run !== NEWEST;
+  return html`<a class="cell ${ENDINGS[trial.ending] ?? 'odd'} ${past ? 'old' : ''}" href=${trialHash(place)} title=${cellLabel(trial)}
+    aria-label=${cellLabel(trial)} aria-current=${current === place ? 'page' : undefined}
+    style=${`--fill:${Math.round(fill * 100)}%`}><span aria-hidden="true">${glyph(trial)}</span></a>`;
+}
+
+function Strip({places, current, most = 24}) {
+  const runs = new Map();
+  for (const place of places.slice(0, most)) {
+    const run = TRIALS[place].run;
+    runs.set(run, [...(runs.get(run) ?? []), place]);
+  }
+  return html`<span class="strip">${[...runs.values()].map((group) => html`<span class="cells">
+    ${group.map((place) => html`<${Cell} key=${place} place=${place} current=${current} />`)}</span>`)}
+    ${places.length > most && html`<span class="dim">+${places.length - most}</span>`}</span>`;
+}
+
+function Change({value, verdict}) {
+  if (value === null || value === undefined) return null;
+  const kind = verdict ? tone(verdict) : value > 1e-9 ? 'good' : value < -1e-9 ? 'bad' : 'dim';
+  return html`<span class="change ${kind}">${signed(value)}</span>`;
+}

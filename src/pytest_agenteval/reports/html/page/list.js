@@ -1,0 +1,242 @@
+// The list: suites and buckets as dots with intervals, then a row for each task, the worst first.
+
+const NARROW = matchMedia('(max-width: 700px)');
+const rowHeight = () => (NARROW.matches ? 84 : 48);
+const MARGIN_ROWS = 10;
+
+const toggled = (list, name) => (list.includes(name) ? list.filter((other) => other !== name) : [...list, name]);
+const MOST_NARROW = 6;
+const STACKED = matchMedia('(max-width: 1050px)');
+
+// What became worse, then what became better, then what stayed: within each the furthest, else the lowest, first.
+function bucketRank({verdict, change, score}) {
+  const moved = typeof change === 'number' && Math.abs(change) > 1e-9 ? Math.sign(change) : 0;
+  const group = verdict === 'worse' ? 0 : verdict === 'better' ? 1 : {'-1': 2, 1: 3, 0: 4}[moved];
+  return [group, moved ? -Math.abs(change) : score ?? 9];
+}
+function bucketsOf(suite) {
+  const ranked = suite.buckets.map((bucket) => [...bucketRank(bucket), bucket]);
+  return ranked.sort((a, b) => a[0] - b[0] || a[1] - b[1] || (a[2].name < b[2].name ? -1 : 1)).map(([, , bucket]) => bucket);
+}
+
+function FigureRow({figures, name, kind, href, current}) {
+  const {score, low, high, verdict, change, change_low, change_high, p, passed, tasks, trials, errored} = figures;
+  const share = passed === null ? '' : `${Math.round(100 * passed)} %`, over = interval(change_low, change_high);
+  const facts = [`${plural(tasks, 'task')}, ${plural(trials, 'trial')}${errored ? ` and ${errored} errored` : ''}`, share && `${share} of trials passed`,
+    interval(low, high) && `score within ${interval(low, high)}`, verdict, over && `change within ${over}`, typeof p === 'number' && `p ${p < 0.001 ? '< 0.001' : p.toFixed(3)}`].filter(Boolean);
+  return html`<li><a class="figures ${kind}" href=${href} aria-current=${current ? 'true' : undefined} title=${facts.join(' · ')}>
+    <span class="name">${breakable(name)}</span>
+    <${ScorePlot} figures=${figures} />
+    <span class="number">${figure(score)}</span>
+    ${INDEX.compared
+      ? html`<span class="number ${tone(verdict)}">${signed(change)}<span class="verdict" aria-hidden="true">${VERDICTS[verdict] ?? ''}</span><span class="hidden"> ${verdict}</span></span>`
+      : html`<span class="number dim">${share || '–'}<span class="hidden"> of trials passed</span></span>`}
+  </a></li>`;
+}
+
+// Where buckets stand above the tasks, the first few of them do.
+class Suite extends Component {
+  render({suite, query, printing}, {all}) {
+    const inSuite = query.suite === suite.label, here = inSuite && query.bucket === null;
+    const buckets = suite.buckets.length > 1 ? bucketsOf(suite) : [], most = all || printing || !STACKED.matches ? buckets.length : MOST_NARROW;
+    return html`<div class="suite">
+    <ul>
+      <${FigureRow} kind="whole" figures=${suite.all} name=${suite.label} current=${here}
+        href=${listHash({...query, bucket: null, suite: here ? null : suite.label})} />
+      ${buckets.filter((bucket, place) => place < most || inSuite && query.bucket === bucket.name).map((bucket) => {
+        const current = inSuite && query.bucket === bucket.name;
+        return html`<${FigureRow} key=${bucket.name} kind="bucket" figures=${bucket} name=${bucket.name || 'no bucket'} current=${current}
+          href=${listHash(current ? {...query, bucket: null, suite: null} : {...query, bucket: bucket.name, suite: suite.label})} />`;
+      })}
+    </ul>
+    ${buckets.length > most && html`<button class="more" onClick=${() => this.setState({all: true})}>${plural(buckets.length - most, 'more bucket')}</button>`}
+    ${suite.note && html`<p class="dim note">${plain(suite.note)}</p>`}
+  </div>`;
+  }
+}
+
+function Buckets({query, printing}) {
+  return html`<section class="buckets" aria-labelledby="buckets-title">
+    <div class="title"><h2 id="buckets-title">${SUITES.length > 1 ? 'Suites and buckets' : 'Buckets'}</h2>
+      <span class="dim">${INDEX.compared ? html`<span class="key old"></span> before <span class="key"></span> now, change` : 'score, trials passed'}</span></div>
+    ${SUITES.map((suite) => html`<${Suite} key=${suite.label} suite=${suite} query=${query} printing=${printing} />`)}
+  </section>`;
+}
+
+// ---- what narrows the rows
+
+function Pill({words, href}) {
+  return html`<a class="pill" href=${href} aria-label=${`remove filter ${words}`}>${words}<span aria-hidden="true"> ×</span></a>`;
+}
+
+function Toolbar({query, rows}) {
+  const pills = [
+    ...query.show.map((name) => [plain(name), {...query, show: toggled(query.show, name)}]),
+    ...(query.bucket === null && query.suite === null ? []
+      : [[[query.suite, query.bucket].filter(Boolean).map(plain).join(' · '), {...query, bucket: null, suite: null}]]),
+  ];
+  return html`<div class="toolbar" role="search">
+    <input id="filter" type="search" placeholder="Filter tasks, reasons, buckets   /" aria-label="Filter tasks, reasons and buckets"
+      value=${query.q} onInput=${(event) => goto({...query, q: event.target.value}, true)} />
+    <label class="choice"><span class="hidden">Order</span>
+      <select value=${query.sort || DEFAULT_ORDER} onChange=${(event) => goto({...query, sort: event.target.value})}>
+        ${Object.entries(ORDERS).filter(([key]) => key !== 'change' || INDEX.compared).map(([key, order]) =>
+          html`<option value=${key} selected=${key === (query.sort || DEFAULT_ORDER).replace('-', '')}>${order.words}</option>`)}
+      </select></label>
+    <label class="choice"><input type="checkbox" checked=${query.group} onChange=${() => goto({...query, group: !query.group})} /> by bucket</label>
+    <p class="status" role="status">${rows === TASKS.length ? plural(rows, 'task') : `${count(rows)} of ${plural(TASKS.length, 'task')}`}</p>
+    ${pills.length > 0 && html`<p class="pills">${pills.map(([words, next]) => html`<${Pill} key=${words} words=${words} href=${listHash(next)} />`)}</p>`}
+  </div>`;
+}
+
+// ---- the table: as many rows in the document as fit on the screen, all of them on paper
+
+function Head({query, column}) {
+  const now = query.sort || DEFAULT_ORDER;
+  const cell = (key, words, kind) => {
+    const active = now.replace('-', '') === key, down = active && (now[0] === '-') !== (ORDERS[key].way < 0);
+    return html`<span role="columnheader" class=${kind} aria-sort=${active ? (down ? 'descending' : 'ascending') : undefined}>
+      <button onClick=${() => goto({...query, sort: active && now[0] !== '-' ? `-${key}` : key})}>${words}${active && html`<span aria-hidden="true">${down ? ' ↓' : ' ↑'}</span>`}</button></span>`;
+  };
+  return html`<div role="rowgroup" class="thead"><div role="row" class="row" aria-rowindex="1">
+    ${cell('task', 'Task', 'what')}${cell('bucket', 'Bucket', 'where')}
+    <span role="columnheader" class="trials">${INDEX.compared ? 'Trials before, now' : 'Trials'}</span>
+    ${cell('score', 'Score', 'number')}${INDEX.compared && cell('change', 'Change', 'number')}
+    ${column && cell(column, ORDERS[column].column, 'number')}
+  </div></div>`;
+}
+
+function worstEnding(task) {
+  const endings = task.trials.map((place) => TRIALS[place].ending);
+  return ['errored', 'failed', 'missed', 'passed'].find((ending) => endings.includes(ending)) ?? 'odd';
+}
+
+function Row({task, number, column}) {
+  const open = (event) => {
+    if (event.target.closest('a') || String(getSelection())) return;
+    location.hash = trialHash(worstTrial(task));
+  };
+  return html`<div role="row" class="row task ${worstEnding(task)}" aria-rowindex=${number} onClick=${open}>
+    <span role="cell" class="what">
+      <span class="line">${task.flag && html`<b class="flag ${task.flag === 'mended' ? 'good' : 'bad'}">${plain(task.flag)}</b>`}
+        <a class="name" data-row=${task.place} href=${trialHash(worstTrial(task))}>${plain(task.task)}</a></span>
+      <span class="line reason" title=${oneLine(task.reason, 1000)}>${oneLine(task.reason) || html`<span class="dim">all checks passed</span>`}</span>
+    </span>
+    <span role="cell" class="where">${breakable(task.bucket)}${SUITES.length > 1 && html`<span class="line dim">${plain(task.label)}</span>`}</span>
+    <span role="cell" class="trials">
+      ${task.old.length > 0 && html`<${Strip} places=${task.old} /><span class="dim" aria-hidden="true">→</span>`}<${Strip} places=${task.trials} /></span>
+    <span role="cell" class="number">${figure(task.score)}</span>
+    ${INDEX.compared && html`<span role="cell" class="number"><${Change} value=${task.change} /></span>`}
+    ${column && html`<span role="cell" class="number dim">${ORDERS[column].write(ORDERS[column].value(task))}</span>`}
+  </div>`;
+}
+
+const GroupRow = ({group, label, tasks, number}) => html`<div role="row" class="row group" aria-rowindex=${number}>
+  <span role="cell"><b>${plain(group) || 'no bucket'}</b> <span class="dim">${SUITES.length > 1 ? `${plain(label)}, ` : ''}${plural(tasks, 'task')}</span></span></div>`;
+
+class Table extends Component {
+  constructor(props) {
+    super(props);
+    this.state = {first: 0, last: 40};
+    this.look = this.look.bind(this);
+  }
+
+  componentDidMount() {
+    addEventListener('scroll', this.look, {passive: true});
+    addEventListener('resize', this.look);
+    Table.shown = this;
+    this.look();
+  }
+
+  componentDidUpdate() { this.look(); }
+
+  componentWillUnmount() {
+    removeEventListener('scroll', this.look);
+    removeEventListener('resize', this.look);
+    Table.shown = null;
+  }
+
+  look() {
+    const above = -this.body.getBoundingClientRect().top, height = rowHeight();
+    const first = Math.max(0, Math.min(Math.floor(above / height), this.props.rows.length) - MARGIN_ROWS);
+    const last = Math.ceil((above + innerHeight) / height) + MARGIN_ROWS;
+    if (first !== this.state.first || last !== this.state.last || height !== this.state.height) this.setState({first, last, height});
+  }
+
+  // The next task's row gets the focus, scrolled to if it is not on the screen.
+  move(by) {
+    const {rows} = this.props, places = rows.flatMap((row, index) => (row.group === undefined ? [index] : []));
+    const here = document.activeElement?.dataset?.row, at = places.findIndex((index) => String(rows[index].place) === here);
+    const next = places[at < 0 ? (by > 0 ? 0 : places.length - 1) : Math.min(places.length - 1, Math.max(0, at + by))];
+    if (next !== undefined) this.focus(rows[next].place);
+  }
+
+  focus(place) {
+    const index = this.props.rows.findIndex((row) => row.place === place), height = rowHeight();
+    if (index < 0) return;
+    const top = this.body.getBoundingClientRect().top + index * height;
+    if (top < 150 || top > innerHeight - 2 * height) scrollTo(0, scrollY + top - innerHeight / 2);
+    this.look();
+    this.setState({}, () => this.body.querySelector(`[data-row="${place}"]`)?.focus({preventScroll: true}));
+  }
+
+  render({rows, query, printing}, {first, last}) {
+    const height = rowHeight(), column = ORDERS[(query.sort || '').replace('-', '')]?.column && query.sort.replace('-', '');
+    const shown = printing ? rows : rows.slice(first, last), skipped = printing ? 0 : first;
+    const most = TASKS.reduce((widest, task) => Math.max(widest, Math.min(24, task.trials.length) + Math.min(24, task.old.length) + (task.old.length > 0)), 0);
+    return html`<div role="table" class="table" aria-label="Tasks" aria-rowcount=${rows.length + 1}
+      style=${`--row:${height}px;--strip:${Math.min(13, Math.max(3, most)) * 21 + 12}px`}>
+      <${Head} query=${query} column=${column} />
+      <div role="rowgroup" class="tbody" ref=${(body) => { if (body) this.body = body; }} style=${`height:${printing ? 'auto' : `${rows.length * height}px`}`}>
+        <div role="presentation" style=${`transform:translateY(${skipped * height}px)`}>
+          ${shown.map((row, index) => row.group === undefined
+            ? html`<${Row} key=${row.place} task=${row} number=${skipped + index + 2} column=${column} />`
+            : html`<${GroupRow} key=${row.key} ...${row} number=${skipped + index + 2} />`)}
+        </div>
+      </div>
+    </div>`;
+  }
+}
+
+// ---- below the table
+
+function Models() {
+  const whos = [...new Set(SUITES.map((suite) => suite.who))];
+  if (whos.length < 2) return null;
+  const rows = whos.flatMap((who) => SUITES.filter((suite) => suite.who === who).map((suite, index) => ({who, index, label: suite.label, ...suite.all})));
+  return html`<section class="models" aria-labelledby="models-title"><h2 id="models-title">Models and cost</h2>
+    <div class="wide" tabindex="0" role="region" aria-label="Models and cost, as a table"><table>
+      <thead><tr><th scope="col">Model</th><th scope="col">Suite</th><th scope="col">Score</th><th scope="col">95 %</th><th scope="col">Trials passed</th>
+        <th scope="col">Tokens</th><th scope="col">Cost</th><th scope="col">Time</th></tr></thead>
+      <tbody>${rows.map(({who, index, ...suite}) => html`<tr key=${suite.label}>
+        <th scope="row">${index ? html`<span class="hidden">${plain(who)}</span>` : plain(who)}</th><td>${plain(suite.label)}</td><td>${figure(suite.score)}</td><td>${interval(suite.low, suite.high) || '–'}</td>
+        <td>${suite.passed === null ? '–' : `${Math.round(100 * suite.passed)} %`}</td><td>${count(suite.tokens)}</td><td>${money(suite.usd)}</td><td>${duration(suite.seconds)}</td></tr>`)}</tbody>
+    </table></div></section>`;
+}
+
+function Runs() {
+  return html`<section class="runs" aria-labelledby="runs-title"><h2 id="runs-title">${RUNS.length > 1 ? 'Runs' : 'Run'}</h2>
+    ${RUNS.map((run, place) => html`<div class="run" key=${place}>
+      <h3>${plain(run.name)}${INDEX.compared ? html` <span class="dim">${place === NEWEST ? 'now' : 'before'}</span>` : ''}</h3>
+      <p class="dim">${[run.started_at && moment(run.started_at), run.ended_at ? `ended ${moment(run.ended_at)}` : 'never ended',
+        run.exit_status !== null && run.exit_status !== undefined && `exit ${run.exit_status}`, plain(run.place)].filter(Boolean).join(' · ')}</p>
+      <ul>${run.warnings.map((warning) => html`<li class="warning">${plain(warning)}</li>`)}${run.notes.map((note) => html`<li class="dim">${plain(note)}</li>`)}</ul>
+    </div>`)}
+    ${INDEX.left_out && html`<p class="warning">${plain(INDEX.left_out)}</p>`}
+  </section>`;
+}
+
+function List({query, printing}) {
+  const tasks = selectTasks(query), rows = query.group ? groupRows(tasks) : tasks;
+  return html`<div class="list">
+    <div class="columns">
+      <${Buckets} query=${query} printing=${printing} />
+      <section class="tasks" aria-label="Tasks">
+        <${Toolbar} query=${query} rows=${tasks.length} />
+        ${tasks.length ? html`<${Table} rows=${rows} query=${query} printing=${printing} />`
+          : html`<p class="nothing">No task matches. <a href=${listHash(NO_QUERY)}>Show all ${count(TASKS.length)}</a></p>`}
+      </section>
+    </div>
+    <${Models} /><${Runs} />
+  </div>`;
+}

@@ -1,0 +1,65 @@
+// How texts and numbers are written. Everything foreign goes through `plain` and is given to preact as a
+// string, so that it becomes a text node: no value of a transcript is ever markup, a style or a link.
+
+// What turns the writing direction, and controls: written out, so that a text reads as it is stored.
+const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+function plain(value) {
+  if (value === null || value === undefined) return '';
+  const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2) ?? String(value);
+  return text.replace(/\r\n/g, '\n').replace(UNSEEN, (sign) => `\\x${sign.charCodeAt(0).toString(16).padStart(2, '0')}`);
+}
+
+function oneLine(value, most = 300) {
+  const text = typeof value === 'string' ? value : JSON.stringify(value) ?? '';
+  const line = plain(text.slice(0, 4 * most).replace(/\s+/g, ' ').trim());
+  return line.length <= most && text.length <= 4 * most ? line : `${line.slice(0, most - 1)}…`;
+}
+
+// 1.00 and 0.00 are never rounded to: who did not reach the end did not.
+function figure(value) {
+  if (value === null || value === undefined) return '–';
+  const size = Math.abs(value), sign = value < -1e-9 ? '−' : '';
+  if (size >= 0.995 && size < 1 - 1e-9) return `${sign}0.99`;
+  return sign + (size > 1e-9 && size < 0.005 ? '0.01' : size.toFixed(2));
+}
+
+function signed(value) {
+  if (value === null || value === undefined) return '';
+  return value > 1e-9 ? `+${figure(value)}` : figure(Math.abs(value) < 1e-9 ? 0 : value);
+}
+
+// The ends of an interval round outwards: what passed in full lies in 0.95–1.00.
+function interval(low, high) {
+  if (low === null || low === undefined || high === null || high === undefined) return '';
+  const bottom = low >= 0 && low < 0.005 ? '0.00' : figure(low);
+  return `${bottom}${low < 0 ? ' to ' : '–'}${high >= 0.995 && high <= 1 ? '1.00' : figure(high)}`;
+}
+
+const THOUSANDS = new Intl.NumberFormat('en');
+const count = (number) => THOUSANDS.format(number);
+const plural = (number, thing) => `${count(number)} ${number === 1 ? thing : `${thing}s`}`;
+const short = (number) => (number < 10000 ? count(number) : number < 1e6 ? `${Math.round(number / 1000)}k` : `${(number / 1e6).toFixed(1)}M`);
+
+function money(usd) {
+  if (usd === null || usd === undefined) return 'cost unknown';
+  return usd >= 1 || usd === 0 ? `$${usd.toFixed(2)}` : `$${usd.toFixed(4)}`;
+}
+
+function duration(seconds) {
+  if (seconds === null || seconds === undefined) return '–';
+  if (seconds < 0.1) return `${Math.round(seconds * 1000)} ms`;
+  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  const whole = Math.round(seconds), hours = Math.floor(whole / 3600), minutes = Math.floor((whole % 3600) / 60);
+  return hours ? `${hours} h ${String(minutes).padStart(2, '0')} min` : `${minutes} min ${String(whole % 60).padStart(2, '0')} s`;
+}
+
+// "2026-11-22T20:11:32.376+00:00" as people read it; the zone stays what the run wrote.
+const moment = (stamp) => plain(stamp).replace('T', ' ').replace(/\.\d+/, '').replace(/\+00:00$|Z$/, ' UTC');
+
+const size = (characters) => (characters < 1000 ? plural(characters, 'character') : `${(characters / 1000).toFixed(1)} kB`);
+
+// A long name may be broken where its parts end.
+const breakable = (name) => plain(name).split(/(?<=[_\-/.])(?=[^_\-/.])/).map((part) => html`${part}<wbr />`);
+
+const empty = (value) => value === null || value === undefined || value === '' || (typeof value === 'object' && !Object.keys(value).length);

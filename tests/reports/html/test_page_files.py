@@ -1,0 +1,72 @@
+"""The files that a page is made of: whose they are, and what they may not contain."""
+
+import hashlib
+import re
+from importlib.resources import files
+
+import pytest
+
+PAGE = files("pytest_agenteval") / "reports" / "html" / "page"
+VENDORED = "vendor/preact-htm.js"
+SCRIPTS = sorted(path.name for path in PAGE.iterdir() if path.name.endswith(".js"))
+
+
+def _text(name: str) -> str:
+    return (PAGE / name).read_text(encoding="utf-8")
+
+
+def _sha256(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _part(name: str) -> str:
+    """Give what stands in the vendored file of one file of npm."""
+    return _text(VENDORED).split(f"/* {name} */\n")[1].split("\n/* end */")[0]
+
+
+def test_vendored_file_is_the_one_that_was_recorded():
+    """Nobody changes what is not ours without its record: the README has the file's hash."""
+    assert f"sha256 of `preact-htm.js`: `{_sha256(_text(VENDORED))}`" in _text("vendor/README.md")
+
+
+def test_vendored_preact_is_what_npm_publishes():
+    """With its export line as it was, the part is npm's file to the byte."""
+    body, names = _part("dist/preact.mjs").rsplit("return{", 1)
+    exports = ",".join(" as ".join(reversed(pair.split(":"))) for pair in names.removesuffix("};").split(","))
+    published = f"{body}export{{{exports}}};\n//# sourceMappingURL=preact.mjs.map\n"
+    assert f"`{_sha256(published.replace('h as h', 'h'))}`" in _text("vendor/README.md")
+
+
+def test_vendored_htm_is_what_npm_publishes():
+    """With its export line as it was, the part is npm's file to the byte."""
+    published = _part("dist/htm.mjs").replace("return function", "export default function", 1) + "\n"
+    assert f"`{_sha256(published)}`" in _text("vendor/README.md")
+
+
+@pytest.mark.parametrize("package", ["preact", "htm"])
+def test_vendored_packages_come_with_their_licences(package):
+    """What is handed on is handed on with its terms."""
+    assert "Licen" in _text(f"vendor/{package}.LICENSE") or "LICENSE" in _text(f"vendor/{package}.LICENSE")
+
+
+@pytest.mark.parametrize("name", [*SCRIPTS, VENDORED])
+def test_scripts_stand_inline(name):
+    """Nothing in a script ends or hides the element that it stands in."""
+    assert not re.search(r"</script|<!--", _text(name), re.IGNORECASE)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_scripts_make_no_markup_and_ask_for_nothing(name):
+    """Texts of transcripts become text nodes: no script of ours writes markup, runs texts, or goes online."""
+    forbidden = r"(inner|outer)HTML|insertAdjacent|\.write\(|(eval|Function|fetch|import)\(|XMLHttp|Storage"
+    assert not re.search(forbidden, _text(name))
+
+
+def test_our_scripts_stay_small():
+    """The page's own scripts are a weight in every report."""
+    assert sum(len(_text(name).encode()) for name in SCRIPTS) < 55_000
+
+
+def test_style_asks_for_nothing():
+    """The style sheet names no file and no address."""
+    assert not re.search(r"url\(|@import", _text("page.css"))
