@@ -19,6 +19,7 @@ from pytest_agenteval.portable.files import replace_file
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.screen import comparison_lines
 from pytest_agenteval.reports.formatting import format_figure
+from pytest_agenteval.reports.html.boards import board_tables
 from pytest_agenteval.reports.html.chunks import write_chunks
 from pytest_agenteval.reports.html.environment import page_environment
 from pytest_agenteval.reports.html.index import ReportIndex, index_json, row_filters
@@ -59,13 +60,15 @@ def _replace_file(path: Path, head: bytes, chunks: IO[bytes]) -> None:
 
 def _before_chunks(index: ReportIndex, source: ReportSource) -> bytes:
     """Give everything above the chunks: what is seen at once, the index, the script."""
-    script = page_script()
+    script, boards = page_script(), KNOWN_SECRETS.value(msgspec.to_builtins(board_tables(source)))
     data = KNOWN_SECRETS.value(msgspec.to_builtins(index))
     page = page_environment().get_template("report.html.jinja")
     text = page.render(
         index=data,
         filters=row_filters(index),
         rests_on=_screen(source.comparison),
+        boards=boards,
+        compared_models=any(board["dots"] for board in boards),
         figure=format_figure,
         style=page_file("page.css"),
         script=script,

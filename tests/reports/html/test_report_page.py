@@ -1,0 +1,208 @@
+"""The HTML file of a run: its figures, its trials, and that nothing in it acts."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.compare.baseline import baseline_text, read_baseline
+from pytest_agenteval.compare.comparison import compare_sides
+from pytest_agenteval.compare.sides import side_of
+from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.transcript import Message, Transcript
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.html import chunks
+from pytest_agenteval.reports.html.report import write_html
+from pytest_agenteval.reports.report_source import ReportSource, report_source
+from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.store.run_reader import Run
+from tests.reports.html.pages import Page
+from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
+
+HOSTILE = "</script><script>window.PWNED=1</script><img src=x onerror='window.PWNED=2'><!--<script>"
+
+
+def write(tmp_path: Path, *runs: Run) -> Page:
+    """Write the page of runs, and take it apart."""
+    write_html(tmp_path / "report.html", report_source(runs))
+    return Page(tmp_path / "report.html")
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Run:
+    """A run with trials of every ending."""
+    return store_run(tmp_path / "runs", MIXED, PLANNED)
+
+
+def test_the_figures_are_those_of_the_terminal(tmp_path: Path, mixed: Run) -> None:
+    """One view makes every report: the page's scores, intervals and counts are its own, with all digits."""
+    (suite,) = view_of(mixed).suites
+    (shown,) = write(tmp_path, mixed).index["suites"]
+    for row, figures in zip((suite.total, *suite.rows), (shown["all"], *shown["buckets"]), strict=True):
+        assert (figures["name"], figures["tasks"]) == (row.name, row.tasks)
+        assert (figures["trials"], figures["planned"]) == (row.averaged, row.planned)
+        assert figures["score"] == (row.mean.mean if row.mean else None)
+        assert figures["passed"] == (row.pass_1.value if row.pass_1 else None)
+        assert (figures["verdict"], figures["old"]) == ("", None)
+
+
+def test_every_trial_is_in_a_row_and_every_row_opens(tmp_path: Path, mixed: Run) -> None:
+    """Nothing that ended is missing: passed, missed and errored trials have a row, and a document each."""
+    page = write(tmp_path, mixed)
+    rows, tasks = page.index["trials"], page.index["tasks"]
+    assert sorted(at for task in tasks for at in task["trials"]) == list(range(len(MIXED)))
+    assert [(task["task"], task["score"]) for task in tasks] == [("a", 0.75), ("b", 1.0), ("c", 0.0)]
+    for row in rows:
+        opened = page.trial(row)
+        same = ("name", "repetition", "ending", "reason")
+        assert [opened[name] for name in same] == [row[name] for name in same]
+    assert {row["name"] for row in rows} == {f"s/{t.key.task}[rules-{t.key.repetition}]" for t in MIXED}
+
+
+def test_chips_count_the_tasks_that_they_show(tmp_path: Path, mixed: Run) -> None:
+    """A task with a miss and an errored trial is counted by both filters, once each."""
+    chips = {
+        chip.attributes["data-filter"] for chip in write(tmp_path, mixed).all("a", **{"class": "chip missed"})
+    }
+    assert chips == {"missed"}
+    page = (tmp_path / "report.html").read_text()
+    counts = dict(re.findall(r'data-filter="(\w+)"[^>]*>\w+ <b>(\d+)</b>', page))
+    assert counts == {"missed": "2", "errored": "1", "disagree": "0", "undecided": "0"}
+
+
+def test_two_runs_show_what_became_of_each_task(tmp_path: Path) -> None:
+    """The change of a task is that of the comparison, and its old trials stand beside the new ones."""
+    old = store_run(tmp_path / "runs", [trial(task, n, 1.0) for task in "abc" for n in (1, 2, 3)])
+    scores = {"a": 0.5, "b": 1.0, "c": 1.0}
+    new = store_run(tmp_path / "runs", [trial(task, n, scores[task]) for task in "abc" for n in (1, 2, 3)])
+    page = write(tmp_path, old, new)
+    index = page.index
+    assert index["compared"]
+    assert [run["name"] for run in index["runs"]] == [old.header.name, new.header.name]
+    changes = {task["task"]: (task["old_score"], task["score"], task["change"]) for task in index["tasks"]}
+    assert changes == {"a": (1.0, 0.5, -0.5), "b": (1.0, 1.0, 0.0), "c": (1.0, 1.0, 0.0)}
+    assert {task["task"]: task["flag"] for task in index["tasks"]} == {"a": "broken", "b": "", "c": ""}
+    for task in index["tasks"]:
+        runs = [index["trials"][at]["run"] for at in (*task["trials"], *task["old"])]
+        assert runs == [1, 1, 1, 0, 0, 0]
+    assert page.trial(index["trials"][index["tasks"][0]["old"][0]])["score"] == 1.0
+    expected = compare_sides(side_of(old), side_of(new)).suites[0].suite
+    assert expected is not None
+    assert index["suites"][0]["all"]["p"] == expected.p
+    assert index["suites"][0]["all"]["verdict"] == expected.verdict
+
+
+def test_a_baselines_file_gives_old_scores_without_transcripts(tmp_path: Path) -> None:
+    """Old trials that nobody can open are shown all the same, and the page says why."""
+    old = store_run(tmp_path / "runs", [trial("a", n, 1.0) for n in (1, 2)])
+    new = store_run(tmp_path / "runs", [trial("a", n, 0.5) for n in (1, 2)])
+    (tmp_path / "b.json").write_text(baseline_text(old.header, old.entries))
+    side = read_baseline(tmp_path / "b.json")
+    source = ReportSource((new,), compare_sides(side, side_of(new)), side)
+    write_html(tmp_path / "report.html", source)
+    index = Page(tmp_path / "report.html").index
+    first = [index["trials"][at] for at in index["tasks"][0]["old"]]
+    assert [(row["score"], row["chunk"]) for row in first] == [(1.0, None), (1.0, None)]
+    assert "no transcripts" in index["runs"][0]["notes"][0]
+
+
+def test_only_the_pages_own_script_may_run(tmp_path: Path, mixed: Run) -> None:
+    """The policy names one script by its digest, and nothing may be loaded or sent."""
+    page = write(tmp_path, mixed)
+    (policy,) = page.all("meta", **{"http-equiv": "Content-Security-Policy"})
+    (script,) = [element for element in page.all("script") if not element.attributes]
+    digest = base64.b64encode(hashlib.sha256(script.text.encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in str(policy.attributes["content"])
+    assert "default-src 'none'" in str(policy.attributes["content"])
+    for element in page.elements:
+        assert not {"src", "onerror", "onload", "onclick", "action"} & element.attributes.keys()
+        assert str(element.attributes.get("href", "#")).startswith("#")
+
+
+def hostile_trial() -> Any:
+    """Give a trial in which every text tries to become markup."""
+    grade = Grade(HOSTILE, 0.0, HOSTILE, (Check(HOSTILE, False, HOSTILE, HOSTILE),))
+    after = Tree({HOSTILE.replace("/", "_"): FileText("1", 1, HOSTILE)})
+    return trial(
+        "a",
+        1,
+        0.0,
+        HOSTILE,
+        key=key(HOSTILE, model=HOSTILE),
+        grades=(grade,),
+        transcript=Transcript((Message("user", HOSTILE), Message("assistant", HOSTILE, turn=1))),
+        outcome=Outcome(Answer(HOSTILE), Tree(), after),
+        file=HOSTILE,
+        message=HOSTILE,
+    )
+
+
+def test_hostile_texts_make_no_elements(tmp_path: Path) -> None:
+    """What an agent, a task or a grader says is text, wherever it stands in the file."""
+    models = (RunModel(HOSTILE, HOSTILE, note=HOSTILE),)
+    plain, hostile = (
+        write(tmp_path, store_run(tmp_path / f"runs{at}", [one], models=models if at else ()))
+        for at, one in enumerate((trial("a", 1, 0.0), hostile_trial()))
+    )
+    assert len(hostile.all("script")) == len(plain.all("script"))
+    assert hostile.all("img") == []
+    (row,) = hostile.index["trials"]
+    assert hostile.trial(row)["messages"][0]["content"] == HOSTILE
+
+
+def test_above_the_limit_trials_that_passed_are_left_out_and_counted(
+    tmp_path: Path, mixed: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Failed trials stay however large the file becomes; the page says how many others are not in it."""
+    monkeypatch.setattr(chunks, "MOST_IN_FILE", 0)
+    monkeypatch.setattr(chunks, "MOST_TRIALS", 1)
+    index = write(tmp_path, mixed).index
+    without = [row["ending"] for row in index["trials"] if row["chunk"] is None]
+    assert without == ["passed"] * 2
+    assert index["left_out"].startswith("The transcripts of 2 trials that passed are not in this file")
+
+
+def test_a_transcript_that_is_lost_loses_no_figure(tmp_path: Path, mixed: Run) -> None:
+    """The row stays, and the page says that its transcript cannot be read."""
+    (transcripts,) = mixed.folder.glob("transcripts-*.jsonl")
+    transcripts.write_bytes(transcripts.read_bytes()[:-40])
+    index = write(tmp_path, mixed).index
+    assert [row["chunk"] is None for row in index["trials"]].count(True) == 1
+    assert index["left_out"] == "The transcripts of 1 trials cannot be read."
+
+
+def test_the_same_run_gives_the_same_file(tmp_path: Path, mixed: Run) -> None:
+    """No clock and no chance is in the file: two writings can be compared byte by byte."""
+    write(tmp_path, mixed)
+    first = (tmp_path / "report.html").read_bytes()
+    write(tmp_path, mixed)
+    assert (tmp_path / "report.html").read_bytes() == first
+
+
+def test_long_texts_are_cut_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply of megabytes does not make the page unusable; how much is missing stands in its place."""
+    monkeypatch.setattr(chunks, "MOST_TEXT", 10)
+    run = store_run(tmp_path, [trial("a", 1, 1.0, outcome=Outcome(Answer("abcde" + "x" * 90 + "vwxyz")))])
+    page = write(tmp_path, run)
+    answer = page.trial(page.index["trials"][0])["answer"]
+    assert answer.startswith("abcde\n\n… 90 characters are left out here")
+    assert answer.endswith("vwxyz")
+
+
+def test_secrets_that_are_known_now_are_not_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run may be older than what is known of secrets."""
+    run = store_run(tmp_path, [trial("a", 1, 0.0, outcome=Outcome(Answer("it is hunter2hunter2")))])
+    monkeypatch.setenv("MY_API_KEY", "hunter2hunter2")
+    KNOWN_SECRETS.know_environment()
+    page = write(tmp_path, run)
+    assert "hunter2" not in json.dumps(page.trial(page.index["trials"][0]))

@@ -1,0 +1,65 @@
+"""``--agent-report``: the files that are written when a run ends."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.greeters import greet, set_mood, task_names, write_greeters
+from tests.reports.html.pages import Page
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+
+def test_reports_are_written_with_what_the_run_is_compared_with(
+    pytester: pytest.Pytester, workers: int
+) -> None:
+    """Each ending has its own form; the old run's trials can be opened beside the new ones."""
+    write_greeters(pytester.path)
+    greet(pytester, workers=workers)
+    set_mood(pytester.path, "tired", task_names("night"))
+
+    files = ("--agent-report=out/report.html", "--agent-report=report.md")
+    result = greet(pytester, "--agent-baseline=latest", *files, workers=workers)
+
+    assert result.outlines.count("report: out/report.html") == 1
+    assert result.outlines.count("report: report.md") == 1
+    assert "night is worse" in (pytester.path / "report.md").read_text()
+    page = Page(pytester.path / "out/report.html")
+    assert page.index["headline"].startswith("night is worse on these 5 tasks (1.00 -> 0.00)")
+    worst = min(page.index["tasks"], key=lambda task: task["change"])
+    old, new = (page.trial(page.index["trials"][worst[side][0]]) for side in ("old", "trials"))
+    assert (old["ending"], new["ending"]) == ("passed", "missed")
+
+
+def test_a_file_that_nobody_could_write_is_refused_before_the_run(pytester: pytest.Pytester) -> None:
+    """An ending that is not known costs no run, nor does a folder in the file's place."""
+    write_greeters(pytester.path)
+    (pytester.path / "out.html").mkdir()
+    for file in ("report.pdf", "out.html"):
+        result = greet(pytester, f"--agent-report={file}")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines([f"ERROR: --agent-report: *{file}: expected a file that ends in .html,*"])
+    assert not (pytester.path / ".agenteval").exists()
+
+
+def test_a_report_that_cannot_be_written_fails_the_run_and_loses_nothing(
+    pytester: pytest.Pytester,
+) -> None:
+    """The others are written, the run is kept, and one sentence says why."""
+    write_greeters(pytester.path)
+    (pytester.path / "file").write_text("no folder")
+    result = greet(pytester, "--agent-report=file/report.html", "--agent-report=report.md")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert any("file/report.html: cannot be written" in line for line in result.outlines)
+    assert "report: report.md" in result.outlines
+    assert "Traceback" not in result.stdout.str()
+    assert (pytester.path / ".agenteval/runs/latest").exists()
+
+
+def test_a_run_that_is_not_kept_has_its_report(pytester: pytest.Pytester) -> None:
+    """Transcripts are in the page before their folder goes."""
+    write_greeters(pytester.path)
+    greet(pytester, "--agent-results=none", "--agent-report=report.html")
+    page = Page(pytester.path / "report.html")
+    assert all(page.trial(row)["name"] == row["name"] for row in page.index["trials"])
