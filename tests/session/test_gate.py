@@ -286,18 +286,22 @@ def test_broken_tasks_are_tried_again_before_they_count(pytester: pytest.Pyteste
     assert len(list((pytester.path / ".agenteval/runs").glob("2*"))) == 3
 
 
-def test_a_recheck_leaves_no_summary_of_its_own(
+def test_a_recheck_leaves_no_summary_and_no_report_of_its_own(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The job's summary is the run's, which says what was tried again."""
+    """The job's summary is the run's, which says what was tried again, and so is the report."""
     write_greeters(pytester.path, {"recheck": 1})
     greet(pytester)
     set_mood(pytester.path, "tired", NIGHT[:1])
     summary = pytester.path / "summary.md"
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    monkeypatch.setenv("AGENTEVAL_REPORT", str(pytester.path / "report.md"))
 
     greet(pytester, "--agent-baseline=latest")
 
+    (output,) = pytester.path.glob(".agenteval/runs/latest/recheck/*.txt")
+    assert "report: " not in output.read_text()
+    assert "12 tasks" in (pytester.path / "report.md").read_text()
     lines = summary.read_text().splitlines()
     assert lines.count("## Agent evals") == 1
     assert any(line.startswith("recheck: 1 broken task tried") for line in lines)
