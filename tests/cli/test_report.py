@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -202,3 +203,20 @@ def test_two_runs_are_compared_and_more_stand_side_by_side(
     assert "bucket" in capsys.readouterr().out.splitlines()[1].split()
     assert run_report(names[0], names[1], "--markdown", "-") == 0
     assert capsys.readouterr().out.startswith("### s: cannot tell.")
+
+
+def test_rows_of_any_kind_become_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One command writes several; trials, where nothing else is asked for."""
+    run = store_run(here / RUNS, MIXED, PLANNED)
+
+    assert run_report("latest", "-o", "trials.csv", "-o", "data/t.parquet", "-o", "report.json") == 0
+    assert run_report("latest", "--rows", "grades", "-o", "grades.csv") == 0
+    assert capsys.readouterr().out.split() == ["trials.csv", "data/t.parquet", "report.json", "grades.csv"]
+    with (here / "trials.csv").open(encoding="utf-8", newline="") as trials:
+        assert len(list(csv.reader(trials))) == 1 + len(run.entries)
+    assert (here / "grades.csv").read_text(encoding="utf-8").startswith("run,trial,suite")
+    assert len(json.loads((here / "report.json").read_text(encoding="utf-8"))["trials"]) == len(run.entries)
+    assert (here / "data/t.parquet").read_bytes().startswith(b"PAR1")
+    with pytest.raises(SystemExit):
+        run_report("latest", "--rows", "grade", "-o", "grades.csv")
+    assert "choose from" in capsys.readouterr().err

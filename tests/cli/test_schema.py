@@ -11,6 +11,8 @@ import pytest
 from pytest_agenteval.cli.main import main
 from tests.suites import task
 
+RUN_FILES = ("run", "planned", "journal", "transcript", "text")
+
 
 def printed_schema(capsys: pytest.CaptureFixture[str], what: str) -> Any:
     """Give the schema that the command prints."""
@@ -19,7 +21,8 @@ def printed_schema(capsys: pytest.CaptureFixture[str], what: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    "what", ["task", "suite", "calibration", "tools", "run", "planned", "journal", "transcript", "text"]
+    "what",
+    ["task", "suite", "calibration", "tools", "report", *RUN_FILES],
 )
 def test_each_schema_is_one_that_validators_take(capsys: pytest.CaptureFixture[str], what: str) -> None:
     """Plain JSON on standard output, of the draft that it names."""

@@ -67,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     validate.set_defaults(verb=_validate)
     schema = verbs.add_parser("schema", help="print a JSON Schema")
     run_files = ("run", "planned", "journal", "transcript", "text")
-    schema.add_argument("what", choices=("task", "suite", "calibration", "tools", *run_files))
+    schema.add_argument("what", choices=("task", "suite", "calibration", "tools", "report", *run_files))
     schema.set_defaults(verb=_schema)
     runs = verbs.add_parser("runs", help="list the runs that are kept, newest first")
     runs.add_argument(

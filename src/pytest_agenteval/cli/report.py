@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     from pytest_agenteval.discovery import installed_registry
     from pytest_agenteval.reports.report_files import FILE_KINDS
+    from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 
     add = parser.add_argument
     add("runs", nargs="+", metavar="RUN", help="a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD; several are put side by side")  # fmt: skip  # noqa: E501
@@ -48,6 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write the files that this benchmark writes",
     )
     add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file, told by its ending: {', '.join(FILE_KINDS)}; may be given again; with --as: the folder to write into")  # fmt: skip  # noqa: E501
+    add("--rows", choices=list(ROW_KINDS), default="trials", metavar="ROWS", help=f"what a .csv or .parquet file has a row for: {', '.join(ROW_KINDS)} (default: trials)")  # fmt: skip  # noqa: E501
     parser.set_defaults(registry=registry, scorecard_options=add_scorecard_options(parser, registry))
 
 
@@ -177,7 +179,7 @@ def _report(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args
     paths = [Path(file) for file in args.output]
     for path in paths:
         check_report_path(path)
-    source = report_source(runs, scorecards)
+    source = replace(report_source(runs, scorecards), rows=args.rows)
     status = 0 if paths and not (args.json or args.markdown) else _show(source, args)
     for path in paths:
         write_report(path, source)

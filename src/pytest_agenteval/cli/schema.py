@@ -25,6 +25,10 @@ def _schema(what: str) -> Any:
         from pytest_agenteval.tools.http.declaration import ToolFile
 
         return {"$schema": _DRAFT, **schema_of(ToolFile)}
+    if what == "report":
+        from pytest_agenteval.reports.exports.report_schema import report_schema
+
+        return report_schema()
     if what in AUTHORED:
         return AUTHORED[what]()
     from pytest_agenteval.store.run_schemas import SCHEMAS

@@ -33,6 +33,9 @@ class FileKind(NamedTuple):
 FILE_KINDS: Mapping[str, FileKind] = {
     ".html": FileKind("html.report", "write_html"),
     ".md": FileKind("exports.markdown_file", "write_markdown"),
+    ".json": FileKind("exports.json_file", "write_json"),
+    ".csv": FileKind("exports.csv_file", "write_csv"),
+    ".parquet": FileKind("exports.parquet_file", "write_parquet", "pyarrow", "parquet"),
 }
 
 EXPECTED = f"a file that ends in {', '.join(FILE_KINDS)}"

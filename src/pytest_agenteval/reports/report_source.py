@@ -16,6 +16,7 @@ class ReportSource(FrozenValue, frozen=True):
 
     ``old`` is the old side of the comparison, ``old_run`` its run, which is in ``runs`` no more; None where
     the old side is a baseline's file, which has no transcripts. ``scorecards`` are those of benchmarks.
+    ``rows`` says what a table is of: trials, grades, calls, messages or runs.
     """
 
     runs: tuple[Run, ...]
@@ -23,6 +24,7 @@ class ReportSource(FrozenValue, frozen=True):
     old: Side | None = None
     old_run: Run | None = None
     scorecards: Sequence[RegisteredScorecard] = ()
+    rows: str = "trials"
 
     @property
     def all_runs(self) -> tuple[Run, ...]:

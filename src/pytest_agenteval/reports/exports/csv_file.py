@@ -4,34 +4,33 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.reports.exports.export_files import clean_rows, export_file
+from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.rows.columns import Column
 from pytest_agenteval.store.rows.row_kinds import row_kind
-from pytest_agenteval.store.run_reader import Run
 
 # What spreadsheets take for the beginning of a formula (OWASP, "CSV Injection"), in full width too. A text
 # that has apostrophes before it gets one more: whoever takes one away has the text again, whatever it was.
 _FORMULA = re.compile("'*[=+\\-@\t\r\n＝＋－＠]")
 
 
-def write_csv(runs: Sequence[Run], path: Path, rows: str = "trials") -> None:
-    """Write the ``rows`` of this name of all runs, below one line with the names of the columns.
+def write_csv(path: Path, source: ReportSource) -> None:
+    """Write the rows of all runs, of the kind that is asked for, below one line with their columns' names.
 
     No value is an empty cell, true and false are words, times are ISO 8601 in UTC, lists are JSON. A text at
     which a spreadsheet would begin to calculate has an apostrophe before it. Raises UsageMistake where the
     file cannot be written, and for rows that there are not.
     """
-    kind = row_kind(rows)
+    kind = row_kind(source.rows)
     with export_file(path) as place, place.open("w", encoding="utf-8", newline="") as file:
         lines = csv.writer(file)
         lines.writerow([column.name for column in kind.columns])
-        for row in clean_rows(kind, runs):
+        for row in clean_rows(kind, source.all_runs):
             lines.writerow(map(_cell, kind.columns, row))
 
 

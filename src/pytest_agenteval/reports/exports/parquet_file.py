@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.exports.export_files import clean_rows, export_file
+from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.rows.row_kinds import Row, RowKind, row_kind
 from pytest_agenteval.store.run_reader import Run
 
@@ -19,22 +20,22 @@ MOST_CHARACTERS = 8_000_000
 """Of texts in one batch: a run's transcripts are larger than what a batch may hold in memory."""
 
 
-def write_parquet(runs: Sequence[Run], path: Path, rows: str = "trials") -> None:
-    """Write the ``rows`` of this name of all runs, with the types of docs/data.md also where there are none.
+def write_parquet(path: Path, source: ReportSource) -> None:
+    """Write the rows of all runs, of the kind that is asked for, with their types also where there are none.
 
     Raises UsageMistake where pyarrow is not installed, where the file cannot be written, and for rows that
     there are not.
     """
-    kind = row_kind(rows)
+    kind = row_kind(source.rows)
     schema = _schema(kind, "a Parquet file", "parquet")
-    from pyarrow.parquet import ParquetWriter
+    from pyarrow import parquet
 
     with (
         export_file(path) as place,
         place.open("wb") as file,  # whose error says why in words, where pyarrow's has a sentence of its own
-        ParquetWriter(file, schema, compression="zstd") as writer,
+        parquet.ParquetWriter(file, schema, compression="zstd") as writer,
     ):
-        for batch in _batches(schema, clean_rows(kind, runs)):
+        for batch in _batches(schema, clean_rows(kind, source.all_runs)):
             writer.write_batch(batch)
 
 

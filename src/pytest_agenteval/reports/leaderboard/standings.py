@@ -15,7 +15,7 @@ from pytest_agenteval.reports.scorecard import (
     Total,
 )
 from pytest_agenteval.reports.scorecard_making import BrokenScorecard, scorecard_of
-from pytest_agenteval.reports.statistics import GroupStatistics
+from pytest_agenteval.reports.statistics import GroupStatistics, ResourceUse
 from pytest_agenteval.reports.view import SuiteView, view_of
 from pytest_agenteval.scoring.intervals import Interval
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -179,6 +179,29 @@ def _figures(row: GroupStatistics) -> dict[str, Any]:
         "pass_1": row.pass_1.value if row.pass_1 else None,
         "pass_at_k": row.pass_at_k.value if row.pass_at_k else None,
         "pass_hat_k": row.pass_hat_k.value if row.pass_hat_k else None,
+        "full": row.full,
+        "tasks_passed": row.tasks_passed,
+        "tasks_decided": row.tasks_decided,
+        "errored_by_cause": dict(row.errored),
+        "limits_reached": dict(row.limited),
+        "undecided": dict(row.undecided),
+        "unproven": row.unproven,
+        "retried": row.retried,
+        "spent": _spent(row.spent),
+        "judging": {**_spent(row.judging), "replies": row.judge_asks},
+        "tool_tape": row.tools.to_json(),
+        "chat_tape": row.chats.to_json(),
+    }
+
+
+def _spent(use: ResourceUse) -> dict[str, Any]:
+    """Give what was taken, under the names that docs/data.md gives for trials."""
+    return {
+        "tokens": use.tokens,
+        "tokens_untold": use.untold,
+        "cost_usd": use.usd,
+        "unpriced": use.unpriced,
+        "seconds": use.seconds,
     }
 
 

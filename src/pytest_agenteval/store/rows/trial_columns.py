@@ -116,8 +116,7 @@ def _ruler(source: TrialSource) -> str:
     return str(source.entry.digests.graders.get(source.part.grader, ""))
 
 
-GRADES: tuple[Column, ...] = (
-    *TRIAL_KEY,
+OWN_GRADE_COLUMNS: tuple[Column, ...] = (
     column("position", "integer", "position", "which of the trial's grades, from 1"),
     column("grader", "text", "part.grader", "the grader's label"),
     optional("score", "number", "part.score", "0..1; none where the grader could not tell"),
@@ -130,3 +129,6 @@ GRADES: tuple[Column, ...] = (
     column("rationale", "text", "part.rationale", "the reason, cut at 160 characters"),
     column("grader_digest", "text", _ruler, "its version, a colon, a digest of its settings and judges"),
 )
+"""What is said of a grade, beside whose it is."""
+
+GRADES = (*TRIAL_KEY, *OWN_GRADE_COLUMNS)

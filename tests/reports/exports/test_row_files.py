@@ -21,11 +21,12 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports import parquet_file
 from pytest_agenteval.reports.exports.csv_file import write_csv
 from pytest_agenteval.reports.exports.parquet_file import write_parquet
+from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 from tests.reports.runs import store_run
 from tests.store.samples import FULL, trial
 
-Write = Callable[[Sequence[Run], Path, str], None]
+Write = Callable[[Path, ReportSource], None]
 
 WRITERS = pytest.mark.parametrize("write", [write_csv, write_parquet])
 ROWS = pytest.mark.parametrize("rows", list(ROW_KINDS))
@@ -35,6 +36,11 @@ HOSTILE = (
 )  # fmt: skip
 APOSTROPHE = re.compile("^'(?='*[=+\\-@\t\r\n＝＋－＠])")
 """What docs/data.md tells readers to take away."""
+
+
+def of(runs: Sequence[Run], rows: str = "trials") -> ReportSource:
+    """Say what is to be written."""
+    return ReportSource(tuple(runs), rows=rows)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +55,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
 @ROWS
 def test_csv_reads_what_was_written(runs: list[Run], tmp_path: Path, rows: str) -> None:
     """Every text is again what it was, when the apostrophe before what looks like a formula is taken away."""
-    write_csv(runs, tmp_path / "o.csv", rows)
+    write_csv(tmp_path / "o.csv", of(runs, rows))
 
     with (tmp_path / "o.csv").open(encoding="utf-8", newline="") as file:
         cells = list(csv.DictReader(file))
@@ -63,7 +69,7 @@ def test_csv_reads_what_was_written(runs: list[Run], tmp_path: Path, rows: str) 
 
 def test_pandas_reads_a_csv_with_its_types(runs: list[Run], tmp_path: Path) -> None:
     """Figures are figures, true and false are flags, times have their zone, lists are JSON."""
-    write_csv(runs, tmp_path / "o.csv", "trials")
+    write_csv(tmp_path / "o.csv", of(runs, "trials"))
 
     frame = pandas.read_csv(tmp_path / "o.csv", parse_dates=["started_at"])
     whole = pandas.concat([run.to_pandas() for run in runs], ignore_index=True)
@@ -76,7 +82,7 @@ def test_pandas_reads_a_csv_with_its_types(runs: list[Run], tmp_path: Path) -> N
 
 def test_pandas_reads_texts_of_many_lines(runs: list[Run], tmp_path: Path) -> None:
     """Newlines, quotes and commas stay within their cell."""
-    write_csv(runs, tmp_path / "o.csv", "messages")
+    write_csv(tmp_path / "o.csv", of(runs, "messages"))
 
     frame = pandas.read_csv(tmp_path / "o.csv", keep_default_na=False)
     said = [APOSTROPHE.sub("", text) for text in frame["content"]]
@@ -86,7 +92,7 @@ def test_pandas_reads_texts_of_many_lines(runs: list[Run], tmp_path: Path) -> No
 @ROWS
 def test_parquet_reads_what_was_written(runs: list[Run], tmp_path: Path, rows: str) -> None:
     """By pyarrow, pandas and polars, with the types of the frames, and each column's meaning beside it."""
-    write_parquet(runs, tmp_path / "o.parquet", rows)
+    write_parquet(tmp_path / "o.parquet", of(runs, rows))
 
     table = pyarrow.parquet.read_table(tmp_path / "o.parquet")
     assert table.to_pylist() == [row for run in runs for row in run.rows(rows)]
@@ -100,9 +106,9 @@ def test_parquet_reads_what_was_written(runs: list[Run], tmp_path: Path, rows: s
 @ROWS
 def test_an_empty_run_has_the_same_columns(tmp_path: Path, runs: list[Run], rows: str) -> None:
     """Whoever reads files of many runs meets one schema."""
-    write_parquet([store_run(tmp_path, [])], tmp_path / "none.parquet", rows)
-    write_parquet(runs, tmp_path / "some.parquet", rows)
-    write_csv([], tmp_path / "none.csv", rows)
+    write_parquet(tmp_path / "none.parquet", of([store_run(tmp_path, [])], rows))
+    write_parquet(tmp_path / "some.parquet", of(runs, rows))
+    write_csv(tmp_path / "none.csv", of([], rows))
 
     read = pyarrow.parquet.read_schema
     assert read(tmp_path / "none.parquet").equals(read(tmp_path / "some.parquet"), check_metadata=True)
@@ -115,7 +121,7 @@ def test_parquet_is_written_in_parts(
     """So that transcripts of large runs are never all in memory; what is read is the same."""
     monkeypatch.setattr(parquet_file, "MOST_CHARACTERS", 2_000)
 
-    write_parquet(runs, tmp_path / "o.parquet", "messages")
+    write_parquet(tmp_path / "o.parquet", of(runs, "messages"))
 
     file = pyarrow.parquet.ParquetFile(tmp_path / "o.parquet")
     assert file.num_row_groups > 1
@@ -131,7 +137,7 @@ def test_what_is_secret_now_leaves_in_no_file(tmp_path: Path, write: Write) -> N
     KNOWN_SECRETS.know([secret])
     try:
         for rows in ("trials", "messages"):
-            write([stored], tmp_path / rows, rows)
+            write(tmp_path / rows, of([stored], rows))
             assert secret.encode() not in (tmp_path / rows).read_bytes()
     finally:
         KNOWN_SECRETS.forget()
@@ -144,7 +150,7 @@ def test_a_file_that_cannot_be_written_is_a_mistake_in_use(
 ) -> None:
     """In one line that names the file."""
     with pytest.raises(UsageMistake, match=r"nowhere.o: cannot be written \(No such file or directory\)$"):
-        write(runs, tmp_path / "nowhere" / "o", "trials")
+        write(tmp_path / "nowhere" / "o", of(runs))
 
 
 @WRITERS
@@ -153,12 +159,12 @@ def test_an_export_that_fails_leaves_the_file_that_was_there(
 ) -> None:
     """And nothing beside it: a file is whole or not written."""
     file = tmp_path / "o"
-    write(runs, file, "trials")
+    write(file, of(runs))
     before = file.read_bytes()
     monkeypatch.setattr(Run, "trial_if_readable", lambda run, entry: 1 / 0)
 
     with pytest.raises(ZeroDivisionError):
-        write(runs, file, "messages")
+        write(file, of(runs, "messages"))
     assert [path.name for path in tmp_path.iterdir()] == ["o"]
     assert file.read_bytes() == before
 
@@ -170,5 +176,5 @@ def test_a_missing_pyarrow_is_named_with_its_extra(
     monkeypatch.setitem(sys.modules, "pyarrow", None)
 
     with pytest.raises(UsageMistake, match=r"pip install 'pytest-agenteval\[parquet\]'$"):
-        write_parquet(runs, tmp_path / "o.parquet")
-    write_csv(runs, tmp_path / "o.csv")
+        write_parquet(tmp_path / "o.parquet", of(runs))
+    write_csv(tmp_path / "o.csv", of(runs))
