@@ -7,17 +7,22 @@ const MARGIN_ROWS = 10;
 const toggled = (list, name) => (list.includes(name) ? list.filter((other) => other !== name) : [...list, name]);
 const MOST_NARROW = 6;
 const STACKED = matchMedia('(max-width: 1050px)');
+const AS_BEFORE = 4;
 
 // What became worse, then what became better, then what stayed: within each the furthest, else the lowest, first.
 function bucketRank({verdict, change, score}) {
   const moved = typeof change === 'number' && Math.abs(change) > 1e-9 ? Math.sign(change) : 0;
-  const group = verdict === 'worse' ? 0 : verdict === 'better' ? 1 : {'-1': 2, 1: 3, 0: 4}[moved];
+  const group = verdict === 'worse' ? 0 : verdict === 'better' ? 1 : {'-1': 2, 1: 3, 0: AS_BEFORE}[moved];
   return [group, moved ? -Math.abs(change) : score ?? 9];
 }
-function bucketsOf(suite) {
-  const ranked = suite.buckets.map((bucket) => [...bucketRank(bucket), bucket]);
-  return ranked.sort((a, b) => a[0] - b[0] || a[1] - b[1] || (a[2].name < b[2].name ? -1 : 1)).map(([, , bucket]) => bucket);
+const moved = (figures) => bucketRank(figures)[0] < AS_BEFORE;
+function byRank(a, b) {
+  const [x, y] = [bucketRank(a), bucketRank(b)];
+  return x[0] - y[0] || x[1] - y[1] || (a.name < b.name ? -1 : 1);
 }
+const bucketsOf = (suite) => (suite.buckets.length > 1 ? [...suite.buckets].sort(byRank) : []);
+// Suites stay in their order, except that those in which something moved come first.
+const suitesInOrder = () => (INDEX.compared ? [...SUITES].sort((a, b) => b.buckets.some(moved) - a.buckets.some(moved)) : SUITES);
 
 function FigureRow({figures, name, kind, href, current}) {
   const {score, low, high, verdict, change, change_low, change_high, p, passed, tasks, trials, errored} = figures;
@@ -34,11 +39,12 @@ function FigureRow({figures, name, kind, href, current}) {
   </a></li>`;
 }
 
-// Where buckets stand above the tasks, the first few of them do.
+// Buckets that are as before are one line; where buckets stand above the tasks, the first few of the others do.
 class Suite extends Component {
   render({suite, query, printing}, {all}) {
     const inSuite = query.suite === suite.label, here = inSuite && query.bucket === null;
-    const buckets = suite.buckets.length > 1 ? bucketsOf(suite) : [], most = all || printing || !STACKED.matches ? buckets.length : MOST_NARROW;
+    const buckets = bucketsOf(suite), first = INDEX.compared ? buckets.filter(moved).length : buckets.length;
+    const most = all || printing ? buckets.length : STACKED.matches ? Math.min(first, MOST_NARROW) : first;
     return html`<div class="suite">
     <ul>
       <${FigureRow} kind="whole" figures=${suite.all} name=${suite.label} current=${here}
@@ -49,8 +55,7 @@ class Suite extends Component {
           href=${listHash(current ? {...query, bucket: null, suite: null} : {...query, bucket: bucket.name, suite: suite.label})} />`;
       })}
     </ul>
-    ${buckets.length > most && html`<button class="more" onClick=${() => this.setState({all: true})}>${plural(buckets.length - most, 'more bucket')}</button>`}
-    ${suite.note && html`<p class="dim note">${plain(suite.note)}</p>`}
+    ${buckets.length > most && html`<button class="more" onClick=${() => this.setState({all: true})}>${most < first ? plural(buckets.length - most, 'more bucket') : `${plural(buckets.length - most, 'bucket')} as before`}</button>`}
   </div>`;
   }
 }
@@ -59,7 +64,7 @@ function Buckets({query, printing}) {
   return html`<section class="buckets" aria-labelledby="buckets-title">
     <div class="title"><h2 id="buckets-title">${SUITES.length > 1 ? 'Suites and buckets' : 'Buckets'}</h2>
       <span class="dim">${INDEX.compared ? html`<span class="key old"></span> before <span class="key"></span> now, change` : 'score, trials passed'}</span></div>
-    ${SUITES.map((suite) => html`<${Suite} key=${suite.label} suite=${suite} query=${query} printing=${printing} />`)}
+    ${suitesInOrder().map((suite) => html`<${Suite} key=${suite.label} suite=${suite} query=${query} printing=${printing} />`)}
   </section>`;
 }
 
@@ -214,15 +219,14 @@ function Models() {
     </table></div></section>`;
 }
 
+// The head has said what makes the newer run's figures doubtful.
 function Runs() {
   return html`<section class="runs" aria-labelledby="runs-title"><h2 id="runs-title">${RUNS.length > 1 ? 'Runs' : 'Run'}</h2>
     ${RUNS.map((run, place) => html`<div class="run" key=${place}>
-      <h3>${plain(run.name)}${INDEX.compared ? html` <span class="dim">${place === NEWEST ? 'now' : 'before'}</span>` : ''}</h3>
-      <p class="dim">${[run.started_at && moment(run.started_at), run.ended_at ? `ended ${moment(run.ended_at)}` : 'never ended',
-        run.exit_status !== null && run.exit_status !== undefined && `exit ${run.exit_status}`, plain(run.place)].filter(Boolean).join(' · ')}</p>
-      <ul>${run.warnings.map((warning) => html`<li class="warning">${plain(warning)}</li>`)}${run.notes.map((note) => html`<li class="dim">${plain(note)}</li>`)}</ul>
+      <p><b>${plain(run.name)}</b> <span class="dim">${[INDEX.compared && (place === NEWEST ? 'now' : 'before'), run.started_at && moment(run.started_at),
+        run.ended_at ? `ended ${moment(run.ended_at)}` : run.started_at && 'never ended', run.exit_status !== null && `exit ${run.exit_status}`, plain(run.place)].filter(Boolean).join(' · ')}</span></p>
+      ${INDEX.compared && place !== NEWEST && run.warnings.map((warning) => html`<p class="warning">${plain(warning)}</p>`)}
     </div>`)}
-    ${INDEX.left_out && html`<p class="warning">${plain(INDEX.left_out)}</p>`}
   </section>`;
 }
 
