@@ -62,6 +62,7 @@ def pytest_agenteval_register(registry: Registry) -> None:
         registry.executor(name, f"{PACKAGE}.{place}")
     for name, place in REPORT_FORMATS.items():
         registry.report_format(name, f"{PACKAGE}.{place}")
+    registry.report_format("otel", f"{PACKAGE}.reports.exports.otel:export_traces", sends=True)
 
 
 def _rules(registry: Registry, model: Model, plan: Plan) -> Chat:

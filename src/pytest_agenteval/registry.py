@@ -82,6 +82,7 @@ class Registry:
         self._players: NameTable[RulesPlayer] = NameTable("player of the tool", complete)
         self._importers: NameTable[Importer] = NameTable("importer", complete, _instance)
         self._formats: NameTable[ReportFormat] = NameTable("report format", complete)
+        self._sending_formats: set[str] = set()
         self._scorecards: NameTable[RegisteredScorecard] = NameTable("scorecard", complete)
         self._executors: NameTable[Callable[..., Any]] = NameTable("executor", complete)
 
@@ -160,9 +161,15 @@ class Registry:
         """Offer ``agenteval import NAME``: a class or object as ``Importer`` says."""
         self._importers.take(name, importer, claimant())
 
-    def report_format(self, name: str, write: ReportFormat | str) -> None:
-        """Offer ``agenteval report --as NAME -o DIR``: ``write(runs, folder)`` gives the paths it wrote."""
+    def report_format(self, name: str, write: ReportFormat | str, *, sends: bool = False) -> None:
+        """Offer ``agenteval report --as NAME -o DIR``: ``write(runs, folder)`` gives the paths it wrote.
+
+        With ``sends`` there need be no ``-o``: ``write(runs, None)`` sends runs somewhere, and gives a line
+        on each thing that it sent.
+        """
         self._formats.take(name, write, claimant())
+        if sends:
+            self._sending_formats.add(name)
 
     def scorecard(
         self,
@@ -276,6 +283,12 @@ class Registry:
     def report_formats(self) -> tuple[str, ...]:
         """The names of all report formats; none of them is imported."""
         return self._formats.names
+
+    @property
+    def sending_report_formats(self) -> frozenset[str]:
+        """The names of report formats that need no folder."""
+        self._complete()
+        return frozenset(self._sending_formats)
 
     def report_format_named(self, name: str) -> ReportFormat:
         """Find a report format; raises UnknownName."""

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--as",
         dest="format",
         choices=registry.report_formats,
-        help="write the files that this benchmark writes",
+        help="write trials as atif trajectories, send them as otel traces, or write a benchmark's own files",
     )
     add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file, told by its ending: {', '.join(FILE_KINDS)}; may be given again; with --as: the folder to write into")  # fmt: skip  # noqa: E501
     add("--rows", choices=list(ROW_KINDS), default="trials", metavar="ROWS", help=f"what a .csv or .parquet file has a row for: {', '.join(ROW_KINDS)} (default: trials)")  # fmt: skip  # noqa: E501
@@ -103,7 +103,7 @@ def _complain(line: str) -> None:
 
 def report(args: argparse.Namespace) -> int:
     """Say what runs found, or write it as a benchmark does."""
-    if args.format is not None and len(args.output) != 1:
+    if args.format is not None and not _folders_fit(args):
         raise UsageMistake("--as NAME takes one -o DIR: as whose files, and where to")
     if args.format is not None and (args.json or args.markdown):
         raise UsageMistake("--as NAME writes files of its own: leave out --json and --markdown")
@@ -115,6 +115,11 @@ def report(args: argparse.Namespace) -> int:
     if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):  # else it stands below the table
         _print_oddities(runs)
     return status
+
+
+def _folders_fit(args: argparse.Namespace) -> bool:
+    """Whether there is one folder to write into, or none where what is named sends."""
+    return len(args.output) == 1 or (not args.output and args.format in args.registry.sending_report_formats)
 
 
 def _set_up(scorecard: RegisteredScorecard, args: argparse.Namespace) -> RegisteredScorecard:
@@ -152,7 +157,7 @@ def _print_oddities(runs: Iterable[Run]) -> None:
 def _write_files(runs: Sequence[Run], args: argparse.Namespace) -> int:
     write = args.registry.report_format_named(args.format)
     try:
-        return _print_paths(write(runs, Path(args.output[0])), args)
+        return _print_paths(write(runs, Path(args.output[0]) if args.output else None), args)
     except (AgentEvalError, BrokenPipeError):
         raise
     except Exception as raised:  # an author's code may raise anything
@@ -167,7 +172,7 @@ def _print_paths(paths: object, args: argparse.Namespace) -> int:
     if not isinstance(paths, Iterable):
         raise UsageMistake(f"--as {args.format}: expected the paths that it wrote; found {paths!r:.80}")
     for path in paths:
-        print(path)
+        print(KNOWN_SECRETS.text(str(path)), flush=True)
     return 0
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 ScorecardMaker: TypeAlias = "Callable[..., Scorecard | None]"
 """``(entries, **options)`` gives the scorecard of one suite's trials with one model, or None."""
-ReportFormat: TypeAlias = "Callable[[Sequence[Run], Path], Sequence[Path]]"
-"""``(runs, folder)`` writes files into the folder and gives their paths."""
+ReportFormat: TypeAlias = "Callable[[Sequence[Run], Any], Iterable[Path | str]]"
+"""``(runs, folder)`` writes files into the folder, a ``Path``, and gives their paths."""
 
 
 class Metric(Record, frozen=True):

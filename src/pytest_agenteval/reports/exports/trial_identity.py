@@ -49,12 +49,13 @@ def trial_path(run: str, trial: Trial, suffix: str) -> Path:
     takes for the same.
     """
     key = trial.key
-    name = _file_name("-".join(filter(None, (key.task, key.model, key.variant, str(key.repetition)))))
+    name = file_name("-".join(filter(None, (key.task, key.model, key.variant, str(key.repetition)))))
     file = f"{name}-{trial_id(run, trial)[:8]}{suffix}"
-    return Path(_file_name(run) or "run", _file_name(key.suite) or "suite", file)
+    return Path(file_name(run) or "run", file_name(key.suite) or "suite", file)
 
 
-def _file_name(text: str) -> str:
+def file_name(text: str) -> str:
+    """Give a name that any file system takes, and that leads nowhere; empty where nothing is left of it."""
     plain = re.sub(r"[^\w.-]+", "_", text).strip("._")
     return plain.encode()[:LONGEST].decode(errors="ignore")
 

@@ -1,0 +1,67 @@
+"""What was said and called, in the form that OpenTelemetry's ``gen_ai.*.messages`` have.
+
+A span's attribute holds no maps: the conventions allow their JSON text in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.exports.conversation import asked_calls, reply_asks
+
+
+def chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]:
+    """Give what a model was sent, the whole conversation up to there, and what it replied."""
+    said = transcript.messages[reply]
+    sent = [message for message in transcript.messages[:reply] if message.phase == said.phase]
+    output = _message(said)
+    if ask.reasoning:
+        output["parts"].insert(0, {"type": "reasoning", "content": ask.reasoning})
+    return {
+        "gen_ai.input.messages": _written(map(_message, sent)),
+        "gen_ai.output.messages": _written([output]),
+    }
+
+
+def trial_content(trial: Trial) -> dict[str, str]:
+    """Give what an agent was given to say, up to the first reply, and its answer."""
+    messages, replies = trial.transcript.messages, reply_asks(trial.transcript)
+    given = messages[: min(replies, default=len(messages))]
+    answer = {"role": "assistant", "parts": [{"type": "text", "content": trial.outcome.answer.text}]}
+    return {
+        "gen_ai.input.messages": _written(map(_message, given)),
+        "gen_ai.output.messages": _written([answer] if trial.outcome.answer.text else []),
+    }
+
+
+def call_content(call: ToolCall) -> dict[str, str | None]:
+    """Give what a tool was called with and, where it did not fail, what came of it."""
+    result = call.result if isinstance(call.result, str) else compact(call.result)
+    return {
+        "gen_ai.tool.call.arguments": call.raw_args or compact(call.args),
+        "gen_ai.tool.call.result": result if call.error is None else None,
+    }
+
+
+def _message(message: Message) -> dict[str, Any]:
+    return {"role": message.role, "parts": list(_parts(message))}
+
+
+def _parts(message: Message) -> Iterator[dict[str, Any]]:
+    if message.role == "tool":
+        yield {"type": "tool_call_response", "id": message.call_id, "response": message.content}
+        return
+    if message.content:
+        yield {"type": "text", "content": message.content}
+    for call in asked_calls(message):
+        arguments = dict(call.args) if call.raw_args is None else call.raw_args
+        yield {"type": "tool_call", "id": call.id, "name": call.tool, "arguments": arguments}
+
+
+def _written(messages: Iterable[dict[str, Any]]) -> str:
+    listed = list(messages)
+    return compact(listed) if listed else ""

@@ -1,0 +1,357 @@
+"""Traces hold what a trial holds, by OpenTelemetry's conventions, and a collector takes them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+from google.protobuf.json_format import Parse
+from hypothesis import HealthCheck, given, settings
+from msgspec.structs import replace
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from pytest_agenteval.cli.main import main
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.exports import otel
+from pytest_agenteval.reports.exports.genai_providers import provider_name
+from pytest_agenteval.reports.exports.otel import send_run
+from pytest_agenteval.reports.exports.otel_sdk import Collector, otlp_json, service
+from pytest_agenteval.reports.exports.otel_spans import trial_spans
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel
+from pytest_agenteval.store.run_reader import Run
+from tests.reports.exports.collector import collecting
+from tests.reports.exports.talk import CLAUDE, NEVER_BEGUN, TALK, store_talks
+from tests.store.samples import TRIALS
+
+RUN = Run(Path("r"), RunHeader("2026-11-21T09:30:15+00:00", name="r", models=(CLAUDE,)), (), ())
+BEGUN_NS = 1_795_253_415_123_000_000
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("OTEL_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A stored run of two trials."""
+    return store_talks(tmp_path_factory.mktemp("runs"))
+
+
+def exported(run: Run) -> list[ReadableSpan]:
+    """Send a run to the SDK's own exporter that keeps what it is given."""
+    memory = InMemorySpanExporter()
+    send_run(run, Collector(memory))
+    return list(memory.get_finished_spans())
+
+
+def test_a_trial_is_one_trace_of_agent_chats_and_tools(run: Run) -> None:
+    """The agent's span is the root, with a child for each ask and for each call that was made."""
+    spans = exported(run)
+
+    assert [span.name for span in spans] == [
+        "invoke_agent greeter",
+        "chat anthropic/claude-sonnet-4-5",
+        "chat anthropic/claude-sonnet-4-5",
+        "chat anthropic/claude-sonnet-4-5",
+        "execute_tool search",
+        "execute_tool save",
+        "execute_tool read",
+        "execute_tool notify",
+        "invoke_agent greeter",  # the trial that never began has no more
+    ]
+    root, *children, other = spans
+    assert root.parent is None
+    assert {child.parent.span_id for child in children if child.parent} == {root.context.span_id}
+    assert {child.context.trace_id for child in children} == {root.context.trace_id}
+    assert other.context.trace_id != root.context.trace_id
+    assert len({span.context.span_id for span in spans}) == len(spans)
+
+
+def test_times_are_those_of_the_trial(run: Run) -> None:
+    """Nanoseconds since 1970 of what happened then, not of the export."""
+    root, *children = exported(run)[:8]
+
+    assert (root.start_time, root.end_time) == (BEGUN_NS, BEGUN_NS + 3_500_000_000)
+    assert (children[0].start_time, children[0].end_time) == (BEGUN_NS + 100_000_000, BEGUN_NS + 400_000_000)
+    assert (children[3].start_time, children[3].end_time) == (BEGUN_NS + 500_000_000, BEGUN_NS + 750_000_000)
+
+
+def test_attributes_are_those_of_the_conventions(run: Run) -> None:
+    """Provider, model, tokens, finish reasons; what is not known is not there."""
+    root, first, second, last, search, save, *_ = exported(run)
+
+    about = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "anthropic",
+        "gen_ai.request.model": "anthropic/claude-sonnet-4-5",
+        "gen_ai.conversation.id": f"{run.folder.name}/s/hello[claude@short-2]",
+    }
+    assert dict(first.attributes or {}) == {
+        **about,
+        "gen_ai.usage.input_tokens": 100,
+        "gen_ai.usage.output_tokens": 20,
+        "gen_ai.usage.cache_read.input_tokens": 30,
+        "gen_ai.usage.reasoning.output_tokens": 5,
+        "gen_ai.response.finish_reasons": ["tool_calls"],
+        "gen_ai.request.stream": True,
+        "gen_ai.response.time_to_first_chunk": 0.2,
+        "agenteval.cost_usd": 0.25,
+        "agenteval.turn": 1,
+        "agenteval.attempts": 2,
+        "agenteval.phase": 1,
+    }
+    assert "agenteval.cost_usd" not in (second.attributes or {})
+    assert "gen_ai.usage.input_tokens" not in (last.attributes or {})
+    assert first.kind is SpanKind.CLIENT
+    assert dict(search.attributes or {}) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "search",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.tool.type": "function",
+        "agenteval.turn": 1,
+        "agenteval.tape": "hit",
+    }
+    assert (save.attributes or {})["error.type"] == "bad_arguments"
+    assert save.status.status_code is StatusCode.ERROR
+    of_root = dict(root.attributes or {})
+    assert of_root | {"gen_ai.agent.name": "greeter", "agenteval.ending": "missed"} == of_root
+    assert of_root["gen_ai.usage.input_tokens"] == 220
+    assert root.status.status_code is StatusCode.UNSET  # a missed trial is no operation that failed
+
+
+def test_grades_are_evaluation_events_of_the_agents_span(run: Run) -> None:
+    """Name, score, label and explanation; one that could not tell has no score."""
+    root = exported(run)[0]
+
+    retry, greets, judge = root.events
+    assert (retry.name, retry.timestamp) == ("agenteval.chat_retry", BEGUN_NS + 50_000_000)
+    assert greets.name == judge.name == "gen_ai.evaluation.result"
+    assert dict(greets.attributes or {}) == {
+        "gen_ai.evaluation.name": "greets",
+        "gen_ai.evaluation.score.value": 0.5,
+        "gen_ai.evaluation.score.label": "fail",
+        "gen_ai.evaluation.explanation": "half",
+        "agenteval.threshold": 1.0,
+        "agenteval.weight": 1.0,
+    }
+    undecided = dict(judge.attributes or {})
+    assert undecided["gen_ai.evaluation.score.label"] == "undecided"
+    assert "gen_ai.evaluation.score.value" not in undecided
+
+
+def test_an_errored_trial_is_an_error_with_its_cause(run: Run) -> None:
+    """By the one word that reports count by."""
+    broken = exported(run)[-1]
+
+    assert broken.status.status_code is StatusCode.ERROR
+    assert broken.status.description == "503 from the provider"
+    assert (broken.attributes or {})["error.type"] == "provider"
+    (exception,) = broken.events
+    assert (exception.attributes or {})["exception.stacktrace"] == "Traceback: 503"
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _texts(inner)
+
+
+def test_what_was_said_is_left_out_unless_it_is_asked_for(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conventions want content to be asked for, by the variable that OpenTelemetry has for it."""
+    plain = [text for span in exported(run) for text in _texts(span.attributes)]
+    assert not [text for text in plain if "Mina" in text or text == "id"]
+
+    monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
+    root, first, _, last, search, save, *_ = exported(run)
+
+    sent = json.loads(str((first.attributes or {})["gen_ai.input.messages"]))
+    assert [message["role"] for message in sent] == ["system", "assistant", "tool", "user"]
+    assert sent[2]["parts"] == [{"type": "tool_call_response", "id": "seed_1_1", "response": "12:00"}]
+    (reply,) = json.loads(str((first.attributes or {})["gen_ai.output.messages"]))
+    assert reply["parts"] == [
+        {"type": "reasoning", "content": "Who is Mina?"},
+        {"type": "text", "content": "I look her up."},
+        {"type": "tool_call", "id": "c1", "name": "search", "arguments": {"q": "Mina"}},
+        {"type": "tool_call", "id": "c2", "name": "save", "arguments": "{oops"},
+    ]
+    anew = json.loads(str((last.attributes or {})["gen_ai.input.messages"]))
+    assert [message["parts"][0]["content"] for message in anew] == ["Be kind.", "I look her up.", "Go on."]
+    assert (search.attributes or {})["gen_ai.tool.call.result"] == '[{"id":1}]'
+    assert "gen_ai.tool.call.result" not in (save.attributes or {})
+    answer = json.loads(str((root.attributes or {})["gen_ai.output.messages"]))
+    assert answer[0]["parts"][0]["content"] == "Hello, Mina!"
+
+
+def test_a_collector_takes_the_spans(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without ``-o``: over HTTP where OTEL_EXPORTER_OTLP_ENDPOINT says, with its headers; twice the same."""
+    with collecting() as received:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.address)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "x-team=evals")
+        monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=ci")
+        assert main(["report", str(run.folder), "--as", "otel"]) == 0
+        first = received.spans
+        assert main(["report", str(run.folder), "--as", "otel"]) == 0
+
+    says = f"{run.folder.name}: 2 traces, 9 spans sent to {received.address}/v1/traces\n"
+    assert capsys.readouterr().out == says * 2
+    assert received.paths == ["/v1/traces"] * 2
+    assert received.headers[0]["x-team"] == "evals"
+    assert [span.SerializeToString() for span in received.spans[len(first) :]] == [
+        span.SerializeToString() for span in first
+    ]
+    assert first[0].name == "invoke_agent greeter"
+    assert first[1].parent_span_id == first[0].span_id
+    resource = received.requests[0].resource_spans[0].resource.attributes
+    named = {attribute.key: attribute.value.string_value for attribute in resource}
+    assert (named["service.name"], named["deployment.environment.name"]) == ("agenteval", "ci")
+
+
+def test_whole_traces_are_sent_in_several_requests(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of any size: what waits to be sent is bounded."""
+    monkeypatch.setattr(otel, "BATCH", 1)
+    with collecting() as received:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.address)
+        assert main(["report", str(run.folder), "--as", "otel"]) == 0
+
+    assert len(received.requests) == 2
+    assert len(received.spans) == 9
+
+
+def test_a_collector_that_refuses_is_told_in_one_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where to, why, and what else can be done; exit status 2."""
+    with collecting(status=403) as received:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", received.address)
+        assert main(["report", str(run.folder), "--as", "otel"]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"agenteval: {received.address}/v1/traces: the spans were not taken (")
+    assert "403" in line
+    assert "-o DIR" in line
+
+
+def test_where_nothing_listens_the_system_says_why(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One line, and not what three libraries wrapped around it."""
+    with collecting() as closed:
+        pass
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", closed.address)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "0.2")
+
+    assert main(["report", str(run.folder), "--as", "otel"]) == 2
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "(" in line
+    assert len(line) < 300
+
+
+def _hex_to_base64(line: str) -> str:
+    data = json.loads(line)
+    for resource in data["resourceSpans"]:
+        for span in (span for scope in resource["scopeSpans"] for span in scope["spans"]):
+            for name in ("traceId", "spanId", "parentSpanId"):
+                if name in span:
+                    span[name] = b64encode(bytes.fromhex(span[name])).decode()
+    return json.dumps(data)
+
+
+def test_files_hold_what_a_collector_would_take(
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """``-o DIR``: a line of OTLP's JSON for each trial, ids in hex, read back by OpenTelemetry's messages."""
+    assert main(["report", str(run.folder), "--as", "otel", "-o", str(tmp_path / "out")]) == 0
+
+    path = Path(capsys.readouterr().out.strip())
+    assert path == tmp_path / "out" / f"{run.folder.name}.otlp.jsonl"
+    lines = path.read_text().splitlines()
+    requests = [Parse(_hex_to_base64(line), ExportTraceServiceRequest()) for line in lines]
+    spans = [span for request in requests for span in request.resource_spans[0].scope_spans[0].spans]
+    assert [span.name for span in spans][:2] == ["invoke_agent greeter", "chat anthropic/claude-sonnet-4-5"]
+    assert [span.span_id for span in spans] == [
+        span.context.span_id.to_bytes(8, "big") for span in exported(run)
+    ]
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(TRIALS)
+def test_every_trial_makes_spans_that_can_be_sent(trial: Trial) -> None:
+    """Whatever agents, providers and importers leave: in one trace, ended after they began."""
+    spans = trial_spans(RUN, trial, content=True)
+
+    assert all(0 <= span.start_ns <= span.end_ns for span in spans)
+    assert len({span.trace_id for span in spans}) == 1
+    assert {span.parent_id for span in spans[1:]} <= {spans[0].span_id}
+    line = json.loads(otlp_json(spans, service()))
+    assert len(line["resourceSpans"][0]["scopeSpans"][0]["spans"]) == len(spans)
+
+
+def test_ids_tell_trials_and_attempts_apart() -> None:
+    """An attempt that was made again is another trace."""
+    trials = [TALK, replace(TALK, attempt=2), NEVER_BEGUN, replace(TALK, key=TALK.key._replace(repetition=3))]
+    ids = sorted(trial_spans(RUN, trial)[0].trace_id for trial in trials)
+    assert all(one != next_one for one, next_one in pairwise(ids))
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (RunModel("rules", "rules", offline=True), "agenteval"),
+        (RunModel("g", "gpt-4o"), "openai"),
+        (RunModel("c", "claude-sonnet-4-5"), "anthropic"),
+        (RunModel("b", "bedrock/anthropic.claude"), "aws.bedrock"),
+        (RunModel("m", "ollama/llama3"), "ollama"),
+        (RunModel("x", "some-model"), "litellm"),
+    ],
+)
+def test_providers_have_the_names_of_the_conventions(model: RunModel, name: str) -> None:
+    """As far as an id tells; nothing is guessed of others."""
+    assert provider_name(model) == name
+
+
+def test_no_secret_and_no_half_of_a_pair_is_sent(tmp_path: Path) -> None:
+    """A run may be older than what is known of secrets now; half of a surrogate pair cannot be sent."""
+    run = store_talks(tmp_path, replace(NEVER_BEGUN, message="no tr0ub4dor-and-3 \ud83d", traceback=""))
+    KNOWN_SECRETS.know(["tr0ub4dor-and-3"])
+    try:
+        (span,) = exported(run)
+    finally:
+        KNOWN_SECRETS.forget()
+    assert span.status.description == "no <redacted> ?"
+    assert (span.events[0].attributes or {})["exception.message"] == "no <redacted> ?"
+
+
+def test_without_opentelemetry_a_line_says_what_to_install(run: Run) -> None:
+    """And whoever does not ask for traces never imports it."""
+    code = (
+        "import sys\n"
+        "for name in ('opentelemetry', 'google.protobuf'): sys.modules[name] = None\n"
+        "from pytest_agenteval.cli.main import main\n"
+        f"sys.exit(main(['report', {str(run.folder)!r}, '--as', 'otel', '-o', 'nowhere']))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("agenteval: --as otel needs OpenTelemetry")
+    assert line.endswith("pip install 'pytest-agenteval[otel]'")
