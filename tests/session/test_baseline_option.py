@@ -158,3 +158,18 @@ def test_the_project_and_the_environment_may_name_it(
     off.stdout.no_fnmatch_line("gate: *")
     monkeypatch.setenv("AGENTEVAL_BASELINE", "nowhere")
     assert greet(pytester).ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_comment_carries_the_verdict(pytester: pytest.Pytester, workers: int) -> None:
+    """Verdict and broken gate stand first, whoever carried the trials out; a folder in its place is named."""
+    write_greeters(pytester.path)
+    greet(pytester)
+    set_mood(pytester.path, "tired", task_names("night"))
+    greet(pytester, "--agent-baseline=latest", "--agent-comment=out/comment.md", workers=workers)
+    first, _, gate, *_ = (pytester.path / "out/comment.md").read_text().splitlines()
+
+    assert first.replace("&gt;", ">").startswith(f"### {WORSE}")
+    assert gate.replace("&gt;", ">") == "**gate: broken: night is worse (1.00 -> 0.00)**"
+    refused = greet(pytester, "--agent-comment=out", "-k", "night", workers=workers)
+    assert "cannot be written: Is a directory" in " ".join(refused.outlines)
+    assert refused.ret == pytest.ExitCode.TESTS_FAILED

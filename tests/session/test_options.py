@@ -42,6 +42,7 @@ def test_each_option_can_be_said_in_three_places(
         "S": "3",
         "MODE": "all",
         "SPLIT": "all",
+        "auto|no": "no",
         "NAME=PATH": "short=x.md",
         "": "true",
         "KEY=VALUE": "score=1",

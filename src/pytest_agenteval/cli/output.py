@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.workflow_commands import in_actions, without_commands
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.text_width import StyledLine
@@ -36,9 +37,12 @@ def write_text(file: str, text: str) -> None:
 def print_lines(lines: Iterable[StyledLine]) -> None:
     """Print lines, in colour where a person looks at them."""
     looked_at = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    read_by_actions = in_actions()
     for line in lines:
         look = LOOKS.get(line.style) if looked_at else None
         text = KNOWN_SECRETS.text(line.text)
+        if read_by_actions:  # whose runner would obey an agent's words
+            text = without_commands(text)
         print(f"\x1b[{look}m{text}\x1b[0m" if look else text)
 
 

@@ -37,6 +37,7 @@ OWN = (
     "gate",
     "reports",
     "seed",
+    "comment",
 )
 """Settings that the other pytest is told in its own way, or not at all."""
 
@@ -208,7 +209,8 @@ def _arguments(config: pytest.Config, folder: Path, times: int) -> Iterator[str]
         yield f"--agent-only={','.join(ENDINGS)}@{folder.parent}"
     seed = settings.seed + _most_repetitions(folder.parent)
     yield from (f"--agent-results={folder}", f"--repetitions={times}", f"--agent-seed={seed}")
-    yield from ("--agent-baseline=none", "--agent-gate=none", "--agent-report=none")
+    none = ("baseline", "gate", "report", "comment")
+    yield from (f"--agent-{name}=none" for name in none)
 
 
 def _own_options(config: pytest.Config) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ import pytest
 from pytest_agenteval.chat.models import key_names_known
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.workflow_commands import in_actions, without_commands
 from pytest_agenteval.session.options import PROJECT
 from pytest_agenteval.session.settings import Settings
 
@@ -98,16 +99,28 @@ def without_secrets(value: Any) -> Any:
 
 
 def hide_on_terminal(reporter: Any) -> None:
-    """Take secrets out of whatever is printed from now on: warnings, headings, other plugins' lines."""
+    """Take secrets out of whatever is printed from now on: warnings, headings, other plugins' lines.
+
+    Where GitHub Actions reads it, none of it is a workflow command: agents' output stands in it, too.
+    """
     writer = getattr(reporter, "_tw", None)
     if writer is None or "write" in vars(writer):
         return
-    write = writer.write
+    write, read_by_actions = writer.write, in_actions()
 
     def clean(message: str, **markup: Any) -> None:
-        write(KNOWN_SECRETS.text(message), **markup)
+        text = KNOWN_SECRETS.text(message)
+        write(without_commands(text) if read_by_actions else text, **markup)
 
     writer.write = clean
+
+
+def write_commands(reporter: Any, lines: Iterable[str]) -> None:
+    """Print workflow commands of our own, past what keeps all others from being one."""
+    reporter.ensure_newline()
+    writer = reporter._tw
+    for line in lines:
+        type(writer).write(writer, f"{KNOWN_SECRETS.text(line)}\n")
 
 
 def hide_in_log_file(handler: Any) -> None:

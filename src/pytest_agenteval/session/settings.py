@@ -265,6 +265,22 @@ class Settings(OptionValues):
     keep_workspaces = Option(
         "keep_workspaces", "", "keep each trial's workspace in the run's folder", switch, False, YES_OR_NO
     )
+    comment: Option[Path | None] = Option(
+        "comment",
+        "FILE",
+        "write the run as a pull request's comment: the verdict, suites, the three worst (docs/github.md)",
+        folder,
+        None,
+        "a file in Markdown, or none",
+    )
+    annotations = Option(
+        "annotations",
+        "auto|no",
+        "in GitHub Actions, annotate task files at the line of what was missed (default: auto)",
+        word_of(("auto", "no")),
+        "auto",
+        "auto or no",
+    )
     strict = Option("strict", "", "a miss in a capability suite is a failure too", switch, False, YES_OR_NO)
     aliases: Option[Mapping[str, Any]] = Option(
         "models",

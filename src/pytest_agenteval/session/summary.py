@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,9 +23,12 @@ from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_
 from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.text_width import StyledLine, wrap, wrapped_lines
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
+from pytest_agenteval.reports.workflow_commands import in_actions
 from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.run_journal import forget_dead_workers
+from pytest_agenteval.session.secrets import hide_on_terminal, write_commands
+from pytest_agenteval.session.settings import read_settings
 from pytest_agenteval.stash import registry_key, report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.store.run_gates import GATES
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -75,6 +78,8 @@ def _introduce(name: str, offline: bool, id: str) -> str:
 def end(session: pytest.Session, status: int) -> None:
     """Write down how the run ended, and put the suites' totals into JUnit's file, which workers have not."""
     config = session.config
+    # Where workers carried out the trials, nothing of evals was here before their reports.
+    hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
     verdict = _verdict(config, status)
     if verdict is not None:
         config.stash[verdict_key] = verdict
@@ -89,17 +94,27 @@ def end(session: pytest.Session, status: int) -> None:
         add_remarks(config, Remarks(lines=(remark,)))
         session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
     _end_xml(config)
-    if config.stash[run_info_key].reports:
-        _write_reports(config, session)
-
-
-def _write_reports(config: pytest.Config, session: pytest.Session) -> None:
-    from pytest_agenteval.session.report_writing import write_reports
-
-    problems = write_reports(config)
+    problems = [*_write_reports(config), *_write_comment(config)]
     if problems:
         add_remarks(config, Remarks(lines=tuple(problems)))
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def _write_reports(config: pytest.Config) -> Iterable[str]:
+    if not config.stash[run_info_key].reports:
+        return ()
+    from pytest_agenteval.session.report_writing import write_reports
+
+    return write_reports(config)
+
+
+def _write_comment(config: pytest.Config) -> Iterator[str]:
+    path = read_settings(config).comment
+    if path is not None:
+        from pytest_agenteval.session.pull_request import write_comment
+
+        run = _run(config)
+        yield from write_comment(path, config, run, list(_scorecards(config, run, WIDE, whole=False)))
 
 
 def _verdict(config: pytest.Config, status: int) -> Verdict | None:
@@ -176,6 +191,10 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         _write(reporter, line)
     if os.environ.get("GITHUB_STEP_SUMMARY") and (problem := _leave_markdown(config, run, view)):
         _write(reporter, StyledLine(f"! {problem}", "yellow"))
+    if in_actions() and read_settings(config).annotations == "auto":
+        from pytest_agenteval.reports.annotations import annotation_lines
+
+        write_commands(reporter, annotation_lines(run, config.rootpath))
 
 
 def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:

@@ -1,0 +1,187 @@
+"""A run as a comment on a pull request: the verdict, a table of suites, and folded what it rests on.
+
+It is to be posted once and updated in place. Foreign text stands in code, where GitHub makes no mention, no
+link and no markup of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+
+from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.comparison.headline import headline
+from pytest_agenteval.reports.comparison.phrases import format_change, verdict_text
+from pytest_agenteval.reports.comparison.screen import comparison_lines
+from pytest_agenteval.reports.doubts import doubts
+from pytest_agenteval.reports.explanations import ending_reason
+from pytest_agenteval.reports.formatting import (
+    NOT_KNOWN,
+    escape_markdown,
+    format_figure,
+    one_line,
+    pluralize,
+    trial_name,
+)
+from pytest_agenteval.reports.suite_rows import remarks_on_all, suite_columns
+from pytest_agenteval.reports.tables import markdown_rows
+from pytest_agenteval.reports.task_lines import TaskLines
+from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import Run
+
+MOST_CHARACTERS = 64_000
+"""GitHub refuses a comment of more than 65,536; whoever posts it adds a line or two."""
+
+MOST_SUITES = 30
+MOST_NOTES = 5
+MOST_VERDICT = 1000
+WORST = 3
+WIDE = 120
+"""Columns of what is not written into a terminal."""
+
+COLUMNS = ("score", "95 %", "tasks passed", "trials", "cost")
+
+
+def comment_markdown(
+    run: Run,
+    view: RunView,
+    task_lines: TaskLines,
+    comparison: Comparison | None = None,
+    remarks: Sequence[str] = (),
+) -> str:
+    """Give the comment, of at most ``MOST_CHARACTERS``; where something was cut, it says so.
+
+    Below the table stands what makes figures doubtful. ``comparison`` is that with the run's baseline,
+    ``remarks`` are what came of gates, and what benchmarks make of suites: a paragraph for each.
+    """
+    parts = [f"### {_verdict(view, comparison)}", *map(_remark, remarks), _table(view, comparison)]
+    parts += [_plain(line) for line in islice(remarks_on_all(view), 1)]  # who acted
+    if notes := [f"- {_plain(note.text)}" for note in islice(doubts(view), MOST_NOTES)]:
+        parts.append("\n".join(notes))
+    parts += _worst(run, task_lines, comparison)
+    room = MOST_CHARACTERS - sum(len(part) + 2 for part in parts)
+    if comparison is not None:
+        parts.append(_rest(comparison, room))
+    return KNOWN_SECRETS.text("\n\n".join(parts) + "\n")
+
+
+def _plain(text: str) -> str:
+    """Give a text that is no markup, and mentions nobody."""
+    return escape_markdown(text, MOST_VERDICT).replace("@", "@\u200b")
+
+
+def _remark(text: str) -> str:
+    return f"**{_plain(text)}**" if text.startswith("gate: broken") else _plain(text)
+
+
+def code(text: str, most: int) -> str:
+    """Put foreign text on one line, as code."""
+    return f"`{one_line(text, most).replace('`', chr(39)) or ' '}`"
+
+
+def _verdict(view: RunView, comparison: Comparison | None) -> str:
+    """Give the comparison's verdict, else how much was passed."""
+    return _plain(headline(comparison) if comparison is not None else totals_text(view))
+
+
+def totals_text(view: RunView) -> str:
+    """Say how many tasks passed, of how many that were decided, and what was not: without a baseline."""
+    totals = [suite.total for suite in view.suites]
+    passed, decided = (
+        sum(getattr(total, name) for total in totals) for name in ("tasks_passed", "tasks_decided")
+    )
+    errored = sum(sum(total.errored.values()) for total in totals)
+    not_run = sum(total.not_run for total in totals)
+    left = [
+        f"{pluralize(count, 'trial')} {how}"
+        for count, how in ((errored, "errored"), (not_run, "not run"))
+        if count
+    ]
+    passed_text = f"{passed} of {pluralize(decided, 'task')} passed"
+    return f"{'; '.join([passed_text, *left])}."
+
+
+def _table(view: RunView, comparison: Comparison | None) -> str:
+    columns = {column.title: column.cells for column in suite_columns(view) if column.title in COLUMNS}
+    before = [_before(suite, comparison) for suite in view.suites]
+    if comparison is not None and before:
+        changes = dict(zip(("before", "change", "verdict"), zip(*before, strict=True), strict=True))
+        columns = {"score": columns.pop("score"), **changes, **columns}
+    names = [view.label(suite) for suite in view.suites]
+    rows = [[name, *(cells[at] for cells in columns.values())] for at, name in enumerate(names)]
+    table = markdown_rows([["suite", *columns], *rows[:MOST_SUITES]])
+    left = len(rows) - MOST_SUITES
+    return f"{table}\n\nand {pluralize(left, 'more suite')}" if left > 0 else table
+
+
+def _before(suite: SuiteView, comparison: Comparison | None) -> tuple[str, str, str]:
+    """Give what a suite scored before, by how much that changed, and what can be said of it."""
+    for part in comparison.suites if comparison else ():
+        if (part.name, part.new_who) == (
+            suite.suite,
+            (suite.model, suite.variant),
+        ) and part.suite is not None:
+            change = part.suite
+            return format_figure(change.old), format_change(change.change), _says(part)
+    return NOT_KNOWN, NOT_KNOWN, NOT_KNOWN
+
+
+def _says(part: SuiteComparison) -> str:
+    change = part.suite
+    if change is None or change.verdict in ("better", "worse"):
+        return change.verdict if change else NOT_KNOWN
+    return verdict_text(change) if change.testable else change.verdict
+
+
+def _worst(run: Run, task_lines: TaskLines, comparison: Comparison | None) -> Iterator[str]:
+    by_task: dict[tuple[str, ...], JournalEntry] = {}
+    for entry in worst_first(run.entries):
+        by_task.setdefault(entry.key[:3], entry)
+    fallen = {task: change for task, change in _changes(comparison) if change < 0}
+    worst = sorted(by_task.values(), key=lambda entry: fallen.get(entry.key[:2], 0.0))
+    if not worst:
+        return
+    shown = len(worst[:WORST])
+    title = (
+        pluralize(len(worst), "task") if shown == len(worst) else f"the {shown} worst of {len(worst)} tasks"
+    )
+    items = (_item(entry, task_lines, fallen.get(entry.key[:2])) for entry in islice(worst, WORST))
+    yield _folded(f"{title} not passed", "\n\n".join(items))
+
+
+def _changes(comparison: Comparison | None) -> Iterator[tuple[tuple[str, ...], float]]:
+    for suite in comparison.suites if comparison else ():
+        for task in suite.tasks:
+            yield (suite.name, task.task), task.change or 0.0
+
+
+def _item(entry: JournalEntry, task_lines: TaskLines, change: float | None) -> str:
+    word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {format_figure(entry.score)}"
+    fell = f" ({format_change(change)})" if change else ""
+    line = task_lines.line_of(entry)
+    place = f" in {code(f'{entry.file}:{line}' if line else entry.file, 300)}" if entry.file else ""
+    return f"**{word}**{fell} {code(trial_name(entry.key), 300)}{place}\\\n{code(ending_reason(entry), 300)}"
+
+
+def _rest(comparison: Comparison, room: int) -> str:
+    """Give the comparison's whole screen below its verdict, as much of it as has room."""
+    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE)]
+    lines = lines[lines.index("") + 1 :] if "" in lines else []
+    fitting = list(_fitting(lines, room - 300))
+    cut = len(lines) - len(fitting)
+    more = [f"... {pluralize(cut, 'more line')}: agenteval compare OLD NEW shows them"] if cut else []
+    return _folded("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))
+
+
+def _fitting(lines: Iterable[str], room: int) -> Iterator[str]:
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            return
+        yield line
+
+
+def _folded(head: str, body: str) -> str:
+    return f"<details><summary>{head}</summary>\n\n{body}\n\n</details>"

@@ -1,0 +1,96 @@
+"""In GitHub Actions: task files are annotated, and nothing that an agent says is a workflow command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.cli.main import main
+from tests.actions_runner import commands_in
+from tests.suites import run, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+HOSTILE = """
+import logging
+
+COMMANDS = "::stop-commands::mine\\n  ::add-mask::a\\n::set-output name=x::y\\r::error::z\\nx ##[error]old"
+
+
+class Hostile:
+    def run(self, task_input, ctx):
+        print(COMMANDS)
+        logging.getLogger("agent").warning(COMMANDS)
+        if task_input["content"] == "raise":
+            raise RuntimeError(COMMANDS)
+        return COMMANDS
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("hostile", Hostile)
+"""
+
+
+@pytest.fixture
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Agents that print, log, answer and raise commands; one misses, one fails, one is errored."""
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_WORKSPACE", str(pytester.path))
+    strict = task("strict", agent="hostile")
+    write(
+        pytester.path,
+        {
+            "evals/conftest.py": HOSTILE,
+            "evals/suite.yaml": "name: hostile\nkind: capability\n",
+            "evals/misses.json": task("misses", agent="hostile"),
+            "evals/raises.json": task("raises", agent="hostile", input={"content": "raise"}),
+            "evals/more/suite.yaml": "name: more\nkind: regression\n",
+            "evals/more/strict.json": strict,
+        },
+    )
+    return pytester.path
+
+
+@pytest.mark.parametrize("args", [("-vv",), ("-q", "-rA")], ids=" ".join)
+def test_only_our_own_commands_reach_the_runner(
+    pytester: pytest.Pytester, project: Path, args: tuple[str, ...], workers: int
+) -> None:
+    """What agents print, log, answer and raise is shown, and acts on nothing; three tasks are annotated."""
+    result = run(pytester, "evals", "--agent-model=scripted", *args, workers=workers)
+    result.assert_outcomes(failed=1, xfailed=1, errors=1)
+    output = str(result.stdout)
+    commands = commands_in(output)
+
+    assert ":\\x3astop-commands::mine" in output
+    assert sorted((each.name, each.properties["file"], each.properties["line"]) for each in commands) == [
+        ("error", "evals/more/strict.json", "12"),
+        ("error", "evals/raises.json", "2"),
+        ("warning", "evals/misses.json", "12"),
+    ]
+    assert commands_in(str(result.stderr)) == []
+
+
+def test_annotations_can_be_left_out_and_are_made_nowhere_else(
+    pytester: pytest.Pytester, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--agent-annotations=no`` prints none; outside of Actions nothing is changed either."""
+    result = run(pytester, "evals", "--agent-model=scripted", "--agent-annotations=no")
+    assert commands_in(str(result.stdout)) == []
+    monkeypatch.delenv("GITHUB_ACTIONS")
+    output = str(run(pytester, "evals/more", "--agent-model=scripted").stdout)
+    assert "::error file" not in output
+    assert "\n::stop-commands::mine\n" in output
+
+
+def test_a_verb_that_shows_a_run_prints_no_command(
+    pytester: pytest.Pytester, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A step that looks at a stored run reads the same foreign texts."""
+    run(pytester, "evals", "--agent-model=scripted")
+    capsys.readouterr()
+    main(["report", "latest", "-v"])
+
+    assert "add-mask" in (text := capsys.readouterr().out)
+    assert commands_in(text) == []
