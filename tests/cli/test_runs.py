@@ -1,11 +1,17 @@
-"""``agenteval runs``: which runs are kept."""
+"""``agenteval runs``: which runs are kept, and how they stand."""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.reports.text_width import cell_width
 from tests.cli.conftest import Agenteval
+from tests.reports.runs import MIXED, store_run
+from tests.reports.screen_runs import several_models
 from tests.suites import suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -20,8 +26,11 @@ def printed_table(capsys: pytest.CaptureFixture[str], *args: str) -> list[list[s
 
 
 @pytest.mark.usefixtures("agenteval")
-def test_runs_are_listed_newest_first(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    """Name, models, how many of the planned trials ended, and pytest's exit status."""
+def test_runs_are_listed_newest_first(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row for each suite with each model: score, how many of the planned trials ended, pytest's status."""
+    monkeypatch.setenv("COLUMNS", "140")
     options = ("-p", "pytest_agenteval.plugin")
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
     pytester.runpytest_inprocess(*options, "--agent-model=scripted").assert_outcomes(passed=2)
@@ -29,16 +38,42 @@ def test_runs_are_listed_newest_first(pytester: pytest.Pytester, capsys: pytest.
         passed=1, failed=1
     )
 
-    head, second, first = printed_table(capsys)
+    title, head, second, other, first = printed_table(capsys)
 
-    assert head == ["RUN", "MODELS", "TRIALS", "EXIT"]
-    assert first[1:] == ["scripted", "2 of 2", "0"]
-    assert second[1] == "scripted, nop"
-    assert second[2].endswith(" of 4")
-    assert second[3] == "1"
+    assert title == ["2 runs in .agenteval/runs, newest first"]
+    assert head == ["run", "started", "suite", "model", "score", "95 %", "trials", "cost", "exit"]
+    assert first[2:] == ["greetings", "scripted", "1.00", "-", "2 of 2", "$0.00", "0"]
+    assert [*second[2:4], second[-1]] == ["greetings", "scripted", "1"]
+    assert other[:2] == ["greetings", "nop"]
     results = pytester.path / ".agenteval" / "runs"
     assert all((results / row[0] / "run.json").is_file() for row in (first, second))
     assert (results / "latest").resolve().name == second[0]
+
+
+@pytest.mark.usefixtures("agenteval")
+def test_a_run_that_was_compared_has_its_verdict(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As its end said it; nothing is compared anew. As JSON with all figures; what is torn is said."""
+    monkeypatch.setenv("COLUMNS", "140")
+    options = ("-p", "pytest_agenteval.plugin", "--agent-model=scripted")
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
+    pytester.runpytest_inprocess(*options)
+    pytester.runpytest_inprocess(*options, "--agent-baseline=latest")
+
+    rows = printed_table(capsys)
+    assert [rows[1][-1], rows[2][-1], rows[3][-1]] == ["verdict", "identical", "-"]
+    assert main(["runs", "--json", "-n", "1"]) == 0
+    (new,) = json.loads(capsys.readouterr().out)
+    (of_suite,) = new["suites"]
+    assert (of_suite["score"], of_suite["ended"], of_suite["planned"]) == (1.0, 2, 2)
+    assert of_suite["verdict"]["verdict"] == "identical"
+    assert new["headline"].startswith("greetings: identical")
+    (Path(new["path"]) / "comparison.json").write_text("{", encoding="utf-8")
+    assert main(["runs"]) == 0
+    printed = capsys.readouterr()
+    assert "verdict" not in printed.out
+    assert "comparison.json: left out" in printed.err
 
 
 @pytest.mark.usefixtures("agenteval")
@@ -49,8 +84,46 @@ def test_another_folder_can_be_named(pytester: pytest.Pytester, capsys: pytest.C
         passed=1
     )
 
-    assert len(printed_table(capsys, "--results", "kept")) == 2
+    assert printed_table(capsys, "--results", "kept")[0] == ["1 run in kept, newest first"]
     assert printed_table(capsys) == [["no runs in .agenteval/runs"]]
+
+
+def test_the_newest_20_are_listed_and_as_many_as_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The title says how many there are; other runs are not read."""
+    monkeypatch.setenv("COLUMNS", "200")
+    for _ in range(25):
+        store_run(tmp_path, MIXED)
+
+    def rows(*args: str) -> list[list[str]]:
+        return printed_table(capsys, "--results", str(tmp_path), *args)
+
+    title, _, *some = rows()
+    assert (title, len(some)) == ([f"25 runs in {tmp_path}, newest first, 20 of 25 (--all, -n)"], 20)
+    assert len(rows("-n", "3")) == 2 + 3
+    assert len(rows("--all")) == 2 + 25
+    assert some[0][4:] == ["0.58", "-", "6 of 6", "$0.00", "not ended"]
+    with pytest.raises(SystemExit):
+        main(["runs", "-n", "0"])
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 120])
+def test_lines_fit_and_names_are_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """Columns give way one by one, the moment of the start first; a name is there to be pasted."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    name = several_models(tmp_path).folder.name
+
+    assert main(["runs", "--results", str(tmp_path)]) == 0
+
+    lines = capsys.readouterr().out.splitlines()
+    head = next(line for line in lines if line.split()[:1] == ["run"])
+    assert all(cell_width(line) <= width for line in lines if str(tmp_path) not in line)
+    assert sum(name in line for line in lines) == 1
+    assert {"suite", "model", "score", "trials"} <= set(head.split())
+    assert ("started" in head) == (width == 120)
 
 
 def test_a_damaged_run_hides_no_other(pytester: pytest.Pytester, agenteval: Agenteval) -> None:

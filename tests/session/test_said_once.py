@@ -110,7 +110,7 @@ def of_the_screen(lines: list[str]) -> list[str]:
 def test_the_screen_names_the_bucket_that_missed_and_the_next_command(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, width: int, workers: int
 ) -> None:
-    """Whole, whatever the width; what is typed next shows all of it."""
+    """Whole, whatever the width; what is typed next shows the trial that went worst."""
     monkeypatch.setenv("COLUMNS", str(width))
     project(pytester)
 
@@ -119,7 +119,7 @@ def test_the_screen_names_the_bucket_that_missed_and_the_next_command(
     lines = of_the_screen(result.outlines)
     assert all(len(line) <= max(width, len(BUCKET) + 2) for line in lines)
     assert any(line.split()[:1] == [BUCKET] for line in lines)
-    result.stdout.fnmatch_lines(["*next: agenteval report latest -v"])
+    result.stdout.fnmatch_lines(["*next: agenteval show latest:worst"])
 
 
 def test_a_quiet_run_has_its_suites_and_what_makes_them_doubtful(pytester: pytest.Pytester) -> None:

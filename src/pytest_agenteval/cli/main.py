@@ -69,11 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     run_files = ("run", "planned", "journal", "transcript", "text")
     schema.add_argument("what", choices=("task", "suite", "calibration", "tools", "report", *run_files))
     schema.set_defaults(verb=_schema)
-    runs = verbs.add_parser("runs", help="list the runs that are kept, newest first")
-    runs.add_argument(
-        "--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps them"
-    )
-    runs.set_defaults(verb=_runs)
+    _add_verb(verbs, "runs", "list the runs that are kept, newest first")
+    _add_verb(verbs, "show", "one trial: why it ended so, what was said and called, what it changed")
     import_ = verbs.add_parser(
         "import", help="bring in another benchmark's suite and runs, from your own copy of it"
     )
@@ -112,12 +109,6 @@ def _schema(args: argparse.Namespace) -> int:
     from pytest_agenteval.cli.schema import print_schema
 
     return print_schema(args.what)
-
-
-def _runs(args: argparse.Namespace) -> int:
-    from pytest_agenteval.cli.runs import print_runs
-
-    return print_runs(args.results)
 
 
 def _import(args: argparse.Namespace) -> int:

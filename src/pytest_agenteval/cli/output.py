@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 STDOUT = "-"
 """What a user writes in the place of a file's name."""
 
-LOOKS = {"bold": "1", "dim": "2", "red": "31", "yellow": "33"}
+LOOKS = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32", "cyan": "36"}
 
 
 def write_text(file: str, text: str) -> None:
@@ -36,14 +36,20 @@ def write_text(file: str, text: str) -> None:
 
 def print_lines(lines: Iterable[StyledLine]) -> None:
     """Print lines, in colour where a person looks at them."""
-    looked_at = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+    for text in styled_texts(lines):
+        print(text)
+
+
+def styled_texts(lines: Iterable[StyledLine]) -> Iterator[str]:
+    """Give lines as they are printed: without secrets, and in colour where a person looks at them."""
+    looked_at = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     read_by_actions = in_actions()
     for line in lines:
         look = LOOKS.get(line.style) if looked_at else None
         text = KNOWN_SECRETS.text(line.text)
         if read_by_actions:  # whose runner would obey an agent's words
             text = without_commands(text)
-        print(f"\x1b[{look}m{text}\x1b[0m" if look else text)
+        yield f"\x1b[{look}m{text}\x1b[0m" if look else text
 
 
 def wrapped(line: str, width: int = 100) -> Iterator[str]:

@@ -14,7 +14,17 @@ from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.reports.suite_rows import even_marks, remarks_on_all, suite_cells
 from pytest_agenteval.reports.suite_table import suite_table
 from pytest_agenteval.reports.tables import Note, table_lines
-from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, cell_width, clamp_width, pad, wrap
+from pytest_agenteval.reports.text_width import (
+    BETWEEN,
+    INDENT,
+    Style,
+    StyledLine,
+    cell_width,
+    clamp_width,
+    flow,
+    pad,
+    wrap,
+)
 from pytest_agenteval.reports.view import RunView
 from pytest_agenteval.reports.worst_buckets import BucketRow, WorstBuckets, worst_buckets
 
@@ -22,7 +32,6 @@ MOST_LINES = 40
 """Lines that the end of a run takes; misses have the room that figures leave."""
 
 GAP = "  "
-BETWEEN_REMARKS = "   "
 SPENT = 4
 """The first cell of a suite's row that says what it took."""
 
@@ -77,7 +86,7 @@ def _apart(blocks: Sequence[Sequence[StyledLine]]) -> list[StyledLine]:
 def _suites(view: RunView, width: int, verbosity: int) -> Iterator[StyledLine]:
     yield from (StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width))
     if verbosity >= 0:
-        yield from (StyledLine(line) for line in _flow(remarks_on_all(view), width))
+        yield from (StyledLine(line) for line in flow(remarks_on_all(view), width))
 
 
 def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
@@ -108,19 +117,6 @@ def _folds(widths: Sequence[int], width: int) -> list[list[int]]:
         folds[-1].append(at)
         used += len(GAP) + wide
     return folds
-
-
-def _flow(remarks: Iterator[str], width: int) -> Iterator[str]:
-    """Put remarks side by side where they fit."""
-    line = ""
-    for remark in filter(None, remarks):
-        longer = f"{line}{BETWEEN_REMARKS}{remark}" if line else remark
-        if line and cell_width(longer) > width:
-            yield from wrap(line, width)
-            longer = remark
-        line = longer
-    if line:
-        yield from wrap(line, width)
 
 
 def _bucket_blocks(suites: Sequence[WorstBuckets], width: int) -> Iterator[Sequence[StyledLine]]:
@@ -203,7 +199,7 @@ def _where(parts: ScreenParts, width: int) -> Iterator[StyledLine]:
     steps = [f"{'or' if at else 'next'}: {step}" for at, step in enumerate(parts.next_steps)]
     place = [f"run: {printable(parts.place)}"] if parts.place else []
     for texts in ([[*place, *steps]], [place, steps], [place, *([step] for step in steps)]):
-        lines = [BETWEEN_REMARKS.join(line) for line in texts if line]
+        lines = [BETWEEN.join(line) for line in texts if line]
         if all(cell_width(line) <= width for line in lines):
             break
     yield from map(StyledLine, lines)

@@ -50,6 +50,7 @@ class ReportTable(FrozenValue, frozen=True):
     """A title, a name for each row below the head ``head``, groups of columns, and what is said around them.
 
     ``caveats`` stand above the figures: what has to be known before these are read. ``notes`` stand below.
+    ``names_beside`` says that spare columns give way before names go to lines of their own.
     """
 
     title: str
@@ -58,6 +59,7 @@ class ReportTable(FrozenValue, frozen=True):
     groups: tuple[tuple[Column, ...], ...]
     notes: tuple[Note, ...] = ()
     caveats: tuple[str, ...] = ()
+    names_beside: bool = False
 
     @property
     def columns(self) -> list[Column]:
@@ -130,7 +132,9 @@ def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:
     longest = min(WIDEST_NAME, max(map(cell_width, (table.head, *table.names))))
     narrowest = cell_width(table.head)
     if any(column.spare for column in everything):
-        yield _without_spare(everything, room, longest, narrowest)
+        needed = [column for column in everything if not column.spare]
+        beside = table.names_beside and _name_room(needed, room, NARROW_GAP) >= longest
+        yield _without_spare(everything, room, longest, longest if beside else narrowest)
     elif _name_room(everything, room) >= longest:
         yield _Block(everything, GAP, _name_room(everything, room))
     else:
@@ -178,7 +182,7 @@ def _block_rows(table: ReportTable, block: _Block, room: int) -> list[str]:
     head, *lines = align_columns(rows, block.gap)
     table_rows = [head]
     for name, short, line in zip(table.names, beside, lines, strict=True):
-        table_rows += [line] if short else [*wrap(name, room), line]
+        table_rows += [line] if short or not name else [*wrap(name, room), line]
     return [*table_rows, *_left_out(table, block, room)]
 
 

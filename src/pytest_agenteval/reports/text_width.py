@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-Style = Literal["", "bold", "dim", "red", "yellow"]
+Style = Literal["", "bold", "dim", "red", "yellow", "green", "cyan"]
 INDENT = "  "
 NARROWEST, WIDEST = 30, 200
 """Columns of the narrowest and of the widest terminal that lines are made for."""
@@ -15,6 +15,8 @@ JOINER = "\u200d"
 EMOJI_STYLE = "\ufe0f"
 CUT = "…"
 HANGING = 2
+BETWEEN = "   "
+"""Between texts that stand side by side and are no columns."""
 
 
 class StyledLine(NamedTuple):
@@ -98,6 +100,19 @@ def wrap(text: str, width: int) -> list[str]:
             lines.append(line.rstrip(" "))
             line = hung + piece
     return [*lines, line]
+
+
+def flow(texts: Iterable[str], width: int, indent: str = "") -> Iterator[str]:
+    """Put texts side by side where they fit, empty ones left out."""
+    line = ""
+    for text in filter(None, texts):
+        longer = f"{line}{BETWEEN}{text}" if line else indent + text
+        if line and cell_width(longer) > width:
+            yield from wrap(line, width)
+            longer = indent + text
+        line = longer
+    if line:
+        yield from wrap(line, width)
 
 
 def align_columns(rows: Sequence[Sequence[str]], gap: int = 2) -> list[str]:

@@ -112,11 +112,16 @@ def view_of(run: Run) -> RunView:
         ended_at=header.ended_at,
         exit_status=header.exit_status,
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
-        suites=tuple(_suite_view(run, group) for group in _groups(run)),
+        suites=tuple(suite_views(run)),
         misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
         warnings=(*_self_judged(header), *identical_prompt_warnings(run)),
         odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
+
+
+def suite_views(run: Run) -> Iterator[SuiteView]:
+    """Work out the suites of a run, each with one model and variant; no transcript is read."""
+    return (_suite_view(run, group) for group in _groups(run))
 
 
 def _self_judged(header: RunHeader) -> Iterator[str]:

@@ -21,10 +21,10 @@ from pytest_agenteval.session.recheck import RecheckedTasks, not_tried_again, re
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.store.file_writing import replace_json
+from pytest_agenteval.store.run_comparison import COMPARISON
 from pytest_agenteval.store.run_reader import load_run
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-COMPARISON = "comparison.json"
 
 
 class Verdict(FrozenValue, frozen=True):

@@ -1,4 +1,4 @@
-"""What somebody may want to type after a run: a comparison with the run before, and all of this one."""
+"""What somebody may want to type after a run: a comparison with the run before, and what went worst."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ MOST_READ = 5
 """Runs with its suites and models that are read whole, to see whether they can be compared."""
 
 
-def next_steps(folder: Path, here: Path) -> Iterator[str]:
+def next_steps(folder: Path, here: Path, has_misses: bool = False) -> Iterator[str]:
     """Give commands about the run that is kept in ``folder``, to be typed in the folder ``here``."""
     runs = folder.parent.relative_to(here) if folder.is_relative_to(here) else folder.parent
     where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
     if earlier := _run_before(folder):
         yield f"agenteval compare {earlier} {LATEST}{where}"
-    yield f"agenteval report {LATEST} -v{where}"
+    yield f"agenteval show {LATEST}:worst{where}" if has_misses else f"agenteval report {LATEST} -v{where}"
 
 
 def _run_before(folder: Path) -> str:

@@ -209,7 +209,7 @@ def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -
         remarks=list(_remarks(config, width)),
         footer=[*_gate_lines(config, width), *_report_lines(config)],
         place=str(_relative(_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
-        next_steps=list(_next_steps(config)) if is_kept and verbosity == 0 else (),
+        next_steps=list(_next_steps(config, run)) if is_kept and verbosity == 0 else (),
     )
 
 
@@ -235,10 +235,11 @@ def _report_lines(config: pytest.Config) -> Iterator[StyledLine]:
         yield StyledLine(f"report: {one_line(str(_relative(path, config)), MOST_LINE)}")
 
 
-def _next_steps(config: pytest.Config) -> Iterator[str]:
+def _next_steps(config: pytest.Config, run: Run) -> Iterator[str]:
     from pytest_agenteval.session.next_steps import next_steps
 
-    return next_steps(_folder(config), config.invocation_params.dir)
+    has_misses = any(entry.ending != "passed" for entry in run.entries)
+    return next_steps(_folder(config), config.invocation_params.dir, has_misses)
 
 
 def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
@@ -329,6 +330,8 @@ def _write(reporter: Any, line: StyledLine) -> None:
         "dim": {"light": True},
         "red": {"red": True},
         "yellow": {"yellow": True},
+        "green": {"green": True},
+        "cyan": {"cyan": True},
     }
     reporter.write_line(line.text, **looks.get(line.style, {}))
 

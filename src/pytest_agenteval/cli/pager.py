@@ -1,0 +1,71 @@
+"""Long output in the user's pager, as git shows it: only on a terminal, and left at any moment."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+
+from pytest_agenteval.cli.output import print_lines, styled_texts
+from pytest_agenteval.reports.text_width import StyledLine
+
+PAGER = "less"
+SETTINGS = {"LESS": "FRX", "LV": "-c"}
+"""What pagers are told where the user's environment does not: colours, and to end where all fits."""
+
+
+def page_lines(lines: Iterable[StyledLine], wanted: bool = True) -> None:
+    """Print lines, through the pager where a person looks at them and ``wanted``."""
+    command = pager_command(os.environ) if wanted and sys.stdout.isatty() else ""
+    if not command:
+        print_lines(lines)
+        return
+    sys.stdout.flush()
+    pager = subprocess.Popen(
+        command,
+        shell=True,  # as git does: PAGER may hold options
+        stdin=subprocess.PIPE,
+        env={**SETTINGS, **os.environ},
+        text=True,
+        encoding="utf-8",
+        errors="backslashreplace",
+    )
+    with _interrupts_left_to_pager():
+        _feed(pager, styled_texts(lines))
+
+
+def pager_command(environ: Mapping[str, str]) -> str:
+    """Give the command of the user's pager, else less; empty where there is none, or none is wanted."""
+    if environ.get("TERM", "") == "dumb":
+        return ""
+    command = environ.get("PAGER")
+    if command is None:
+        return PAGER if shutil.which(PAGER) else ""
+    return "" if command.strip() in ("", "cat") else command
+
+
+def _feed(pager: subprocess.Popen[str], texts: Iterable[str]) -> None:
+    """Give a pager its lines as they are made, until it has seen enough; wait until it is left."""
+    assert pager.stdin is not None
+    try:
+        with suppress(BrokenPipeError):
+            for text in texts:
+                pager.stdin.write(f"{text}\n")
+    finally:
+        with suppress(BrokenPipeError):
+            pager.stdin.close()
+        pager.wait()
+
+
+@contextmanager
+def _interrupts_left_to_pager() -> Iterator[None]:
+    """Let Ctrl-C reach the pager alone, which is in the same group; when it has ended, so has its pipe."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,164 @@
+"""``agenteval show``: one trial, as much of it as is needed to see why it ended as it did."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from pytest_agenteval.cli.output import STDOUT, write_text
+from pytest_agenteval.cli.pager import page_lines
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.reports.formatting import printable
+from pytest_agenteval.reports.show.foreign_text import Detail
+from pytest_agenteval.reports.show.trial_choice import (
+    WORST,
+    TrialQuery,
+    choose_trials,
+    counterpart,
+    parse_query,
+    trials_named,
+)
+from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
+from pytest_agenteval.reports.text_width import StyledLine, clamp_width
+from pytest_agenteval.reports.trial_view import TrialView, trial_view
+from pytest_agenteval.reports.view import model_note
+from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
+from pytest_agenteval.store.runs import LATEST, ROOT, find_run, list_runs
+
+if TYPE_CHECKING:
+    from pytest_agenteval.store.journal_entry import JournalEntry
+
+MOST_LOOKED_AT = 10
+"""Newest runs in which a trial is looked up that the run does not have."""
+
+TRIAL = (
+    "a trial as reports name it, suite/task[model-1], or a part of that; pytest's item id; worst (one "
+    "trial), or missed, failed, errored, passed, limited (all of them, worst first); RUN: before such a word "
+    "names another run than the latest (default: worst)"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    add = parser.add_argument
+    add("trial", nargs="?", default=WORST, metavar="TRIAL", help=TRIAL)
+    add("--run", metavar="RUN", help="a run's folder, its name or how that begins, or MODEL@YYYYMMDD (default: latest)")  # fmt: skip  # noqa: E501
+    add("--diff", metavar="OTHER_RUN", help="the same trial of that run beside it, what differs first")
+    add("--full", action="store_true", help="fold nothing and cut nothing")
+    add("--json", action="store_true", help="write all of it as JSON")
+    add("--no-pager", action="store_true", help="print it all, also on a terminal")
+    add("--results", default=str(ROOT), metavar="DIR", help="the folder that keeps runs")
+
+
+def show(args: argparse.Namespace) -> int:
+    """Show the trials that are meant; 0 where there are any."""
+    run, query = _asked(args)
+    entries, several = _chosen(run, query, args), query.word not in ("", WORST)
+    if args.diff:
+        _show_difference(run, entries, several, args)
+    elif args.json:
+        _write_json((_document(run, entry) for entry in entries), several)
+    else:
+        page_lines(_lines(run, entries, _detail(args)), wanted=not args.no_pager)
+    return 0
+
+
+def _detail(args: argparse.Namespace) -> Detail:
+    return Detail(clamp_width(shutil.get_terminal_size().columns), args.full)
+
+
+def _asked(args: argparse.Namespace) -> tuple[Run, TrialQuery]:
+    query = parse_query(args.trial)
+    if query.run and args.run:
+        raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: leave one of them out")
+    return load_run(find_run(Path(args.results), query.run or args.run or LATEST)), query
+
+
+def _chosen(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[JournalEntry]:
+    try:
+        return choose_trials(run.entries, query)
+    except UsageMistake as mistake:
+        odd = [f"{run.folder.name}: {line}" for line in first_unreadable(run.odd)]
+        hint = [] if query.word or trials_named(run.entries, query.name) else _elsewhere(run, query, args)
+        raise UsageMistake("\n".join([f"run {run.folder.name}: {mistake}", *hint, *odd])) from None
+
+
+def _elsewhere(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[str]:
+    """Say which of the newest runs has a trial that this run does not have."""
+    if args.run:
+        return []
+    for other in list_runs(Path(args.results))[:MOST_LOOKED_AT]:
+        if other.path.name != run.folder.name and trials_named(load_run(other.path).entries, query.name):
+            return [f"the run {other.path.name} has it: --run {other.path.name}"]
+    return []
+
+
+def _lines(run: Run, entries: Sequence[JournalEntry], detail: Detail) -> Iterator[StyledLine]:
+    """Give the trials one after the other, each read when it is its turn."""
+    for number, entry in enumerate(entries, start=1):
+        if number > 1:
+            yield from (StyledLine(""), StyledLine("=" * detail.width, "dim"))
+        if len(entries) > 1:
+            yield StyledLine(f"{number} of {len(entries)}", "dim")
+        yield from trial_lines(_view(run, entry), _place(run, entry), detail)
+
+
+def _view(run: Run, entry: JournalEntry) -> TrialView:
+    return trial_view(run.trial(entry))
+
+
+def _place(run: Run, entry: JournalEntry) -> TrialPlace:
+    models = (model for model in run.header.models if model.name == entry.key.model)
+    note = next(map(model_note, models), "")
+    return TrialPlace(run.folder.name, str(run.folder / str(entry.location)), printable(note))
+
+
+def _write_json(documents: Iterable[Mapping[str, Any]], several: bool) -> None:
+    """Write one trial as an object, and the trials of an ending as a list, each when it was read."""
+    for number, document in enumerate(documents):
+        write_text(STDOUT, ("[\n" if number == 0 else ",\n") if several else "")
+        write_text(STDOUT, json.dumps(document, ensure_ascii=False, indent=2))
+    write_text(STDOUT, "\n]\n" if several else "\n")
+
+
+def _document(run: Run, entry: JournalEntry) -> dict[str, Any]:
+    place = _place(run, entry)
+    return {"run": place.run, "transcript": place.transcript, **msgspec.to_builtins(_view(run, entry))}
+
+
+def _show_difference(
+    run: Run, entries: Sequence[JournalEntry], several: bool, args: argparse.Namespace
+) -> None:
+    """Show each trial beside the same one of the other run, which is the old one."""
+    other = load_run(find_run(Path(args.results), args.diff))
+    pairs = [(_counterpart(other, entry), entry) for entry in entries]
+    if args.json:
+        documents = ({"old": _document(other, old), "new": _document(run, new)} for old, new in pairs)
+        _write_json(documents, several)
+    else:
+        page_lines(_difference_lines(other, run, pairs, _detail(args)), wanted=not args.no_pager)
+
+
+def _counterpart(other: Run, entry: JournalEntry) -> JournalEntry:
+    try:
+        return counterpart(other.entries, entry)
+    except UsageMistake as mistake:
+        raise UsageMistake(f"run {other.folder.name}: {mistake}") from None
+
+
+def _difference_lines(
+    other: Run, run: Run, pairs: Sequence[tuple[JournalEntry, JournalEntry]], detail: Detail
+) -> Iterator[StyledLine]:
+    from pytest_agenteval.reports.show.difference_lines import difference_lines
+
+    for number, (old, new) in enumerate(pairs):
+        if number:
+            yield from (StyledLine(""), StyledLine("=" * detail.width, "dim"))
+        places = (_place(other, old), _place(run, new))
+        yield from difference_lines(_view(other, old), _view(run, new), places, detail)

@@ -1,0 +1,165 @@
+"""Stored runs in a list: what each scored, took and ended with, and the verdict beside its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.formatting import (
+    MOST_NAME,
+    NOT_KNOWN,
+    format_cost,
+    one_line,
+    pluralize,
+)
+from pytest_agenteval.reports.suite_table import interval_cell, mean_cell
+from pytest_agenteval.reports.tables import Column, ReportTable
+from pytest_agenteval.reports.view import SuiteView, suite_views
+from pytest_agenteval.store.run_comparison import StoredComparison, StoredVerdict, read_comparison
+from pytest_agenteval.store.run_reader import Run
+
+NOTHING_RUN = "no trials"
+
+
+class ListedRun(FrozenValue, frozen=True):
+    """A run as a list has it: its suites with their figures, each with the verdict of the run's comparison.
+
+    ``headline`` is that verdict in a sentence; empty for a run that was compared with nothing.
+    """
+
+    name: str
+    path: str
+    started_at: str
+    ended_at: str
+    exit_status: int | None
+    suites: tuple[SuiteView, ...]
+    ended: tuple[int, ...]
+    verdicts: tuple[StoredVerdict | None, ...]
+    headline: str
+    odd: tuple[str, ...]
+
+
+def listed_run(run: Run, odd: tuple[str, ...] = ()) -> ListedRun:
+    """Work out what a list says of a run; ``odd`` is what could not be read of it."""
+    suites = tuple(suite_views(run))
+    comparison, unreadable = read_comparison(run.folder)
+    return ListedRun(
+        name=run.folder.name,
+        path=str(run.folder),
+        started_at=run.header.started_at,
+        ended_at=run.header.ended_at,
+        exit_status=run.header.exit_status,
+        suites=suites,
+        ended=tuple(_ended(run, suite) for suite in suites),
+        verdicts=tuple(_verdict(comparison, suite) for suite in suites),
+        headline=comparison.headline if comparison else "",
+        odd=(*odd, *filter(None, (unreadable,))),
+    )
+
+
+def _ended(run: Run, suite: SuiteView) -> int:
+    group = (suite.suite, suite.model, suite.variant)
+    return sum((entry.key.suite, entry.key.model, entry.key.variant) == group for entry in run.entries)
+
+
+def _verdict(comparison: StoredComparison | None, suite: SuiteView) -> StoredVerdict | None:
+    who = (suite.suite, suite.model, suite.variant)
+    verdicts = comparison.verdicts if comparison else ()
+    return next((verdict for verdict in verdicts if (verdict.suite, *verdict.who) == who), None)
+
+
+def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> ReportTable:
+    """Give a row for each suite of each run with each model; a run's name stands in its first row."""
+    rows = [row for run in runs for row in _rows(run)]
+    titles = ("started", "suite", "model", "score", "95 %", "trials", "cost", "exit", "verdict")
+    spare = {"started": 1, "95 %": 2, "exit": 3, "cost": 4}
+    cells = list(zip(*(row[1:] for row in rows), strict=True))
+    columns = [
+        Column(title, column, spare.get(title, 0)) for title, column in zip(titles, cells, strict=True)
+    ]
+    if all(cell == NOT_KNOWN for cell in columns[-1].cells):
+        columns.pop()
+    some = f", {len(runs)} of {stored:,} (--all, -n)" if len(runs) < stored else ""
+    title = f"{pluralize(stored, 'run')} in {results}, newest first{some}"
+    return ReportTable(title, "run", tuple(row[0] for row in rows), (tuple(columns),), names_beside=True)
+
+
+def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
+    name, when = one_line(run.name, MOST_NAME), _local_time(run.started_at)
+    status = "not ended" if run.exit_status is None else str(run.exit_status)
+    if not run.suites:
+        yield name, when, NOTHING_RUN, *[NOT_KNOWN] * 5, status, NOT_KNOWN
+    for at, suite in enumerate(run.suites):
+        first = (name, when) if at == 0 else ("", "")
+        yield (*first, *_figures(suite, run.ended[at]), status if at == 0 else "", _word(run.verdicts[at]))
+
+
+def _figures(suite: SuiteView, ended: int) -> tuple[str, ...]:
+    total = suite.total
+    return (
+        one_line(suite.suite, MOST_NAME),
+        one_line(suite.who, MOST_NAME),
+        mean_cell(total),
+        interval_cell(total),
+        f"{ended:,} of {max(total.planned, ended):,}",
+        format_cost(total.spent.usd, total.spent.unpriced),
+    )
+
+
+def _word(verdict: StoredVerdict | None) -> str:
+    """Say what became of a suite; where one cannot tell of it as a whole, what became of its buckets."""
+    if verdict is None:
+        return NOT_KNOWN
+    for word, buckets in (("worse", verdict.buckets_worse), ("better", verdict.buckets_better)):
+        if verdict.verdict != word and buckets and verdict.verdict not in ("worse", "better"):
+            return f"{word}: {pluralize(len(buckets), 'bucket')}"
+    return verdict.verdict
+
+
+def _local_time(text: str) -> str:
+    try:
+        return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return one_line(text, MOST_NAME) or NOT_KNOWN
+
+
+def run_list_json(runs: Sequence[ListedRun]) -> list[Mapping[str, Any]]:
+    """Give the same as JSON values, with all digits."""
+    return [_run_json(run) for run in runs]
+
+
+def _run_json(run: ListedRun) -> Mapping[str, Any]:
+    facts = ("name", "path", "started_at", "ended_at", "exit_status", "headline")
+    suites = zip(run.suites, run.ended, run.verdicts, strict=True)
+    return {
+        **{name: getattr(run, name) for name in facts},
+        "suites": [_suite_json(*suite) for suite in suites],
+        "odd": list(run.odd),
+    }
+
+
+def _suite_json(suite: SuiteView, ended: int, verdict: StoredVerdict | None) -> Mapping[str, Any]:
+    total = suite.total
+    interval = total.mean.interval if total.mean else None
+    return {
+        "suite": suite.suite,
+        "kind": suite.kind,
+        "model": suite.model,
+        "variant": suite.variant,
+        "score": total.mean.mean if total.mean else None,
+        "low": interval.low if interval else None,
+        "high": interval.high if interval else None,
+        "tasks": total.tasks,
+        "planned": max(total.planned, ended),
+        "ended": ended,
+        "errored": sum(total.errored.values()),
+        "tokens": total.spent.tokens,
+        "usd": total.spent.usd,
+        "unpriced": total.spent.unpriced,
+        "seconds": total.spent.seconds,
+        "verdict": msgspec.to_builtins(verdict) if verdict else None,
+    }

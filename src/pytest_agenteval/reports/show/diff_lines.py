@@ -1,0 +1,74 @@
+"""What a trial changed in its workspace, as coloured lines of a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from pytest_agenteval.reports.file_changes import FileChange, Hunk, Row
+from pytest_agenteval.reports.formatting import one_line, pluralize, printable
+from pytest_agenteval.reports.show.foreign_text import TAB, Detail, cut
+from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, wrapped_lines
+from pytest_agenteval.reports.trial_view import TrialView
+
+MOST_FILES = 12
+MOST_LINES = 24
+"""Lines of one file's diff that are shown where not all is."""
+
+MOST_PATH = 300
+CHANGES: dict[str, Style] = {"created": "green", "modified": "", "deleted": "red"}
+
+
+def workspace_title(view: TrialView) -> str:
+    """Count the files that came, changed and went: ``1 created, 2 modified``."""
+    counts = {change: sum(file.change == change for file in view.files) for change in CHANGES}
+    left_out = f", {view.files_left_out} more" if view.files_left_out else ""
+    return ", ".join(f"{count} {change}" for change, count in counts.items() if count) + left_out
+
+
+def workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
+    """Give the diff of each file, as much of it as fits on some screens, or all."""
+    files = view.files if detail.full else view.files[:MOST_FILES]
+    for file in files:
+        yield from file_lines(file, detail)
+    left = len(view.files) - len(files) + view.files_left_out
+    if left:
+        how = " (--full)" if len(files) < len(view.files) else " that are not compared"
+        yield StyledLine(f"{INDENT}and {pluralize(left, 'more file')}{how}", "dim")
+
+
+def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
+    """Give the diff of one file below its name."""
+    note = f", {printable(file.note)}" if file.note else ""
+    yield from wrapped_lines(f"{one_line(file.path, MOST_PATH)}  {file.change}{note}", detail.width, "bold")
+    lines = list(_hunk_lines(file.hunks))
+    shown = lines if detail.full else lines[:MOST_LINES]
+    for line in shown:
+        text = f"{INDENT * 2}{printable(line.text.expandtabs(TAB))}" if line.text.strip() else ""
+        yield StyledLine(text if detail.full else cut(text, detail.width), line.style)
+    if len(shown) < len(lines):
+        left = pluralize(len(lines) - len(shown), "more line")
+        yield StyledLine(f"{INDENT * 2}… {left} (--full)", "dim")
+
+
+def _hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
+    for hunk in hunks:
+        old = sum(row[1] is not None for row in hunk.rows)
+        new = sum(row[2] is not None for row in hunk.rows)
+        yield StyledLine(f"@@ -{hunk.old_start},{old} +{hunk.new_start},{new} @@", "cyan")
+        yield from _row_lines(hunk.rows)
+
+
+def _row_lines(rows: Sequence[Row]) -> Iterator[StyledLine]:
+    """Give rows as a unified diff: what is gone before what came, run by run."""
+    gone: list[str] = []
+    came: list[str] = []
+    for tag, old, new in (*rows, (" ", None, None)):
+        if tag == " ":
+            yield from (StyledLine(f"-{text}", "red") for text in gone)
+            yield from (StyledLine(f"+{text}", "green") for text in came)
+            gone, came = [], []
+            if old is not None:
+                yield StyledLine(f" {old}")
+            continue
+        gone += [] if old is None else [old]
+        came += [] if new is None else [new]

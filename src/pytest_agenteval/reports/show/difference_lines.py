@@ -1,0 +1,227 @@
+"""The same trial of two runs on the terminal: what differs first, side by side where there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
+
+from msgspec.structs import replace
+
+from pytest_agenteval.records.grade import Check
+from pytest_agenteval.reports.file_changes import FileChange
+from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
+from pytest_agenteval.reports.show.conversation_lines import call_lines, message_lines
+from pytest_agenteval.reports.show.diff_lines import file_lines
+from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, cut
+from pytest_agenteval.reports.show.reason_lines import labelled
+from pytest_agenteval.reports.show.trial_difference import (
+    CheckChange,
+    GradeChange,
+    Step,
+    Stretch,
+    TrialDifference,
+    trial_difference,
+)
+from pytest_agenteval.reports.show.trial_lines import (
+    MOST_NAME,
+    TrialPlace,
+    ending_style,
+    ending_text,
+    resource_facts,
+    section,
+    who_facts,
+)
+from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, flow, pad, wrap, wrapped_lines
+from pytest_agenteval.reports.trial_view import GradeView, TrialView
+
+SIDE_BY_SIDE = 120
+"""Columns from which on two trials stand beside each other."""
+
+BETWEEN = " | "
+MOST_STEPS = 40
+MOST_CHECKS = 12
+MOST_GRADER = 60
+
+
+def difference_lines(
+    old: TrialView, new: TrialView, places: tuple[TrialPlace, TrialPlace], detail: Detail
+) -> Iterator[StyledLine]:
+    """Give what differs between two trials: outcome and ingredients, grades, conversation, answer, files."""
+    difference = trial_difference(old, new)
+    yield from _head(old, new, places, difference, detail)
+    yield from section("grades", _grades(difference, detail))
+    yield from section("conversation", _conversation(difference, detail))
+    if old.answer != new.answer:
+        yield from section("answer", _beside(_answer(old, detail), _answer(new, detail), detail))
+    yield from section("workspace", _workspace(old, new, detail))
+
+
+def _head(
+    old: TrialView,
+    new: TrialView,
+    places: tuple[TrialPlace, TrialPlace],
+    difference: TrialDifference,
+    detail: Detail,
+) -> Iterator[StyledLine]:
+    names = " -> ".join(dict.fromkeys(one_line(view.name, MOST_NAME) for view in (old, new)))
+    title = f"{ending_text(old)} -> {ending_text(new)}  {names}"
+    yield from (StyledLine(line, ending_style(new)) for line in wrap(title, detail.width))
+    for side, view, place in zip(("old", "new"), (old, new), places, strict=True):
+        facts = (side, *who_facts(view, place), *resource_facts(view))
+        yield from map(StyledLine, flow(facts, detail.width, INDENT))
+    what = ", ".join(difference.ingredients) or "nothing that a trial is made of"
+    yield from wrapped_lines(f"differs: {what}", detail.width, "bold")
+
+
+def _grades(difference: TrialDifference, detail: Detail) -> Iterator[StyledLine]:
+    for change in difference.grades:
+        old, new = map(_grade_text, (change.old, change.new))
+        grade = f"{one_line(change.grader, MOST_GRADER)}  {old} -> {new}"
+        yield from wrapped_lines(grade, detail.width, _direction(change))
+        checks = change.checks if detail.full else change.checks[:MOST_CHECKS]
+        for check in checks:
+            yield from _check(check, detail)
+        if len(checks) < len(change.checks):
+            left = pluralize(len(change.checks) - len(checks), "more check")
+            yield StyledLine(f"{INDENT * 2}and {left} (--full)", "dim")
+    if difference.same_grades:
+        yield StyledLine(f"{INDENT}{pluralize(difference.same_grades, 'grade')} as before", "dim")
+
+
+def _grade_text(grade: GradeView | None) -> str:
+    if grade is None:
+        return "not graded"
+    return "undecided" if grade.score is None else format_figure(grade.score)
+
+
+def _direction(change: GradeChange) -> Style:
+    old, new = (grade.score if grade else None for grade in (change.old, change.new))
+    if old is None or new is None or old == new:
+        return "yellow"
+    return "green" if new > old else "red"
+
+
+def _check(change: CheckChange, detail: Detail) -> Iterator[StyledLine]:
+    """Give a check that flipped, with what both sides found."""
+    words = " -> ".join(map(_check_word, (change.old, change.new)))
+    yield from _plain(block_lines(f"{words}: {change.claim}", detail, INDENT * 2, most=3))
+    for label, check in (("old", change.old), ("new", change.new)):
+        if check and not check.passed:
+            sides = (("expected", check.expected), (f"{label} found", check.found))
+            for side, text in sides:
+                if text:
+                    yield from _plain(labelled(side, text, detail, INDENT * 3, most=3))
+
+
+def _check_word(check: Check | None) -> str:
+    return "none" if check is None else "ok" if check.passed else "no"
+
+
+def _conversation(difference: TrialDifference, detail: Detail) -> Iterator[StyledLine]:
+    """Say how long the conversations are the same, then show how they go on."""
+    same = difference.same_steps
+    if not difference.stretches:
+        if same:
+            yield StyledLine(f"{INDENT}the same: {pluralize(same, 'step')}", "dim")
+        return
+    before = f"the first {_are(same)} the same; they part" if same else "they part"
+    place = f"{before} at step {same + 1}{_turn(difference.stretches[0])}"
+    yield from wrapped_lines(place, detail.width, "bold")
+    shown = 0
+    for stretch in difference.stretches:
+        room = len(stretch.old) + len(stretch.new) if detail.full else max(0, MOST_STEPS - shown)
+        yield from _stretch(stretch, room, detail)
+        shown += max(len(stretch.old), len(stretch.new))
+    if shown > MOST_STEPS and not detail.full:
+        yield StyledLine(f"{INDENT}and {pluralize(shown - MOST_STEPS, 'more step')} (--full)", "dim")
+
+
+def _are(steps: int) -> str:
+    return "step is" if steps == 1 else f"{steps:,} steps are"
+
+
+def _turn(stretch: Stretch) -> str:
+    turns = [side[0].message.turn for side in (stretch.old, stretch.new) if side and side[0].message.turn]
+    return f" (turn {turns[0]})" if turns else ""
+
+
+def _stretch(stretch: Stretch, room: int, detail: Detail) -> Iterator[StyledLine]:
+    if stretch.same:
+        for step in stretch.old[:room]:
+            yield from (line._replace(style="dim") for line in _step_lines(step, detail))
+    elif _is_wide(detail):
+        for old, new in zip_longest(stretch.old[:room], stretch.new[:room]):
+            column = _column(detail)
+            yield from _beside(_step_lines(old, column), _step_lines(new, column), detail)
+    else:
+        column = _column(detail)
+        yield from _beside(
+            (line for step in stretch.old[:room] for line in _step_lines(step, column)),
+            (line for step in stretch.new[:room] for line in _step_lines(step, column)),
+            detail,
+        )
+
+
+def _step_lines(step: Step | None, detail: Detail) -> list[StyledLine]:
+    if step is None:
+        return []
+    if step.call is not None:
+        return list(call_lines(step.call, detail))
+    return list(message_lines(replace(step.message, calls=()), detail))
+
+
+def _answer(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
+    return _plain(block_lines(view.answer, _column(detail), INDENT))
+
+
+def _workspace(old: TrialView, new: TrialView, detail: Detail) -> Iterator[StyledLine]:
+    """Give the files that were changed in two ways, or on one side only."""
+    olds, news = ({file.path: file for file in view.files} for view in (old, new))
+    paths = sorted({*olds, *news})
+    alike = [path for path in paths if olds.get(path) == news.get(path)]
+    for path in paths:
+        if path not in alike:
+            sides = [_file(path, files.get(path), _column(detail)) for files in (olds, news)]
+            yield from _beside(sides[0], sides[1], detail)
+    if alike:
+        yield StyledLine(f"{INDENT}{pluralize(len(alike), 'file')} changed alike", "dim")
+
+
+def _file(path: str, file: FileChange | None, detail: Detail) -> list[StyledLine]:
+    if file is None:
+        return [StyledLine(f"{INDENT}{one_line(path, MOST_NAME)}  not changed", "dim")]
+    return list(file_lines(file, detail))
+
+
+def _is_wide(detail: Detail) -> bool:
+    return detail.width >= SIDE_BY_SIDE and not detail.full
+
+
+def _column(detail: Detail) -> Detail:
+    """Give the detail of one side: half of the width where both stand beside each other."""
+    if _is_wide(detail):
+        return Detail((detail.width - len(BETWEEN)) // 2, detail.full)
+    return detail.within(len(INDENT))
+
+
+def _beside(old: Iterable[StyledLine], new: Iterable[StyledLine], detail: Detail) -> Iterator[StyledLine]:
+    """Put lines of both sides beside each other, or below each other with a mark before each."""
+    if not _is_wide(detail):
+        yield from (StyledLine(f"- {line.text}", "red") for line in old)
+        yield from (StyledLine(f"+ {line.text}", "green") for line in new)
+        return
+    half = _column(detail).width
+    for left, right in zip_longest(old, new):
+        texts = [cut(line.text, half) if line else "" for line in (left, right)]
+        text = f"{pad(texts[0], half)}{BETWEEN}{texts[1]}"
+        yield StyledLine(text.rstrip(), _shared_style([line for line in (left, right) if line]))
+
+
+def _shared_style(lines: Sequence[StyledLine]) -> Style:
+    """Give the look of lines that look alike; a line of the terminal has one."""
+    styles = {line.style for line in lines}
+    return styles.pop() if len(styles) == 1 else ""
+
+
+def _plain(texts: Iterable[str]) -> Iterator[StyledLine]:
+    return map(StyledLine, texts)

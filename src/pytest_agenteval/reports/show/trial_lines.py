@@ -1,0 +1,165 @@
+"""One trial on the terminal: how it ended and why, what was said and called, what it left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.trial import TapeCounts
+from pytest_agenteval.reports.formatting import (
+    format_cost,
+    format_duration,
+    format_figure,
+    format_tokens,
+    one_line,
+    pluralize,
+    printable,
+)
+from pytest_agenteval.reports.show.conversation_lines import conversation_lines
+from pytest_agenteval.reports.show.diff_lines import workspace_lines, workspace_title
+from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, cut, first_line, indented_json
+from pytest_agenteval.reports.show.reason_lines import reason_lines
+from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, flow, wrap
+from pytest_agenteval.reports.trial_view import TrialView
+
+MOST_NAME = 300
+MOST_EVENTS = 20
+UNTOLD_EVENTS = ("judge_ask",)
+"""Events that are counted elsewhere: what judges took stands in the head."""
+
+
+class TrialPlace(FrozenValue, frozen=True):
+    """Where a trial stands: its run, its transcript, and what the run says of its model."""
+
+    run: str
+    transcript: str = ""
+    model_note: str = ""
+
+
+def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
+    """Give all that is known of a trial, the reason first."""
+    yield from head_lines(view, place, detail)
+    yield from section("why", reason_lines(view, detail))
+    yield from section("conversation", conversation_lines(view, detail))
+    yield from section("answer", map(StyledLine, block_lines(_new_answer(view), detail, INDENT)))
+    if view.state:
+        yield from section("state", map(StyledLine, block_lines(indented_json(view.state), detail, INDENT)))
+    yield from section(
+        cut(f"workspace: {workspace_title(view)}", detail.width), workspace_lines(view, detail)
+    )
+    yield from section("events", _events(view, detail))
+    yield from section("printed", map(StyledLine, block_lines(view.output, detail, INDENT)))
+    yield from section("logged", map(StyledLine, block_lines(view.log, detail, INDENT)))
+    if detail.full:
+        yield from section("digests", _digests(view))
+    yield from section("where", _where(view, place))
+
+
+def section(title: str, lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
+    """Give lines below a title, and nothing where there are no lines."""
+    first = next(lines, None)
+    if first is not None:
+        yield from (StyledLine(""), StyledLine(title, "bold"), first)
+        yield from lines
+
+
+def ending_text(view: TrialView) -> str:
+    """Say how a trial ended as pytest does: ``MISSED 0.40``, ``ERROR``."""
+    return "ERROR" if view.ending == "errored" else f"{view.ending.upper()} {format_figure(view.score)}"
+
+
+def ending_style(view: TrialView) -> Style:
+    """Give the colour of how a trial ended."""
+    return {"passed": "green", "missed": "yellow"}.get(view.ending, "red")  # type: ignore[return-value]
+
+
+def head_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
+    """Name the trial, how it ended, with which model in which run, and what it took."""
+    title = f"{ending_text(view)}  {one_line(view.name, MOST_NAME)}"
+    yield from (StyledLine(line, ending_style(view)) for line in wrap(title, detail.width))
+    for facts in (who_facts(view, place), resource_facts(view), _about(view)):
+        yield from map(StyledLine, flow(facts, detail.width, INDENT))
+
+
+def who_facts(view: TrialView, place: TrialPlace) -> Iterator[str]:
+    """Say with what and when a trial was made; parts that are empty are to be left out."""
+    model = one_line(view.model, MOST_NAME)
+    yield f"{model} ({place.model_note})" if place.model_note else model
+    yield f"prompt {one_line(view.variant, MOST_NAME)}" if view.variant else ""
+    yield f"run {printable(place.run)}"
+    yield local_time(view.started_at)
+
+
+def local_time(text: str) -> str:
+    """Write a moment as clocks here show it, to the minute; what is none, as it stands."""
+    try:
+        return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return one_line(text, 40)
+
+
+def resource_facts(view: TrialView) -> Iterator[str]:
+    """Say what the agent took, and what its judges."""
+    yield format_duration(view.seconds)
+    usage = view.usage
+    if usage.asks or usage.tokens:
+        yield format_tokens(usage.tokens, int(usage.untold))
+        yield format_cost(usage.cost_usd, 0)
+    if view.judging.asks:
+        judging = view.judging
+        cost = format_cost(judging.cost_usd, 0)
+        yield f"judges: {format_tokens(judging.tokens, int(judging.untold))}, {cost}"
+
+
+def _about(view: TrialView) -> Iterator[str]:
+    yield f"bucket {one_line(view.bucket, MOST_NAME)}" if view.bucket else ""
+    yield view.kind
+    yield f"attempt {view.attempt}" if view.attempt > 1 else ""
+    yield _tape("tools", view.tool_tape)
+    yield _tape("chats", view.chat_tape)
+
+
+def _tape(what: str, counts: TapeCounts) -> str:
+    parts = (("played", counts.hits), ("not recorded", counts.misses), ("sent and recorded", counts.recorded))
+    words = ", ".join(f"{count:,} {word}" for word, count in parts if count)
+    return f"{what}: {words}" if words else ""
+
+
+def _new_answer(view: TrialView) -> str:
+    """Give the answer where the conversation does not end with it."""
+    said = view.messages[-1].content if view.messages else ""
+    return "" if said.strip() == view.answer.strip() else view.answer
+
+
+def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
+    events = [event for event in view.events if detail.full or event.kind not in UNTOLD_EVENTS]
+    shown = events if detail.full else events[:MOST_EVENTS]
+    for event in shown:
+        head = f"{INDENT}{format_duration(event.at):>8}  {one_line(event.kind, 40)}  "
+        text = " ".join(event.text.split()) if detail.full else event.text
+        line = printable(head + text) if detail.full else head + first_line(text, detail.width - len(head))
+        yield StyledLine(line)
+        if detail.full and event.details:
+            yield from map(StyledLine, block_lines(indented_json(event.details), detail, INDENT * 6))
+    if len(shown) < len(events):
+        yield StyledLine(f"{INDENT}and {pluralize(len(events) - len(shown), 'more event')} (--full)", "dim")
+
+
+def _digests(view: TrialView) -> Iterator[StyledLine]:
+    digests = view.digests.to_json()
+    graders = digests.pop("graders", {})
+    for name, value in (*digests.items(), *(graders or {}).items()):
+        if value:
+            yield StyledLine(f"{INDENT}{one_line(name, 60)}: {one_line(str(value), 100)}")
+
+
+def _where(view: TrialView, place: TrialPlace) -> Iterator[StyledLine]:
+    """Give paths whole: they are there to be copied."""
+    for label, path in (
+        ("task", view.file),
+        ("transcript", place.transcript),
+        ("workspace", view.workspace),
+    ):
+        if path:
+            yield StyledLine(f"{INDENT}{label:<12}{printable(path)}")

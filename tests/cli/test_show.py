@@ -1,0 +1,176 @@
+"""``agenteval show``: one trial of a stored run, by what pytest and reports call it."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import sys
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from pytest_agenteval.cli.main import main
+from pytest_agenteval.cli.pager import pager_command
+from tests.reports.runs import MIXED, store_run
+from tests.reports.show.sample_trials import BETTER, TRIAL
+from tests.suites import run, suite, task, write
+
+pytest_plugins = ["pytester"]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Keep two runs: an old one of another model, and the latest with every ending but failed."""
+    root = tmp_path_factory.mktemp("runs")
+    store_run(root, [BETTER])
+    store_run(root, [TRIAL, *MIXED])
+    return root
+
+
+class Shown:
+    """Runs the verb on stored runs, and gives what it printed."""
+
+    def __init__(self, results: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._results, self._capsys = results, capsys
+
+    def __call__(self, *args: str, status: int = 0) -> str:
+        """Give the standard output; of a mistake what it says."""
+        assert main(["show", *args, "--results", str(self._results)]) == status
+        printed = self._capsys.readouterr()
+        return printed.err if status else printed.out
+
+
+@pytest.fixture
+def shown(results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Shown:
+    """Give the verb, with a terminal of 100 columns."""
+    monkeypatch.setenv("COLUMNS", "100")
+    return Shown(results, capsys)
+
+
+def test_the_worst_of_the_latest_run_is_shown_where_nothing_is_named(shown: Shown) -> None:
+    """As ``latest:worst``; no colour and no pager where nobody looks."""
+    text = shown()
+
+    assert text.startswith("MISSED 0.00  s/c[rules-1]\n")
+    assert text == shown("latest:worst") == shown("worst", "--run", "latest")
+    assert "\x1b" not in text
+
+
+def test_all_that_ended_so_come_one_after_the_other(shown: Shown) -> None:
+    """Worst first, numbered."""
+    text = shown("latest:missed")
+
+    heads = [line for line in text.splitlines() if line.startswith("MISSED")]
+    assert [head.split()[1] for head in heads] == ["0.00", "0.00", "0.50", "0.62"]
+    assert "4 of 4" in text
+
+
+def test_json_is_the_trial(shown: Shown) -> None:
+    """One object for one trial, a list for all of an ending; the run stands in each."""
+    one, errored = json.loads(shown("cheapest", "--json")), json.loads(shown("errored", "--json"))
+
+    assert (one["name"], one["score"]) == ("여행/travel_cheapest_flight[claude@short-2]", 0.62)
+    assert one["messages"][2]["calls"][0]["tape"] == "hit"
+    assert one["grades"][1]["votes"][0]["rationale"] == "짧지 않습니다."
+    assert [trial["cause"] for trial in errored] == ["provider"]
+    assert one["run"] == errored[0]["run"]
+
+
+@pytest.mark.parametrize(("columns", "beside"), [("100", False), ("140", True)])
+def test_the_same_trial_of_two_runs(
+    shown: Shown, results: Path, monkeypatch: pytest.MonkeyPatch, columns: str, beside: bool
+) -> None:
+    """Beside each other where there is room; the other run is the old one."""
+    monkeypatch.setenv("COLUMNS", columns)
+    old = next(path.name for path in results.glob("2*") if not path.name.endswith("-2"))
+
+    text = shown("cheapest", "--diff", old)
+
+    assert text.startswith("PASSED 1.00 -> MISSED 0.62")
+    assert any(" | " in line for line in text.splitlines()) == beside
+    both = json.loads(shown("cheapest", "--diff", old, "--json"))
+    assert [both[side]["score"] for side in ("old", "new")] == [1.0, 0.62]
+    assert "there is no trial" in shown("s/c[rules-1]", "--diff", old, status=2)
+
+
+def test_a_trial_of_another_run_is_told_with_that_run(shown: Shown, results: Path) -> None:
+    """Who pastes a name from an older report learns where it is."""
+    old = next(path.name for path in results.glob("2*") if not path.name.endswith("-2"))
+
+    told = shown("travel_cheapest_flight[opus@short-2]", status=2)
+
+    assert "there is no trial" in told
+    assert f"--run {old}" in told
+    assert "leave one of them out" in shown("latest:worst", "--run", old, status=2)
+
+
+def test_a_lost_transcript_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The status is 2, and no traceback."""
+    stored = store_run(tmp_path, [replace(TRIAL, attempt=1)])
+    for path in stored.folder.glob("transcripts-*"):
+        path.write_text("", encoding="utf-8")
+
+    assert main(["show", "--results", str(tmp_path)]) == 2
+    assert "no transcript at" in capsys.readouterr().err
+    assert main(["show", "--results", str(tmp_path / "none")]) == 2
+    assert "there are no runs yet" in capsys.readouterr().err
+
+
+def test_an_item_of_pytest_is_shown_as_it_is_pasted(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the folder of the run, and from another; the run's end says how to see the worst."""
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p pytest_agenteval.plugin")
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/x/task.json": task("hello", says="Hm.")})
+    ended = run(pytester, "evals")
+    ended.stdout.fnmatch_lines(["*next: agenteval show latest:worst"])
+    capsys.readouterr()
+
+    item = "evals/x/task.json::hello[scripted-1]"
+    assert main(["show", item]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("FAILED 0.00  greetings/hello[scripted-1]\n")
+    assert "no: " in told
+    monkeypatch.chdir(pytester.path / "evals" / "x")
+    results = str(pytester.path / ".agenteval" / "runs")
+    assert main(["show", f"../../{item}", "--results", results]) == 0
+    assert "greetings/hello" in capsys.readouterr().out
+
+
+def in_a_terminal(args: list[str], **environ: str) -> tuple[int, str]:
+    """Run the command on a terminal of its own; give its exit status and all that is written there."""
+    child, terminal = pty.fork()
+    if child == 0:
+        os.environ.update({"COLUMNS": "80", "TERM": "xterm", **environ})
+        code = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+        os.execv(sys.executable, [sys.executable, "-c", code, *args])
+    output = b""
+    try:
+        while piece := os.read(terminal, 65536):
+            output += piece
+    except OSError:  # the other end was closed
+        pass
+    os.close(terminal)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), output.decode()
+
+
+def test_a_terminal_gets_colours_through_the_pager_which_may_be_left_early(results: Path) -> None:
+    """PAGER with its options, told to pass colours; one that quits at once ends everything cleanly."""
+    args = ["show", "latest:missed", "--results", str(results)]
+
+    status, text = in_a_terminal(args, PAGER='sed "s/^/$LESS> /"')
+    assert status == 0
+    assert "FRX> \x1b[33mMISSED 0.00  s/c[rules-1]\x1b[0m" in text
+    assert in_a_terminal(args, PAGER="head -1 >/dev/null") == (0, "")
+    status, text = in_a_terminal([*args, "--no-pager"], PAGER="false", NO_COLOR="1")
+    assert (status, "\x1b" in text) == (0, False)
+
+
+def test_the_pager_is_the_one_that_git_would_take() -> None:
+    """None where it is told to be none or the terminal is dumb."""
+    assert pager_command({"PAGER": "more -s"}) == "more -s"
+    assert [pager_command({"PAGER": none}) for none in ("", "cat", " ")] == ["", "", ""]
+    assert pager_command({"PAGER": "less", "TERM": "dumb"}) == ""

@@ -1,0 +1,1 @@
+"""One trial on the terminal."""

@@ -1,0 +1,110 @@
+"""One trial, and the same of two runs, on the terminal: reviewed screens, and what no text may do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from pytest_agenteval.records.transcript import Message, Transcript
+from pytest_agenteval.reports.show.difference_lines import difference_lines
+from pytest_agenteval.reports.show.foreign_text import Detail
+from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
+from pytest_agenteval.reports.text_width import StyledLine, cell_width
+from pytest_agenteval.reports.trial_view import trial_view
+
+from .sample_trials import FLIGHTS, GRADES, PAINT, SYSTEM, TRIAL, views
+
+SCREENS = Path(__file__).parent / "screens"
+RUN = "20261121-093015-claude"
+PLACE = TrialPlace(RUN, f".agenteval/runs/{RUN}/transcripts-main.jsonl:0")
+OLD_PLACE = TrialPlace("20261120-181502-opus")
+
+
+def shown(width: int, full: bool = False) -> list[StyledLine]:
+    """Give the screen of the missed trial."""
+    return list(trial_lines(views()[0], PLACE, Detail(width, full)))
+
+
+def compared(width: int, full: bool = False) -> list[StyledLine]:
+    """Give the screen of the better trial, as the old one, and the missed one."""
+    new, old = views()
+    return list(difference_lines(old, new, (OLD_PLACE, PLACE), Detail(width, full)))
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("trial", 80), ("trial", 100), ("trial", 140), ("trial_full", 100), ("diff", 100), ("diff", 140)],
+)
+def test_a_screen_is_as_reviewed(name: str, width: int) -> None:
+    """Line for line, with its colours; who changes it on purpose writes the file anew, and reads it."""
+    lines = compared(width) if name == "diff" else shown(width, name == "trial_full")
+
+    text = "".join(f"{line.style:<7}|{line.text}\n" for line in lines)
+
+    assert text == (SCREENS / f"{name}_{width}.txt").read_text(encoding="utf-8")
+
+
+def every_screen() -> Iterator[tuple[int, bool, list[StyledLine]]]:
+    """Give the screens of many widths."""
+    for width in (30, 60, 80, 119, 120, 200):
+        for full in (False, True):
+            yield width, full, shown(width, full)
+            yield width, full, compared(width, full)
+
+
+def test_no_text_paints_the_terminal_and_lines_fit() -> None:
+    """Escapes and turned writing are written out; only paths, names and what is full run over the width."""
+    for width, full, lines in every_screen():
+        for line in lines:
+            assert line.text.isprintable(), line
+            whole = full or "task.json" in line.text or "transcripts-" in line.text
+            assert whole or cell_width(line.text) <= width, (width, line)
+
+
+def test_full_leaves_nothing_out() -> None:
+    """Every line of every text stands there: prompts, arguments, results, rationales."""
+    text = "\n".join(line.text for line in shown(80, full=True))
+
+    folded = (*SYSTEM.splitlines(), str(FLIGHTS[2]["price"]), "First the flights", GRADES[0].rationale)
+    for part in folded:
+        assert part in text
+    assert "(--full)" not in text
+    assert "…" not in text
+
+
+def test_a_fold_says_that_there_is_more() -> None:
+    """A long message is cut after some lines, and the line that says so names its size and the way to it."""
+    message = Message("user", "\n".join(f"line {at}" for at in range(500)))
+    trial = replace(TRIAL, transcript=Transcript((message,)))
+
+    lines = [line.text.strip() for line in trial_lines(trial_view(trial), PLACE, Detail(80))]
+
+    assert "line 11" in lines
+    assert "line 12" not in lines
+    assert "… 500 lines, 4,389 characters in all (--full)" in lines
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_huge_texts_take_no_time(full: bool) -> None:
+    """Ten megabytes in one word, which breaking into lines would take hours for; full, all of it is given."""
+    trial = replace(TRIAL, transcript=Transcript((Message("user", "가" * 10_000_000),)))
+
+    lines = list(trial_lines(trial_view(trial), PLACE, Detail(80, full)))
+
+    longest = max(len(line.text) for line in lines)
+    assert longest > 10_000_000 if full else longest < 200
+
+
+def test_equal_trials_differ_in_nothing() -> None:
+    """No section is made up: the grades and the steps are counted, and that is all."""
+    view = views()[0]
+
+    lines = [line.text.strip() for line in difference_lines(view, view, (PLACE, PLACE), Detail(100))]
+
+    assert "differs: nothing that a trial is made of" in lines
+    assert "4 grades as before" in lines
+    assert "the same: 7 steps" in lines
+    assert PAINT not in "".join(lines)
