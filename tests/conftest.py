@@ -13,6 +13,11 @@ import httpcore  # noqa: F401  # pytester forgets what a pytest of its own impor
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.installed import import_ours, remember_entry_points
+
+import_ours()
+remember_entry_points()
+
 # How long an example takes says how busy the machine is, not whether the rule holds. And a rule that breaks
 # does so within a few dozen examples: what a hundred cost in every run, other tests have more use for.
 settings.register_profile(

@@ -16,19 +16,6 @@ import pytest
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.records.plan import Model
 
-# pytester forgets what was imported during a run: what is imported here is not read again for each.
-for name in (
-    "agents.loop",
-    "chat.offline.rules",
-    "chat.offline.scripted",
-    "graders.outcome",
-    "graders.transcript",
-    "cassettes.http.patches",
-    "items.trial_item",
-    "items.task_file",
-    "session.summary",
-):
-    import_module(f"pytest_agenteval.{name}")
 # PyYAML's compiled half is never forgotten: a second copy of the other half would not know its nodes.
 for name in ("yaml", "httpx"):
     import_module(name)
