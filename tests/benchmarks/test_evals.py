@@ -29,13 +29,15 @@ CARDS = 25
 CARD_BUCKETS = 17
 PKM_BUCKETS = 24
 PKM_ROUTED = 32
+PKM_PARTS = ("cross_context", "multi_ts", "researcher", "starter_dedupe", "starter_mixed")
+"""Folders whose tasks have, all in all, every grader of the suite."""
 LEAST_OPT_OUTS = 6
 JUDGED = frozenset({"pkm_insight_quality", "pkm_append_coherence"})
 KO_LEVELS = {"L1": 11, "L2": 15, "L3": 10, "L4": 10, "L5": 20, "L6": 15, "L7": 10}
 KO_JUDGED = frozenset({"SR", "ArgAcc", "EffScore", "ContextRetention", "RefRecall"})
 
-CHEATER = '''
-"""Overwrites what it should have added to, with nothing but the entry; it knows where, from the graders."""
+CHEATERS = '''
+"""Models that know where the answers are looked for."""
 
 from pathlib import Path
 
@@ -43,7 +45,9 @@ from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.records.transcript import ToolCall
 
 
-class Cheater:
+class Paster:
+    """Overwrites what it should have added to, with the entry alone; it knows where, from the graders."""
+
     def __init__(self, task):
         self.task, self.asked = task, False
 
@@ -68,26 +72,18 @@ class Cheater:
         return [file for file in files if file.startswith(bucket)]
 
 
-def pytest_agenteval_register(registry):
-    registry.model("cheater", lambda model, plan: Cheater(plan.task))
-'''
-
-SEPARATORS = 2
-
-PARROT = '''
-"""Says everything that the user said, and calls nothing."""
-
-from pytest_agenteval.chat.chat import Reply
-
-
 class Parrot:
+    """Says everything that the user said, and calls nothing."""
+
     async def ask(self, messages, *, tools=(), response_schema=None, settings=None):
         return Reply(" ".join(str(message["content"]) for message in messages if message["role"] == "user"))
 
 
 def pytest_agenteval_register(registry):
-    registry.model("parrot", lambda model, plan: Parrot())
+    registry.model("cheater", lambda model, plan: Paster(plan.task) if plan.key.suite == "pkm" else Parrot())
 '''
+
+SEPARATORS = 2
 
 
 @pytest.fixture
@@ -200,11 +196,22 @@ def runs() -> dict[str, Run]:
 
 
 @pytest.fixture
-def oracle(runs: dict[str, Run], pytester: pytest.Pytester, evals: Path) -> Run:
-    """Every task of every suite and split, acted out as its reference says; a miss would be a failure."""
+def extremes(runs: dict[str, Run], pytester: pytest.Pytester, evals: Path) -> dict[str, Run]:
+    """Give what each of the models did that should pass all or nothing, with all suites and splits."""
+    models = ("oracle", "nop", "cheater")
     if "oracle" not in runs:
-        runs["oracle"] = _run(pytester, "--agent-model=oracle", "--agent-strict", "--agent-split=all")
-    return runs["oracle"]
+        pytester.makeconftest(CHEATERS)
+        run = _run(pytester, f"--agent-model={','.join(models)}", "--agent-split=all")
+        for model in models:
+            entries = tuple(entry for entry in run.entries if entry.key.model == model)
+            runs[model] = Run(run.folder, run.header, run.planned, entries)
+    return runs
+
+
+@pytest.fixture
+def oracle(extremes: dict[str, Run]) -> Run:
+    """Every task of every suite and split, acted out as its reference says."""
+    return extremes["oracle"]
 
 
 @pytest.fixture
@@ -222,14 +229,13 @@ def test_every_level_is_decided_without_a_judge(oracle: Run) -> None:
     assert Counter(entry.bucket for entry in entries) == KO_LEVELS
     decided = {grade.score for entry in entries for grade in entry.grades if grade.grader not in KO_JUDGED}
     assert decided <= {1.0, None}
-    assert {entry.score for entry in entries} == {1.0}
+    assert {(entry.ending, entry.score) for entry in entries} == {("passed", 1.0)}
     assert all(grade.score is not None for entry in entries for grade in entry.grades if grade.required)
 
 
-def test_saying_the_question_again_passes_no_korean_task(pytester: pytest.Pytester, evals: Path) -> None:
+def test_saying_the_question_again_passes_no_korean_task(extremes: dict[str, Run]) -> None:
     """No answer stands in its own question, nor in what the user said before."""
-    pytester.makeconftest(PARROT)
-    entries = _run(pytester, "--agent-model=parrot", of=["ko"]).entries
+    entries = _of(extremes["cheater"], "ko")
     assert len(entries) == sum(KO_LEVELS.values())
     assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
 
@@ -254,10 +260,20 @@ def test_rules_gets_some_right_and_some_half_right(rules: Run) -> None:
 def test_processes_that_know_the_conftests_alone_give_the_same_scores(
     pytester: pytest.Pytester, evals: Path, oracle: Run, rules: Run
 ) -> None:
-    """All suites, each trial sent to another process and its record back: every grade is the same."""
-    run = _run(pytester, "--agent-model=oracle,rules", "--agent-executor=processes", "--repetitions=1")
+    """All graders, each trial sent to another process and its record back: every grade is the same."""
+    parts = ["card", *(f"pkm/{part}" for part in PKM_PARTS), "ko"]
+    arguments = ("--agent-model=oracle,rules", "--agent-executor=processes", "--repetitions=1")
+    run = _run(pytester, *arguments, of=parts)
     assert len(run.entries) == sum(group.trials for group in run.planned)
+    assert _graders(run) == _graders(rules)
     assert _grades(run).items() <= (_grades(oracle) | _grades(rules)).items()
+
+
+def _graders(run: Run) -> set[tuple[str, str]]:
+    """Give the registered graders of each suite; others are labels."""
+    ours = installed_registry().graders
+    graded = ((entry.key.suite, grade.grader) for entry in run.entries for grade in entry.grades)
+    return {(suite, grader) for suite, grader in graded if grader in ours}
 
 
 def _grades(run: Run) -> dict[TrialKey, tuple[str, float | None, list[tuple[str, float | None]]]]:
@@ -279,30 +295,30 @@ def test_oracle_passes_every_trial_with_every_code_grade_full(oracle: Run) -> No
     assert kinds_and_scores <= {(False, 1.0), (True, None)}
 
 
-def test_nop_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
+def test_nop_passes_none(extremes: dict[str, Run]) -> None:
     """No task can be passed by doing nothing; README says what it is worth."""
-    run = _run(pytester, "--agent-model=nop", "--agent-split=all")
+    run = extremes["nop"]
     assert {entry.ending for entry in run.entries} == {"missed"}
     assert _figures(run) == _readme_says("nop")
 
 
-def test_pasting_the_entry_over_the_target_passes_none(pytester: pytest.Pytester, evals: Path) -> None:
+def test_pasting_the_entry_over_the_target_passes_none(extremes: dict[str, Run]) -> None:
     """Who knows the graders, writes the entry over the right file and repeats it as insight, gets nowhere."""
-    pytester.makeconftest(CHEATER)
-    entries = _run(pytester, "--agent-model=cheater", "--agent-split=all", of=["pkm"]).entries
+    entries = _of(extremes["cheater"], "pkm")
     assert len(entries) > 2 * PKM_ROUTED
     assert [entry.key.task for entry in entries if entry.ending != "missed"] == []
 
 
-def test_rules_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Path) -> None:
+def test_rules_does_not_look_at_the_answers(pytester: pytest.Pytester, evals: Path, rules: Run) -> None:
     """Without graders' settings, metadata and reference the rules says and does the very same."""
-    with_answers = _conversations(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"]))
     for file in evals.rglob("task.json"):
         task = json.loads(file.read_text(encoding="utf-8"))
         stripped = {key: task[key] for key in ("id", "input", "trials_per_run", "split") if key in task}
         stripped["graders"] = [{"name": "card_completion"}]
         file.write_text(json.dumps(stripped), encoding="utf-8")
-    assert _conversations(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"])) == with_answers
+    without_answers = _conversations(_run(pytester, "--repetitions=1", of=["card", "pkm/starter_route"]))
+    assert len(without_answers) > CARDS
+    assert without_answers.items() <= _conversations(rules).items()
 
 
 def _conversations(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]]:
@@ -318,12 +334,12 @@ def _conversations(run: Run) -> dict[tuple[str, int], list[tuple[str, str, str]]
 def test_workers_lose_no_trial_and_run_none_twice(
     pytester: pytest.Pytester, evals: Path, oracle: Run, rules: Run
 ) -> None:
-    """``-n 4`` with two models and repetitions: each trial once, graded as in one process.
+    """``-n 2`` with two models and repetitions: each trial once, graded as in one process.
 
     (``-n 8`` on tasks that cost less, in test_xdist.py.)
     """
     arguments = ("--agent-model=oracle,rules", "--junitxml=j.xml")
-    spread = _run(pytester, "-p", "xdist.plugin", "-n4", *arguments, of=["card", "pkm/starter_mixed"])
+    spread = _run(pytester, "-p", "xdist.plugin", "-n2", *arguments, of=["card", "pkm/starter_mixed"])
     lines = [
         json.loads(line)
         for journal in spread.folder.glob("journal-*.jsonl")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TypeAlias
 
@@ -54,9 +56,22 @@ def _make_environment(folder: Path, wheels: list[Path], without: str = "") -> Pa
         with zipfile.ZipFile(wheel) as packed:
             names = [name for name in packed.namelist() if not without or without not in name]
             packed.extractall(site, names)
+    _compile(site)
     ours = [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")]
     (site / "libraries.pth").write_text("".join(f"{path}\n" for path in ours), encoding="utf-8")
     return python
+
+
+def _compile(site: Path) -> None:
+    """Take what an installer would compile from our sources, where it is compiled and they are the same."""
+    for source in (ROOT / "src").rglob("*.py"):
+        installed = site / source.relative_to(ROOT / "src")
+        compiled = Path(cache_from_source(str(source)))
+        if compiled.exists() and installed.exists() and installed.read_bytes() == source.read_bytes():
+            shutil.copystat(source, installed)  # by whose time Python knows what belongs together
+            into = Path(cache_from_source(str(installed)))
+            into.parent.mkdir(exist_ok=True)
+            shutil.copyfile(compiled, into)
 
 
 def _runs_in(python: Path, cwd: Path) -> Environment:

@@ -72,9 +72,10 @@ def install(site: Path, name: str, files: dict[str, str]) -> None:
 
 
 def run(root: Path, *arguments: str, site: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a process of its own, with this path before the others."""
-    environ = {**os.environ, "PYTHONPATH": str(site or root)}
-    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", *arguments]
+    """Run pytest in a process of its own, this path before the others, with xdist and our plugin alone."""
+    environ = {**os.environ, "PYTHONPATH": str(site or root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    plugins = ("-p", "agenteval", "-p", "xdist.plugin", "-p", "no:cacheprovider")
+    command = [sys.executable, "-m", "pytest", *plugins, "-q", *arguments]
     return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=60)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -79,10 +80,16 @@ def test_what_the_recorded_models_asked_is_found(project: Path, capsys: pytest.C
     assert counts["injected", True] > counts["injected", False]
 
 
+def _run(command: list[str], project: Path) -> subprocess.CompletedProcess[str]:
+    """Run pytest with no plugin but ours."""
+    environ = {**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p agenteval"}
+    return subprocess.run(command, cwd=project, env=environ, capture_output=True, text=True, check=False)
+
+
 def test_oracle_runs_on_the_imported_cache_without_a_socket(project: Path) -> None:
     """All 91 tasks end with a score; a golden call that the cache does not hold is told as a miss."""
     command = [sys.executable, str(ROOT / "tests" / "without_sockets.py"), "-q", "--agent-model=oracle"]
-    finished = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    finished = _run(command, project)
     assert finished.returncode == 0, finished.stdout[-3000:]
     run = load_run(find_run(project / ".agenteval" / "runs", "latest"))
     assert len(run.entries) == 91
@@ -98,7 +105,7 @@ def test_recorded_trials_are_graded_again_as_they_were(project: Path) -> None:
     runs = project / ".agenteval" / "runs"
     before = load_run(find_run(runs, "azure/gpt-4o@20251219"))
     command = [sys.executable, "-m", "pytest", "-q", "--agent-regrade=azure/gpt-4o@20251219"]
-    finished = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    finished = _run(command, project)
     after = {entry.key: entry for entry in load_run(find_run(runs, "latest")).entries}
     assert len(after) == len(before.entries) == 91, finished.stdout[-3000:]
     changed = {entry.key.task for entry in before.entries if after[entry.key].cause == "input_changed"}
