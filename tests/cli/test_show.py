@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import sys
 from pathlib import Path
 
@@ -14,10 +13,11 @@ from msgspec.structs import replace
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.cli.pager import pager_command
 from tests.reports.runs import MIXED, store_run
-from tests.reports.show.sample_trials import BETTER, TRIAL
+from tests.reports.show.sample_trials import BETTER, PAINT, TRIAL
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
+POSIX = pytest.mark.skipif(os.name == "nt", reason="a terminal of its own is POSIX")
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +76,8 @@ def test_json_is_the_trial(shown: Shown) -> None:
     assert one["grades"][1]["votes"][0]["rationale"] == "짧지 않습니다."
     assert [trial["cause"] for trial in errored] == ["provider"]
     assert one["run"] == errored[0]["run"]
+    assert one["messages"][3]["content"] == f"**KE120** {PAINT}"
+    assert "\u202e" not in shown("cheapest", "--json")
 
 
 @pytest.mark.parametrize(("columns", "beside"), [("100", False), ("140", True)])
@@ -142,6 +144,8 @@ def test_an_item_of_pytest_is_shown_as_it_is_pasted(
 
 def in_a_terminal(args: list[str], **environ: str) -> tuple[int, str]:
     """Run the command on a terminal of its own; give its exit status and all that is written there."""
+    import pty
+
     child, terminal = pty.fork()
     if child == 0:
         os.environ.update({"COLUMNS": "80", "TERM": "xterm", **environ})
@@ -157,6 +161,7 @@ def in_a_terminal(args: list[str], **environ: str) -> tuple[int, str]:
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), output.decode()
 
 
+@POSIX
 def test_a_terminal_gets_colours_through_the_pager_which_may_be_left_early(results: Path) -> None:
     """PAGER with its options, told to pass colours; one that quits at once ends everything cleanly."""
     args = ["show", "latest:missed", "--results", str(results)]
@@ -169,8 +174,20 @@ def test_a_terminal_gets_colours_through_the_pager_which_may_be_left_early(resul
     assert (status, "\x1b" in text) == (0, False)
 
 
+@POSIX
+def test_ctrl_c_is_the_pagers(results: Path) -> None:
+    """It reaches the whole group of processes: the pager decides what it means, and the command waits."""
+    pager = "trap 'echo stays' INT; kill -INT 0; cat >/dev/null; echo left"
+
+    status, text = in_a_terminal(["show", "--results", str(results)], PAGER=f"LESS= ; {pager}")
+
+    assert (status, text.split()) == (0, ["stays", "left"])
+
+
 def test_the_pager_is_the_one_that_git_would_take() -> None:
     """None where it is told to be none or the terminal is dumb."""
-    assert pager_command({"PAGER": "more -s"}) == "more -s"
-    assert [pager_command({"PAGER": none}) for none in ("", "cat", " ")] == ["", "", ""]
+    python = f"{sys.executable} -c 0"
+    assert pager_command({"PAGER": python}) == python
+    assert pager_command({"PAGER": "LESS=R less"}) == "LESS=R less"
+    assert [pager_command({"PAGER": none}) for none in ("", "cat", " ", "no-such-program -s")] == [""] * 4
     assert pager_command({"PAGER": "less", "TERM": "dumb"}) == ""

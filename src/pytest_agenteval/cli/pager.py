@@ -25,16 +25,16 @@ def page_lines(lines: Iterable[StyledLine], wanted: bool = True) -> None:
         print_lines(lines)
         return
     sys.stdout.flush()
-    pager = subprocess.Popen(
-        command,
-        shell=True,  # as git does: PAGER may hold options
-        stdin=subprocess.PIPE,
-        env={**SETTINGS, **os.environ},
-        text=True,
-        encoding="utf-8",
-        errors="backslashreplace",
-    )
     with _interrupts_left_to_pager():
+        pager = subprocess.Popen(
+            command,
+            shell=True,  # as git does: PAGER may hold options
+            stdin=subprocess.PIPE,
+            env={**SETTINGS, **os.environ},
+            text=True,
+            encoding="utf-8",
+            errors="backslashreplace",
+        )
         _feed(pager, styled_texts(lines))
 
 
@@ -42,10 +42,12 @@ def pager_command(environ: Mapping[str, str]) -> str:
     """Give the command of the user's pager, else less; empty where there is none, or none is wanted."""
     if environ.get("TERM", "") == "dumb":
         return ""
-    command = environ.get("PAGER")
-    if command is None:
-        return PAGER if shutil.which(PAGER) else ""
-    return "" if command.strip() in ("", "cat") else command
+    command = environ.get("PAGER", PAGER)
+    program = next(iter(command.split()), "")
+    if not program or command.strip() == "cat":
+        return ""
+    # Of "LESS=R less" only a shell can tell.
+    return command if "=" in program or shutil.which(program) else ""
 
 
 def _feed(pager: subprocess.Popen[str], texts: Iterable[str]) -> None:
@@ -63,8 +65,11 @@ def _feed(pager: subprocess.Popen[str], texts: Iterable[str]) -> None:
 
 @contextmanager
 def _interrupts_left_to_pager() -> Iterator[None]:
-    """Let Ctrl-C reach the pager alone, which is in the same group; when it has ended, so has its pipe."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    """Let Ctrl-C reach the pager alone, which is in the same group; when it has ended, so has its pipe.
+
+    A handler that does nothing, for a process that is started inherits SIG_IGN, and no handler.
+    """
+    before = signal.signal(signal.SIGINT, lambda *_: None)
     try:
         yield
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from pytest_agenteval.cli.output import STDOUT, write_text
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.formatting import printable
-from pytest_agenteval.reports.show.foreign_text import Detail
+from pytest_agenteval.reports.show.foreign_text import Detail, json_text
 from pytest_agenteval.reports.show.trial_choice import (
     WORST,
     TrialQuery,
@@ -123,7 +122,7 @@ def _write_json(documents: Iterable[Mapping[str, Any]], several: bool) -> None:
     """Write one trial as an object, and the trials of an ending as a list, each when it was read."""
     for number, document in enumerate(documents):
         write_text(STDOUT, ("[\n" if number == 0 else ",\n") if several else "")
-        write_text(STDOUT, json.dumps(document, ensure_ascii=False, indent=2))
+        write_text(STDOUT, json_text(document))
     write_text(STDOUT, "\n]\n" if several else "\n")
 
 
