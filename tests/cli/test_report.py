@@ -45,7 +45,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def as_after_pytest(run: Run, verbosity: int = 0) -> list[str]:
     """Give the screen that the terminal showed at the end of a run."""
-    steps = () if verbosity else ("agenteval report latest -v",)
+    steps = () if verbosity else ("agenteval report latest -v", "agenteval show latest:worst")
     parts = ScreenParts(place=str(run.folder), next_steps=steps)
     return [line.text for line in screen_lines(view_of(run), 80, verbosity, parts)]
 

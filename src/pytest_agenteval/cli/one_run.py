@@ -15,10 +15,10 @@ from pytest_agenteval.store.run_reader import Run
 
 
 def one_run_lines(
-    run: Run, boards: Sequence[Leaderboard], name: str, width: int, verbosity: int
+    run: Run, boards: Sequence[Leaderboard], steps: Sequence[str], width: int, verbosity: int
 ) -> Iterator[StyledLine]:
-    """Give a run in the detail of pytest with this verbosity; ``name`` is what it was asked for by."""
-    steps = (f"agenteval report {name} -v",) if verbosity == 0 else ()
+    """Give a run in the detail of pytest with this verbosity; ``steps`` are commands that go on."""
+    steps = steps if verbosity == 0 else ()
     totals = list(_totals(boards, width, verbosity))
     parts = ScreenParts(totals=totals, place=str(run.folder), next_steps=steps)
     screen = screen_lines(view_of(run), width, verbosity, parts)

@@ -219,11 +219,16 @@ def _lines(
     if len(source.all_runs) > 1:
         return _lines_of_several(source, boards, args, width)
     from pytest_agenteval.cli.one_run import one_run_lines
+    from pytest_agenteval.reports.show.trial_choice import WORST
     from pytest_agenteval.store.runs import ROOT
 
     elsewhere = [] if Path(args.results) == ROOT else ["--results", args.results]
-    name = shlex.join([args.runs[0], *elsewhere])
-    return one_run_lines(source.runs[0], boards, name, width, args.verbose - args.quiet)
+    run, name = source.runs[0], args.runs[0]
+    steps = [["report", name, *elsewhere, "-v"]]
+    if any(entry.ending != "passed" for entry in run.entries):
+        steps.append(["show", f"{name}:{WORST}", *elsewhere])
+    commands = [shlex.join(["agenteval", *step]) for step in steps]
+    return one_run_lines(run, boards, commands, width, args.verbose - args.quiet)
 
 
 def _lines_of_several(
