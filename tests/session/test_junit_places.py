@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
-from tests.journals import junit
+from pytest_agenteval.cli.main import main
+from tests.journals import junit, properties
 from tests.junit_readers import dorny, gitlab, mikepenz
 from tests.suites import run, write
 
@@ -66,6 +70,36 @@ def test_each_case_names_the_line_of_what_it_missed(
     cases = junit(junit_file(pytester, "-o", f"junit_family={family}", workers=workers))
 
     assert {name: (case.get("file"), case.get("line")) for name, case in cases.items()} == PLACES
+
+
+def told(file: Path) -> dict[str, Any]:
+    """Give all that a file says, but for times, the machine's name and the order of cases."""
+    (suite,) = ElementTree.parse(file).getroot()
+    changing = ("time", "timestamp", "hostname")
+    attributes = {name: value for name, value in suite.attrib.items() if name not in changing}
+    cases = {
+        name: (
+            {key: value for key, value in case.attrib.items() if key != "time"},
+            properties(case),
+            [(child.tag, child.attrib, child.text) for child in case if child.tag != "properties"],
+        )
+        for name, case in junit(file).items()
+    }
+    told = {"suite": attributes, "properties": properties(suite), "cases": cases}
+    return json.loads(json.dumps(told))  # tuples are lists
+
+
+def test_a_stored_run_gives_the_same_file(pytester: pytest.Pytester, workers: int) -> None:
+    """The same cases, words, properties and places, at the run's end and from its folder later on."""
+    junit_file(pytester)
+    file = told(junit_file(pytester, "--agent-baseline=latest", "--agent-report=mine.xml", workers=workers))
+    assert file["properties"]["agenteval.verdict"].startswith("demo: cannot tell")
+    assert told(pytester.path / "mine.xml") == file
+
+    assert main(["report", str(pytester.path / ".agenteval/runs/latest"), "-o", "later.xml"]) == 0
+    later = told(pytester.path / "later.xml")
+    folder = later["properties"]["agenteval.run"]
+    assert json.loads(json.dumps(later).replace(folder, file["properties"]["agenteval.run"])) == file
 
 
 def test_readers_find_place_ending_and_reason(pytester: pytest.Pytester) -> None:

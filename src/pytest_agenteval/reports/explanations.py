@@ -25,6 +25,8 @@ MOST_MESSAGE = 300
 MOST_MESSAGE_LINES = 12
 MOST_TRACEBACK_LINES = 30
 MOST_CALL, MOST_WAY = 300, 1000
+MOST_TRACE = 4000
+"""Characters of a traceback that a report shows; the rest is in the transcript."""
 
 
 def short_reason(trial: Trial | JournalEntry) -> str:
@@ -50,6 +52,22 @@ def worst_grade(grades: tuple[Grade, ...]) -> Grade | None:
     """Give the grade furthest below its threshold, the heavier of two equally far; None if none is below."""
     below = [grade for grade in grades if grade.passed is False]
     return max(below, key=lambda grade: (grade.threshold - (grade.score or 0.0), grade.weight), default=None)
+
+
+def reason_below(trial: Trial | JournalEntry) -> str:
+    """Give the reason of a miss or a failure; where it is shown, its word and its score stand before it."""
+    return ending_reason(trial) or "below its threshold"
+
+
+def error_text(trial: Trial | JournalEntry) -> str:
+    """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
+    head = short_reason(trial)
+    first, _, body = trial.message.partition("\n")
+    if first not in head:  # it was too long for one line
+        head, body = f"{trial.cause}: {first}", body
+    notes = trial_notes(trial) if isinstance(trial, Trial) else []
+    trace = trial.traceback[-MOST_TRACE:]
+    return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *notes) if part)
 
 
 def explain_trial(trial: Trial, width: int = 100) -> list[str]:

@@ -16,17 +16,20 @@ if TYPE_CHECKING:
 
     from pytest_agenteval.reports.statistics import GroupStatistics
     from pytest_agenteval.reports.view import RunView, SuiteView
+    from pytest_agenteval.store.journal_entry import JournalEntry
 
 MOST_VALUE = 200
 MOST_PATH = 500
 MOST_LABEL = 60
 MOST_BYTES = 3600
+MOST_LINE = 1000
+"""Characters of what is said of a run as a whole: its verdict, its gates."""
 FEW = 2
 """So many grades fit, however long their labels are."""
 Property = tuple[str, str]
 
 
-def trial_properties(trial: Trial, transcript_path: str = "") -> list[Property]:
+def trial_properties(trial: Trial | JournalEntry, transcript_path: str = "") -> list[Property]:
     """Give the properties of a trial's test case, less than 4 kB in all and legal in XML.
 
     Where a task has more graders than fit, ``agenteval.grades_left_out`` says how many are missing.
@@ -70,7 +73,17 @@ def suite_properties(view: RunView) -> list[Property]:
     ]
 
 
-def _trial_facts(trial: Trial) -> Iterator[Property]:
+def verdict_properties(headline: str, old: str, lines: Iterable[str]) -> Iterator[Property]:
+    """Give the verdict on a run, which older run that is beside, and what came of its gates; for the file."""
+    if headline:
+        yield "agenteval.verdict", one_line(headline, MOST_LINE)
+        yield "agenteval.baseline", one_line(old, MOST_LINE)
+    for line in lines:
+        name, _, text = line.partition(": ")
+        yield f"agenteval.{name}", one_line(text, MOST_LINE)
+
+
+def _trial_facts(trial: Trial | JournalEntry) -> Iterator[Property]:
     """Give how a trial ended, which it was and what it took."""
     key, judging = trial.key, trial.judging
     yield _text("agenteval.ending", trial.ending)

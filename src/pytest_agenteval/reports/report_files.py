@@ -35,6 +35,7 @@ FILE_KINDS: Mapping[str, FileKind] = {
     ".md": FileKind("exports.markdown_file", "write_markdown"),
     ".json": FileKind("exports.json_file", "write_json"),
     ".csv": FileKind("exports.csv_file", "write_csv"),
+    ".xml": FileKind("exports.junit_file", "write_junit"),
     ".parquet": FileKind("exports.parquet_file", "write_parquet", "pyarrow", "parquet"),
 }
 

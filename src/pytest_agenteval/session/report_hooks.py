@@ -13,22 +13,13 @@ from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocat
 
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.explanations import ending_reason, grade_lines, short_reason, trial_notes
+from pytest_agenteval.reports.explanations import error_text
 from pytest_agenteval.reports.formatting import format_figure
 from pytest_agenteval.reports.junit import trial_properties
 from pytest_agenteval.reports.junit_places import place_properties
 
-MOST_TRACE = 4000
-"""Characters of a traceback that a report shows; the rest is in the transcript."""
-
-
 StatusWord: TypeAlias = tuple[str, str, Any]
 """What pytest asks for: a category to count by, a letter, and a word, perhaps with its colour."""
-
-
-def reason_below(trial: Trial) -> str:
-    """Give the reason of a miss or a failure; where it is shown, its word and its score stand before it."""
-    return ending_reason(trial) or "below its threshold"
 
 
 def longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionInfo:
@@ -59,7 +50,7 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     if report.when == telling_phase:
         report.sections += _sections(trial)
     if report.when == telling_phase == "setup":
-        text = _error_text(trial)
+        text = error_text(trial)
         report.longrepr = longrepr(text, item.path, item.task.line, text.partition("\n")[0])
     if report.when == "teardown":  # the last of its reports
         item.trial = None
@@ -101,16 +92,6 @@ def _task_place(item: Any) -> list[tuple[str, str]]:
 def _sections(trial: Trial) -> list[tuple[str, str]]:
     captured = (("Captured agent output", trial.output), ("Captured agent log", trial.log))
     return [(title, text) for title, text in captured if text]
-
-
-def _error_text(trial: Trial) -> str:
-    """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
-    head = short_reason(trial)
-    first, _, body = trial.message.partition("\n")
-    if first not in head:  # it was too long for one line
-        head, body = f"{trial.cause}: {first}", body
-    trace = trial.traceback[-MOST_TRACE:]
-    return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *trial_notes(trial)) if part)
 
 
 NAME = "pytest_agenteval_trial_finished"

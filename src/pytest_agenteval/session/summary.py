@@ -16,7 +16,7 @@ from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import one_line, pluralize
-from pytest_agenteval.reports.junit import prefix_endings, suite_properties
+from pytest_agenteval.reports.junit import MOST_LINE, prefix_endings, suite_properties, verdict_properties
 from pytest_agenteval.reports.junit_places import set_places
 from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
@@ -40,9 +40,6 @@ if TYPE_CHECKING:
 
 WIDE = 120
 """Columns of what is not written into a terminal."""
-
-MOST_LINE = 1000
-"""Characters of a line that says what came of gates."""
 
 MOST_MISSING = 50
 """Questions without a recording that are named under -v."""
@@ -162,14 +159,13 @@ def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
     verdict = config.stash.get(verdict_key, None)
     if verdict is None:
         return
-    if verdict.comparison is not None:
+    if verdict.comparison is None:
+        yield from verdict_properties("", "", verdict.lines)
+    else:
         from pytest_agenteval.reports.comparison.headline import headline
 
-        yield "agenteval.verdict", one_line(headline(verdict.comparison), MOST_LINE)
-        yield "agenteval.baseline", one_line(verdict.comparison.old, MOST_LINE)
-    for line in verdict.lines:
-        name, _, text = line.partition(": ")
-        yield f"agenteval.{name}", one_line(text, MOST_LINE)
+        comparison = verdict.comparison
+        yield from verdict_properties(headline(comparison), comparison.old, verdict.lines)
 
 
 @garbage_uncollected()
