@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.cli.pager import pager_command
@@ -95,6 +94,7 @@ def test_the_same_trial_of_two_runs(
     both = json.loads(shown("cheapest", "--diff", old, "--json"))
     assert [both[side]["score"] for side in ("old", "new")] == [1.0, 0.62]
     assert "there is no trial" in shown("s/c[rules-1]", "--diff", old, status=2)
+    assert shown("missed", "--diff", old).count(" -> MISSED") == 1
 
 
 def test_a_trial_of_another_run_is_told_with_that_run(shown: Shown, results: Path) -> None:
@@ -108,14 +108,24 @@ def test_a_trial_of_another_run_is_told_with_that_run(shown: Shown, results: Pat
     assert "leave one of them out" in shown("latest:worst", "--run", old, status=2)
 
 
-def test_a_lost_transcript_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The status is 2, and no traceback."""
-    stored = store_run(tmp_path, [replace(TRIAL, attempt=1)])
+def test_a_lost_transcript_leaves_what_the_journal_knows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its grades are shown, the other trials too; one line says what is lost, and the status is 2."""
+    stored = store_run(tmp_path, [TRIAL, *MIXED[:2]])
     for path in stored.folder.glob("transcripts-*"):
-        path.write_text("", encoding="utf-8")
+        path.write_bytes(b"x" + path.read_bytes()[1:])
+    where = ["--results", str(tmp_path)]
 
-    assert main(["show", "--results", str(tmp_path)]) == 2
-    assert "no transcript at" in capsys.readouterr().err
+    assert main(["show", "latest:missed", *where]) == 2
+    printed = capsys.readouterr()
+    assert "  cheapest  " in printed.out
+    assert "MISSED 0.50  s/a[rules-2]" in printed.out
+    assert printed.err.count("no transcript at") == 1
+    assert main(["show", "missed", "--json", *where]) == 2
+    assert [trial["task"] for trial in json.loads(capsys.readouterr().out)] == ["a"]
+    assert main(["show", "cheapest", "--json", *where]) == 2
+    assert capsys.readouterr().out == ""
     assert main(["show", "--results", str(tmp_path / "none")]) == 2
     assert "there are no runs yet" in capsys.readouterr().err
 

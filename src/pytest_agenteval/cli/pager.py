@@ -18,9 +18,9 @@ SETTINGS = {"LESS": "FRX", "LV": "-c"}
 """What pagers are told where the user's environment does not: colours, and to end where all fits."""
 
 
-def page_lines(lines: Iterable[StyledLine], wanted: bool = True) -> None:
-    """Print lines, through the pager where a person looks at them and ``wanted``."""
-    command = pager_command(os.environ) if wanted and sys.stdout.isatty() else ""
+def page_lines(lines: Iterable[StyledLine], paged: bool = True) -> None:
+    """Print lines, through the pager where a person looks at them and ``paged``."""
+    command = pager_command(os.environ) if paged and sys.stdout.isatty() else ""
     if not command:
         print_lines(lines)
         return
@@ -39,7 +39,7 @@ def page_lines(lines: Iterable[StyledLine], wanted: bool = True) -> None:
 
 
 def pager_command(environ: Mapping[str, str]) -> str:
-    """Give the command of the user's pager, else less; empty where there is none, or none is wanted."""
+    """Give the command of the user's pager, else less; empty where there is none, or it is to be none."""
     if environ.get("TERM", "") == "dumb":
         return ""
     command = environ.get("PAGER", PAGER)

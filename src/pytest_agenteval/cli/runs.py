@@ -46,7 +46,7 @@ def runs(args: argparse.Namespace) -> int:
     elif listed:
         width = clamp_width(shutil.get_terminal_size().columns)
         table = run_list_table(listed, args.results, len(stored))
-        page_lines(table_lines(table, width), wanted=not args.no_pager)
+        page_lines(table_lines(table, width), paged=not args.no_pager)
     else:
         print(f"no runs in {args.results}")
     for run in listed:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,8 @@ import msgspec
 from pytest_agenteval.cli.output import STDOUT, write_text
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.reports.formatting import printable
+from pytest_agenteval.reports.explanations import grade_lines, short_reason
+from pytest_agenteval.reports.formatting import ending_word, printable, trial_name
 from pytest_agenteval.reports.show.foreign_text import Detail, json_text
 from pytest_agenteval.reports.show.trial_choice import (
     WORST,
@@ -25,7 +27,7 @@ from pytest_agenteval.reports.show.trial_choice import (
 )
 from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width
-from pytest_agenteval.reports.trial_view import TrialView, trial_view
+from pytest_agenteval.reports.trial_view import trial_view
 from pytest_agenteval.reports.view import model_note
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.runs import LATEST, ROOT, find_run, list_runs
@@ -33,6 +35,7 @@ from pytest_agenteval.store.runs import LATEST, ROOT, find_run, list_runs
 if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry
 
+LOST = 2
 MOST_LOOKED_AT = 10
 """Newest runs in which a trial is looked up that the run does not have."""
 
@@ -56,23 +59,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    """Show the trials that are meant; 0 where there are any."""
-    run, query = _asked(args)
+    """Show the trials that are meant; 2 where a transcript is lost, and the journal all that is shown."""
+    run, query = _run_and_query(args)
     entries, several = _chosen(run, query, args), query.word not in ("", WORST)
+    runs = [run, load_run(find_run(Path(args.results), args.diff))] if args.diff else [run]
+    before = [each.odd for each in runs]
     if args.diff:
-        _show_difference(run, entries, several, args)
+        _show_difference(runs[1], run, entries, several, args)
     elif args.json:
         _write_json((_document(run, entry) for entry in entries), several)
     else:
-        page_lines(_lines(run, entries, _detail(args)), wanted=not args.no_pager)
-    return 0
+        page_lines(_lines(run, entries, _detail(args)), paged=not args.no_pager)
+    for each in runs:
+        for odd in first_unreadable(each.odd):
+            print(f"{each.folder.name}: {odd}", file=sys.stderr)
+    return 0 if [each.odd for each in runs] == before else LOST
 
 
 def _detail(args: argparse.Namespace) -> Detail:
     return Detail(clamp_width(shutil.get_terminal_size().columns), args.full)
 
 
-def _asked(args: argparse.Namespace) -> tuple[Run, TrialQuery]:
+def _run_and_query(args: argparse.Namespace) -> tuple[Run, TrialQuery]:
     query = parse_query(args.trial)
     if query.run and args.run:
         raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: leave one of them out")
@@ -105,11 +113,17 @@ def _lines(run: Run, entries: Sequence[JournalEntry], detail: Detail) -> Iterato
             yield from (StyledLine(""), StyledLine("=" * detail.width, "dim"))
         if len(entries) > 1:
             yield StyledLine(f"{number} of {len(entries)}", "dim")
-        yield from trial_lines(_view(run, entry), _place(run, entry), detail)
+        trial = run.trial_if_readable(entry)
+        if trial is None:
+            yield from map(StyledLine, _journal_lines(entry))
+        else:
+            yield from trial_lines(trial_view(trial), _place(run, entry), detail)
 
 
-def _view(run: Run, entry: JournalEntry) -> TrialView:
-    return trial_view(run.trial(entry))
+def _journal_lines(entry: JournalEntry) -> Iterator[str]:
+    """Give what the journal knows of a trial whose transcript is lost."""
+    yield f"{ending_word(entry.ending, entry.score)}  {trial_name(entry.key)}"
+    yield from (f"  {line}" for line in (short_reason(entry), *grade_lines(entry)))
 
 
 def _place(run: Run, entry: JournalEntry) -> TrialPlace:
@@ -118,30 +132,48 @@ def _place(run: Run, entry: JournalEntry) -> TrialPlace:
     return TrialPlace(run.folder.name, str(run.folder / str(entry.location)), printable(note))
 
 
-def _write_json(documents: Iterable[Mapping[str, Any]], several: bool) -> None:
+def _write_json(documents: Iterable[Mapping[str, Any] | None], several: bool) -> None:
     """Write one trial as an object, and the trials of an ending as a list, each when it was read."""
-    for number, document in enumerate(documents):
-        write_text(STDOUT, ("[\n" if number == 0 else ",\n") if several else "")
+    before = "["
+    for document in filter(None, documents):
+        write_text(STDOUT, f"{before}\n" if several else "")
         write_text(STDOUT, json_text(document))
-    write_text(STDOUT, "\n]\n" if several else "\n")
+        before = ","
+    if several:
+        write_text(STDOUT, "[]\n" if before == "[" else "\n]\n")
+    elif before == ",":
+        write_text(STDOUT, "\n")
 
 
-def _document(run: Run, entry: JournalEntry) -> dict[str, Any]:
-    place = _place(run, entry)
-    return {"run": place.run, "transcript": place.transcript, **msgspec.to_builtins(_view(run, entry))}
+def _document(run: Run, entry: JournalEntry) -> dict[str, Any] | None:
+    """Give all of a trial as JSON values; None where its transcript is lost."""
+    trial, place = run.trial_if_readable(entry), _place(run, entry)
+    if trial is None:
+        return None
+    return {"run": place.run, "transcript": place.transcript, **msgspec.to_builtins(trial_view(trial))}
 
 
 def _show_difference(
-    run: Run, entries: Sequence[JournalEntry], several: bool, args: argparse.Namespace
+    other: Run, run: Run, entries: Sequence[JournalEntry], several: bool, args: argparse.Namespace
 ) -> None:
     """Show each trial beside the same one of the other run, which is the old one."""
-    other = load_run(find_run(Path(args.results), args.diff))
-    pairs = [(_counterpart(other, entry), entry) for entry in entries]
+    pairs = list(_pairs(other, entries))
     if args.json:
         documents = ({"old": _document(other, old), "new": _document(run, new)} for old, new in pairs)
         _write_json(documents, several)
     else:
-        page_lines(_difference_lines(other, run, pairs, _detail(args)), wanted=not args.no_pager)
+        page_lines(_difference_lines(other, run, pairs, _detail(args)), paged=not args.no_pager)
+
+
+def _pairs(other: Run, entries: Sequence[JournalEntry]) -> Iterator[tuple[JournalEntry, JournalEntry]]:
+    """Give old and new of each trial; of several, one that the other run does not have is left out."""
+    for entry in entries:
+        try:
+            yield _counterpart(other, entry), entry
+        except UsageMistake as mistake:
+            if len(entries) == 1:
+                raise
+            print(f"left out: {str(mistake).partition(chr(10))[0]}", file=sys.stderr)
 
 
 def _counterpart(other: Run, entry: JournalEntry) -> JournalEntry:
@@ -159,5 +191,9 @@ def _difference_lines(
     for number, (old, new) in enumerate(pairs):
         if number:
             yield from (StyledLine(""), StyledLine("=" * detail.width, "dim"))
+        trials = other.trial_if_readable(old), run.trial_if_readable(new)
+        if trials[0] is None or trials[1] is None:
+            yield from map(StyledLine, (*_journal_lines(old), *_journal_lines(new)))
+            continue
         places = (_place(other, old), _place(run, new))
-        yield from difference_lines(_view(other, old), _view(run, new), places, detail)
+        yield from difference_lines(trial_view(trials[0]), trial_view(trials[1]), places, detail)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 NOT_KNOWN = "-"
 MOST_NAME = 200
+MOST_MOMENT = 40
 MOST_TEXT = 300
 """Characters of a foreign text in Markdown."""
 
@@ -87,6 +89,19 @@ def format_duration(seconds: float) -> str:
     minutes, rest = divmod(round(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
+
+
+def format_moment(text: str) -> str:
+    """Write a moment of ISO 8601 as clocks here show it, to the minute; what is none stands as it is."""
+    try:
+        return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return one_line(text, MOST_MOMENT)
+
+
+def ending_word(ending: str, score: float | None) -> str:
+    """Say how a trial ended as pytest does: ``MISSED 0.40``, ``ERROR``."""
+    return "ERROR" if ending == "errored" else f"{ending.upper()} {format_figure(score)}"
 
 
 def pluralize(number: int, thing: str) -> str:

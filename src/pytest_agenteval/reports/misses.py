@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.explanations import ending_reason, explain_trial, grade_lines, short_reason
-from pytest_agenteval.reports.formatting import format_figure, pluralize, trial_name
+from pytest_agenteval.reports.formatting import ending_word, pluralize, trial_name
 from pytest_agenteval.reports.text_width import (
     CUT,
     INDENT,
@@ -76,12 +76,13 @@ def worst_misses(
 
 
 def _in_brief(entry: JournalEntry, width: int) -> Iterator[StyledLine]:
-    head = f"{_word(entry)}  {trial_name(entry.key)}"
+    word = ending_word(entry.ending, entry.score)
+    head = f"{word}  {trial_name(entry.key)}"
     reason, left = ending_reason(entry), width - cell_width(head) - len(INDENT)
     if left >= LEAST_REASON or cell_width(reason) <= left:
         yield StyledLine(f"{head}{INDENT}{_cut(reason, left)}".rstrip(), _style(entry))
         return
-    pieces = [head] if cell_width(head) <= width else [_word(entry), INDENT + trial_name(entry.key)]
+    pieces = [head] if cell_width(head) <= width else [word, INDENT + trial_name(entry.key)]
     yield from (StyledLine(piece, _style(entry)) for piece in pieces)
     if reason:
         yield StyledLine(INDENT + _cut(reason, width - len(INDENT)))
@@ -91,16 +92,12 @@ def _cut(text: str, most: int) -> str:
     return text if cell_width(text) <= most else truncate(text, most - 1) + CUT
 
 
-def _word(entry: JournalEntry) -> str:
-    return "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {format_figure(entry.score)}"
-
-
 def _style(entry: JournalEntry) -> Style:
     return "yellow" if entry.ending == "missed" else "red"
 
 
 def _miss_block(run: Run, entry: JournalEntry, width: int) -> Iterator[StyledLine]:
-    head = f"{_word(entry)}  {trial_name(entry.key)}"
+    head = f"{ending_word(entry.ending, entry.score)}  {trial_name(entry.key)}"
     yield from (StyledLine(piece, _style(entry)) for piece in wrap(head, width))
     trial = run.trial_if_readable(entry)
     lines = explain_trial(trial, width - len(INDENT)) if trial else [short_reason(entry), *grade_lines(entry)]

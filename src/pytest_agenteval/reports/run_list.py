@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -13,6 +12,7 @@ from pytest_agenteval.reports.formatting import (
     MOST_NAME,
     NOT_KNOWN,
     format_cost,
+    format_moment,
     one_line,
     pluralize,
 )
@@ -89,7 +89,7 @@ def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> Repo
 
 
 def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
-    name, when = one_line(run.name, MOST_NAME), _local_time(run.started_at)
+    name, when = one_line(run.name, MOST_NAME), format_moment(run.started_at) or NOT_KNOWN
     status = "not ended" if run.exit_status is None else str(run.exit_status)
     if not run.suites:
         yield name, when, NOTHING_RUN, *[NOT_KNOWN] * 5, status, NOT_KNOWN
@@ -118,13 +118,6 @@ def _word(verdict: StoredVerdict | None) -> str:
         if verdict.verdict != word and buckets and verdict.verdict not in ("worse", "better"):
             return f"{word}: {pluralize(len(buckets), 'bucket')}"
     return verdict.verdict
-
-
-def _local_time(text: str) -> str:
-    try:
-        return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
-    except ValueError:
-        return one_line(text, MOST_NAME) or NOT_KNOWN
 
 
 def run_list_json(runs: Sequence[ListedRun]) -> list[Mapping[str, Any]]:

@@ -41,12 +41,12 @@ def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
     note = f", {printable(file.note)}" if file.note else ""
     yield from wrapped_lines(f"{one_line(file.path, MOST_PATH)}  {file.change}{note}", detail.width, "bold")
     lines = list(_hunk_lines(file.hunks))
-    shown = lines if detail.full else lines[:MOST_LINES]
-    for line in shown:
+    visible = lines if detail.full else lines[:MOST_LINES]
+    for line in visible:
         text = f"{INDENT * 2}{printable(line.text.expandtabs(TAB))}" if line.text.strip() else ""
         yield StyledLine(text if detail.full else cut(text, detail.width), line.style)
-    if len(shown) < len(lines):
-        left = pluralize(len(lines) - len(shown), "more line")
+    if len(visible) < len(lines):
+        left = pluralize(len(lines) - len(visible), "more line")
         yield StyledLine(f"{INDENT * 2}… {left} (--full)", "dim")
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.reports.file_changes import FileChange
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
+from pytest_agenteval.reports.formatting import ending_word, format_figure, one_line, pluralize
 from pytest_agenteval.reports.show.conversation_lines import call_lines, message_lines
 from pytest_agenteval.reports.show.diff_lines import file_lines
 from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, cut
@@ -26,7 +26,6 @@ from pytest_agenteval.reports.show.trial_lines import (
     MOST_NAME,
     TrialPlace,
     ending_style,
-    ending_text,
     resource_facts,
     section,
     who_facts,
@@ -64,7 +63,8 @@ def _head(
     detail: Detail,
 ) -> Iterator[StyledLine]:
     names = " -> ".join(dict.fromkeys(one_line(view.name, MOST_NAME) for view in (old, new)))
-    title = f"{ending_text(old)} -> {ending_text(new)}  {names}"
+    endings = " -> ".join(ending_word(view.ending, view.score) for view in (old, new))
+    title = f"{endings}  {names}"
     yield from (StyledLine(line, ending_style(new)) for line in wrap(title, detail.width))
     for side, view, place in zip(("old", "new"), (old, new), places, strict=True):
         facts = (side, *who_facts(view, place), *resource_facts(view))
@@ -127,13 +127,13 @@ def _conversation(difference: TrialDifference, detail: Detail) -> Iterator[Style
     before = f"the first {_are(same)} the same; they part" if same else "they part"
     place = f"{before} at step {same + 1}{_turn(difference.stretches[0])}"
     yield from wrapped_lines(place, detail.width, "bold")
-    shown = 0
+    visible = 0
     for stretch in difference.stretches:
-        room = len(stretch.old) + len(stretch.new) if detail.full else max(0, MOST_STEPS - shown)
+        room = len(stretch.old) + len(stretch.new) if detail.full else max(0, MOST_STEPS - visible)
         yield from _stretch(stretch, room, detail)
-        shown += max(len(stretch.old), len(stretch.new))
-    if shown > MOST_STEPS and not detail.full:
-        yield StyledLine(f"{INDENT}and {pluralize(shown - MOST_STEPS, 'more step')} (--full)", "dim")
+        visible += max(len(stretch.old), len(stretch.new))
+    if visible > MOST_STEPS and not detail.full:
+        yield StyledLine(f"{INDENT}and {pluralize(visible - MOST_STEPS, 'more step')} (--full)", "dim")
 
 
 def _are(steps: int) -> str:

@@ -24,7 +24,7 @@ _UNPRINTED = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-
 
 
 class Detail(FrozenValue, frozen=True):
-    """How much is shown: in ``width`` columns what tells most or, where ``full``, everything and uncut.
+    """How much is visible: in ``width`` columns what tells most or, where ``full``, everything and uncut.
 
     What is full is not broken into lines: a terminal does that, and a copy is what was written.
     """
@@ -50,9 +50,9 @@ def block_lines(text: str, detail: Detail, indent: str = "", most: int = FOLDED_
         return
     text = text.strip("\n")
     lines = list(safe_lines(text[:FOLDED_CHARACTERS]))
-    shown = [piece for line in lines[:most] for piece in wrap(indent + line, detail.width)]
-    yield from (piece.rstrip() for piece in shown[: 2 * most])
-    if len(text) > FOLDED_CHARACTERS or len(lines) > most or len(shown) > 2 * most:
+    visible = [piece for line in lines[:most] for piece in wrap(indent + line, detail.width)]
+    yield from (piece.rstrip() for piece in visible[: 2 * most])
+    if len(text) > FOLDED_CHARACTERS or len(lines) > most or len(visible) > 2 * most:
         yield f"{indent}{CUT} {_size(text)} in all (--full)"
 
 

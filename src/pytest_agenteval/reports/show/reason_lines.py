@@ -41,11 +41,11 @@ def _broken(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
         yield StyledLine(f"{INDENT}{one_line(view.cause, MOST_NAME)}", "red")
     yield from map(StyledLine, block_lines(view.message, detail, INDENT * 2))
     trace = view.traceback.splitlines()
-    shown = trace if detail.full else trace[-MOST_TRACEBACK:]
-    if len(shown) < len(trace):
-        left = pluralize(len(trace) - len(shown), "line")
+    visible = trace if detail.full else trace[-MOST_TRACEBACK:]
+    if len(visible) < len(trace):
+        left = pluralize(len(trace) - len(visible), "line")
         yield StyledLine(f"{INDENT * 2}… {left} of the traceback above (--full)", "dim")
-    yield from (StyledLine(f"{INDENT * 2}{printable(line.expandtabs(4))}", "dim") for line in shown)
+    yield from (StyledLine(f"{INDENT * 2}{printable(line.expandtabs(4))}", "dim") for line in visible)
 
 
 def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
@@ -64,11 +64,11 @@ def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
 
 
 def _checks(checks: Sequence[Check], detail: Detail) -> Iterator[StyledLine]:
-    shown = checks if detail.full else checks[:MOST_CHECKS]
-    for check in shown:
+    visible = checks if detail.full else checks[:MOST_CHECKS]
+    for check in visible:
         yield from map(StyledLine, _check(check, detail))
-    if len(shown) < len(checks):
-        left = pluralize(len(checks) - len(shown), "more failed check")
+    if len(visible) < len(checks):
+        left = pluralize(len(checks) - len(visible), "more failed check")
         yield StyledLine(f"{INDENT * 2}and {left} (--full)", "dim")
 
 

@@ -1,4 +1,4 @@
-"""Which trials of a run are meant: by name, by a part of it, by pytest's item id, or by how they ended."""
+"""Which trials of a run are matches: by name, by a part of it, by pytest's item id, or by how they ended."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import NamedTuple, get_args
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.trial import Ending
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, trial_name
+from pytest_agenteval.reports.formatting import ending_word, one_line, pluralize, trial_name
 from pytest_agenteval.reports.view import worst_first
 from pytest_agenteval.store.journal_entry import JournalEntry
 
@@ -44,19 +44,19 @@ def parse_query(text: str) -> TrialQuery:
 
 
 def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[JournalEntry]:
-    """Give the trials that are meant: one, or with a word for an ending all of them, worst first.
+    """Give the trials that are matches: one, or with a word for an ending all of them, worst first.
 
-    Raises UsageMistake, listing the candidates or the nearest names, where none or more than one is meant.
+    Raises UsageMistake, listing the candidates or the nearest names, where none or more than one is matches.
     """
     if not entries:
         raise UsageMistake("no trial of this run has ended")
     if query.word:
         return _of_word(entries, query.word)
-    meant = trials_named(entries, query.name)
-    if len(meant) == 1:
-        return meant
-    if meant:
-        raise UsageMistake("\n".join(_several(query.name, meant)))
+    matches = trials_named(entries, query.name)
+    if len(matches) == 1:
+        return matches
+    if matches:
+        raise UsageMistake("\n".join(_several(query.name, matches)))
     raise UsageMistake(_unknown(entries, query.name))
 
 
@@ -70,8 +70,8 @@ def trials_named(entries: Iterable[JournalEntry], name: str) -> list[JournalEntr
     if "::" in name:
         return _of_item(entries, name)
     for fits in _tiers(name):
-        if meant := [entry for entry in entries if fits(entry)]:
-            return meant
+        if matches := [entry for entry in entries if fits(entry)]:
+            return matches
     return []
 
 
@@ -89,11 +89,11 @@ def counterpart(entries: Sequence[JournalEntry], entry: JournalEntry) -> Journal
         lambda other: True,
     )
     for fits in readings:
-        meant = [other for other in of_task if fits(other)]
-        if len(meant) == 1:
-            return meant[0]
-        if meant:
-            raise UsageMistake("\n".join(_several(trial_name(key), meant)))
+        matches = [other for other in of_task if fits(other)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise UsageMistake("\n".join(_several(trial_name(key), matches)))
     raise UsageMistake(_unknown(entries, trial_name(key)))
 
 
@@ -138,12 +138,12 @@ def _of_word(entries: Sequence[JournalEntry], word: str) -> list[JournalEntry]:
     ordered = _worst_of_all_first(entries)
     if word == WORST:
         return ordered[:1]
-    meant = [entry for entry in ordered if entry.ending == word or (word == "limited" and entry.limit)]
-    if not meant:
+    matches = [entry for entry in ordered if entry.ending == word or (word == "limited" and entry.limit)]
+    if not matches:
         counts = [sum(entry.ending == ending for entry in entries) for ending in get_args(Ending)]
         there = [f"{n:,} {ending}" for n, ending in zip(counts, get_args(Ending), strict=True) if n]
         raise UsageMistake(f"no trial of {pluralize(len(entries), 'trial')} is {word}: {', '.join(there)}")
-    return meant
+    return matches
 
 
 def _worst_of_all_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
@@ -152,21 +152,16 @@ def _worst_of_all_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
     return [*worst_first(entries), *sorted(passed, key=lambda entry: (entry.score or 0.0, entry.key))]
 
 
-def _several(name: str, meant: Sequence[JournalEntry]) -> Iterator[str]:
+def _several(name: str, matches: Sequence[JournalEntry]) -> Iterator[str]:
     """List the trials that a name could mean, worst first, each as it can be typed."""
-    yield f"{pluralize(len(meant), 'trial')} could be {name!r}; name one:"
-    ordered = _worst_of_all_first(meant)
-    words = [ending_word(entry) for entry in ordered[:MOST_LISTED]]
+    yield f"{pluralize(len(matches), 'trial')} could be {name!r}; name one:"
+    ordered = _worst_of_all_first(matches)
+    words = [ending_word(entry.ending, entry.score) for entry in ordered[:MOST_LISTED]]
     wide = max(map(len, words))
     for word, entry in zip(words, ordered, strict=False):
         yield f"  {word:<{wide}}  {trial_name(entry.key)}"
     if len(ordered) > MOST_LISTED:
         yield f"  and {len(ordered) - MOST_LISTED} more"
-
-
-def ending_word(entry: JournalEntry) -> str:
-    """Say how a trial ended as pytest does: ``MISSED 0.40``, ``ERROR``."""
-    return "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {format_figure(entry.score)}"
 
 
 def _unknown(entries: Sequence[JournalEntry], name: str) -> str:

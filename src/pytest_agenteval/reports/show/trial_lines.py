@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.formatting import (
+    ending_word,
     format_cost,
     format_duration,
-    format_figure,
+    format_moment,
     format_tokens,
     one_line,
     pluralize,
@@ -64,11 +64,6 @@ def section(title: str, lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
         yield from lines
 
 
-def ending_text(view: TrialView) -> str:
-    """Say how a trial ended as pytest does: ``MISSED 0.40``, ``ERROR``."""
-    return "ERROR" if view.ending == "errored" else f"{view.ending.upper()} {format_figure(view.score)}"
-
-
 def ending_style(view: TrialView) -> Style:
     """Give the colour of how a trial ended."""
     return {"passed": "green", "missed": "yellow"}.get(view.ending, "red")  # type: ignore[return-value]
@@ -76,7 +71,7 @@ def ending_style(view: TrialView) -> Style:
 
 def head_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
     """Name the trial, how it ended, with which model in which run, and what it took."""
-    title = f"{ending_text(view)}  {one_line(view.name, MOST_NAME)}"
+    title = f"{ending_word(view.ending, view.score)}  {one_line(view.name, MOST_NAME)}"
     yield from (StyledLine(line, ending_style(view)) for line in wrap(title, detail.width))
     for facts in (who_facts(view, place), resource_facts(view), _about(view)):
         yield from map(StyledLine, flow(facts, detail.width, INDENT))
@@ -88,15 +83,7 @@ def who_facts(view: TrialView, place: TrialPlace) -> Iterator[str]:
     yield f"{model} ({place.model_note})" if place.model_note else model
     yield f"prompt {one_line(view.variant, MOST_NAME)}" if view.variant else ""
     yield f"run {printable(place.run)}"
-    yield local_time(view.started_at)
-
-
-def local_time(text: str) -> str:
-    """Write a moment as clocks here show it, to the minute; what is none, as it stands."""
-    try:
-        return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M")
-    except ValueError:
-        return one_line(text, 40)
+    yield format_moment(view.started_at)
 
 
 def resource_facts(view: TrialView) -> Iterator[str]:
@@ -134,16 +121,16 @@ def _new_answer(view: TrialView) -> str:
 
 def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     events = [event for event in view.events if detail.full or event.kind not in UNTOLD_EVENTS]
-    shown = events if detail.full else events[:MOST_EVENTS]
-    for event in shown:
+    visible = events if detail.full else events[:MOST_EVENTS]
+    for event in visible:
         head = f"{INDENT}{format_duration(event.at):>8}  {one_line(event.kind, 40)}  "
         text = " ".join(event.text.split()) if detail.full else event.text
         line = printable(head + text) if detail.full else head + first_line(text, detail.width - len(head))
         yield StyledLine(line)
         if detail.full and event.details:
             yield from map(StyledLine, block_lines(indented_json(event.details), detail, INDENT * 6))
-    if len(shown) < len(events):
-        yield StyledLine(f"{INDENT}and {pluralize(len(events) - len(shown), 'more event')} (--full)", "dim")
+    if len(visible) < len(events):
+        yield StyledLine(f"{INDENT}and {pluralize(len(events) - len(visible), 'more event')} (--full)", "dim")
 
 
 def _digests(view: TrialView) -> Iterator[StyledLine]:
