@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.cli.main import main
+from pytest_agenteval.reports.exports.sql_query import TASK_COLUMNS
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, RowKind
 from pytest_agenteval.store.rows.trial_columns import TRIAL_KEY
 from tests.reports.runs import MIXED, PLANNED, store_run
 
 PAGE = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
 EXAMPLES = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+COMMANDS = re.findall(r"^    agenteval (sql .*)$", PAGE, re.MULTILINE)
 TYPES = {"json": "JSON"}
 
 
@@ -45,3 +49,23 @@ def test_an_example_runs_as_it_is_typed(
 
     printed = capsys.readouterr().out
     assert "score" in printed
+
+
+def test_each_column_of_tasks_is_listed() -> None:
+    """As the view reckons them, in its order."""
+    assert _rows_below("tasks: one row for each task of a run with one model and variant") == [
+        f"| `{name}` | {meaning} |" for name, (_, meaning) in TASK_COLUMNS.items()
+    ]
+
+
+def test_the_queries_that_are_shown_are_answered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where they are typed, on the runs that are there."""
+    store_run(tmp_path / ".agenteval" / "runs", MIXED, PLANNED)
+    monkeypatch.chdir(tmp_path)
+
+    assert len(COMMANDS) > 5
+    for command in COMMANDS:
+        assert main(shlex.split(command)) == 0, command
+    assert capsys.readouterr().out.startswith("bucket  avg(score)\ny           0.0000\nx           0.8750\n")

@@ -77,6 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add_import_arguments(import_)
     import_.set_defaults(verb=_import)
     _add_verb(verbs, "report", "stored runs as tables, side by side, or as a benchmark's files")
+    _add_verb(verbs, "sql", "ask stored runs in SQL: trials, grades, calls, messages")
     _add_verb(verbs, "compare", "two runs: is the new one better, worse, or can nobody tell?")
     _add_verb(verbs, "baseline", "keep a run as the file that later runs are compared with")
     _add_verb(verbs, "trend", "a suite over its last runs, and the tasks that they make suspect")

@@ -36,7 +36,12 @@ class Column(FrozenValue, frozen=True):
     def of(self, source: object) -> Any:
         """Give the column's value for a row; None also for one that is not of the column's type."""
         value = self.value(source)
-        return None if value is None else _READERS[self.type](value)
+        return None if value is None else self.read(value)
+
+    @property
+    def read(self) -> Callable[[Any], Any]:
+        """What makes a value of the column's type of any that is not None; None of one that is no such."""
+        return _READERS[self.type]
 
 
 def column(name: str, type: ColumnType, value: str | Callable[[Any], Any], meaning: str) -> Column:

@@ -1,0 +1,66 @@
+"""``agenteval sql``: one question to stored runs, in SQL."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
+from pytest_agenteval.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from pytest_agenteval.store.run_reader import Run
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    add = parser.add_argument
+    add("query", metavar="QUERY", help="one query in DuckDB's SQL, as in: select bucket, avg(score) from trials group by 1; tables: runs, tasks, trials, grades, calls, messages (docs/data.md)")  # fmt: skip  # noqa: E501
+    add("runs", nargs="*", metavar="RUN", help="a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD (default: latest)")  # fmt: skip  # noqa: E501
+    add("--all", action="store_true", help="ask all runs that are kept; the column run tells them apart")
+    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV, with all digits")
+    form.add_argument("--json", action="store_true", help="print a list of JSON objects, with all digits")
+
+
+def sql(args: argparse.Namespace) -> int:
+    """Print what the query gives."""
+    from pytest_agenteval.reports.exports.query_result import result_csv, result_json, result_lines
+    from pytest_agenteval.reports.exports.sql_query import query_runs
+
+    result = query_runs(args.query, _runs(_folders(args)))
+    if args.csv:
+        write_text(STDOUT, result_csv(result))
+    elif args.json:
+        write_text(STDOUT, result_json(result))
+    else:
+        print_lines(result_lines(result, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    return 0
+
+
+def _folders(args: argparse.Namespace) -> Iterable[Path]:
+    """Find the runs that are meant, each once, before any of them is read."""
+    from pytest_agenteval.store.runs import find_run, list_runs
+
+    results = Path(args.results)
+    if args.all and args.runs:
+        raise UsageMistake(f"--all asks every run in {results}: leave out {', '.join(args.runs)}")
+    if args.all:
+        return [stored.path for stored in list_runs(results)]
+    return dict.fromkeys(find_run(results, name).resolve() for name in args.runs or ["latest"])
+
+
+def _runs(folders: Iterable[Path]) -> Iterator[Run]:
+    """Read one run after the other, and say what could not be read of each."""
+    from pytest_agenteval.store.run_reader import first_unreadable, load_run
+
+    for folder in folders:
+        run = load_run(folder)
+        yield run
+        for odd in first_unreadable(run.odd):
+            print(f"{run.folder}: {odd}", file=sys.stderr)
