@@ -119,15 +119,16 @@ function wireChips() {
 
 const KEYS = [['/', 'filter'], ['j  k', 'next, previous row or trial'], ['Enter', 'open the row'], ['o', 'the trial before beside it'], ['u  Esc', 'back to the list'], ['?', 'these keys']];
 
+const showKeys = () => document.getElementById('keys').showModal();
+const KeysButton = () => html`<button class="keys-hint" aria-label="Keys" title="Keys" onClick=${showKeys}><kbd>?</kbd></button>`;
+
 class Keys extends Component {
   shouldComponentUpdate() { return false; }
   render() {
     return html`<dialog id="keys" aria-label="Keys"><h2>Keys</h2><dl>${KEYS.map(([key, what]) => html`<div><dt>${key.split('  ').map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${what}</dd></div>`)}</dl>
-      <button autofocus onClick=${() => document.getElementById('keys').close()}>Close</button></dialog>
-      <p class="keys-hint"><button onClick=${showKeys}><kbd>?</kbd> keys</button></p>`;
+      <button autofocus onClick=${() => document.getElementById('keys').close()}>Close</button></dialog>`;
   }
 }
-const showKeys = () => document.getElementById('keys').showModal();
 
 function step(by) {
   const walk = selectTrials(listQuery), at = walk.indexOf(view.place), next = at < 0 ? walk[0] : walk[at + by];
@@ -193,3 +194,4 @@ function start() {
   performance.mark('list-usable');
 }
 start();
+performance.mark('list-usable');

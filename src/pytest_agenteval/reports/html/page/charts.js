@@ -38,7 +38,7 @@ function Cell({place, current}) {
   const past = INDEX.compared && trial.run !== NEWEST;
   return html`<a class="cell ${ENDINGS[trial.ending] ?? 'odd'} ${past ? 'old' : ''}" href=${trialHash(place)} title=${cellLabel(trial)}
     aria-label=${cellLabel(trial)} aria-current=${current === place ? 'page' : undefined}
-    style=${`--fill:${Math.round(fill * 100)}%`}><span aria-hidden="true">${glyph(trial)}</span></a>`;
+    data-sign=${glyph(trial)} style=${`--fill:${Math.round(fill * 100)}%`}></a>`;
 }
 
 function Strip({places, current, most = 24}) {

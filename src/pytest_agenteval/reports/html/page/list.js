@@ -90,6 +90,7 @@ function Toolbar({query, rows}) {
       </select></label>
     <label class="choice"><input type="checkbox" checked=${query.group} onChange=${() => goto({...query, group: !query.group})} /> by bucket</label>
     <p class="status" role="status">${rows === TASKS.length ? plural(rows, 'task') : `${count(rows)} of ${plural(TASKS.length, 'task')}`}</p>
+    <${KeysButton} />
     ${pills.length > 0 && html`<p class="pills">${pills.map(([words, next]) => html`<${Pill} key=${words} words=${words} href=${listHash(next)} />`)}</p>`}
   </div>`;
 }
@@ -203,22 +204,6 @@ class Table extends Component {
   }
 }
 
-// ---- below the table
-
-function Models() {
-  const whos = [...new Set(SUITES.map((suite) => suite.who))];
-  if (whos.length < 2) return null;
-  const rows = whos.flatMap((who) => SUITES.filter((suite) => suite.who === who).map((suite, index) => ({who, index, label: suite.label, ...suite.all})));
-  return html`<section class="models" aria-labelledby="models-title"><h2 id="models-title">Models and cost</h2>
-    <div class="wide" tabindex="0" role="region" aria-label="Models and cost, as a table"><table>
-      <thead><tr><th scope="col">Model</th><th scope="col">Suite</th><th scope="col">Score</th><th scope="col">95 %</th><th scope="col">Trials passed</th>
-        <th scope="col">Tokens</th><th scope="col">Cost</th><th scope="col">Time</th></tr></thead>
-      <tbody>${rows.map(({who, index, ...suite}) => html`<tr key=${suite.label}>
-        <th scope="row">${index ? html`<span class="hidden">${plain(who)}</span>` : plain(who)}</th><td>${plain(suite.label)}</td><td>${figure(suite.score)}</td><td>${interval(suite.low, suite.high) || '–'}</td>
-        <td>${suite.passed === null ? '–' : `${Math.round(100 * suite.passed)} %`}</td><td>${count(suite.tokens)}</td><td>${money(suite.usd)}</td><td>${duration(suite.seconds)}</td></tr>`)}</tbody>
-    </table></div></section>`;
-}
-
 // The head has said what makes the newer run's figures doubtful.
 function Runs() {
   return html`<section class="runs" aria-labelledby="runs-title"><h2 id="runs-title">${RUNS.length > 1 ? 'Runs' : 'Run'}</h2>
@@ -241,6 +226,6 @@ function List({query, printing}) {
           : html`<p class="nothing">No task matches. <a href=${listHash(NO_QUERY)}>Show all ${count(TASKS.length)}</a></p>`}
       </section>
     </div>
-    <${Models} /><${Runs} />
+    <${Runs} />
   </div>`;
 }

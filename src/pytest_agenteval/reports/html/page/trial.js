@@ -10,7 +10,7 @@ class Text extends Component {
   }
 
   render({value, kind = ''}, {open, whole}) {
-    const text = plain(value), long = text.length > 2400 || text.split('\n', 33).length > 32;
+    const text = plain(value), long = text.length > 4000 || text.split('\n', 61).length > 60;
     const shown = whole ? text : text.slice(0, MOST_SHOWN);
     return html`<div class="text ${kind} ${long && !open ? 'clamp' : ''}"><pre dir="auto">${shown}</pre>
       ${shown.length < text.length && html`<button class="more" onClick=${() => this.setState({open: true, whole: true})}>${size(text.length - shown.length)} more: show</button>`}
@@ -20,10 +20,10 @@ class Text extends Component {
 
 // JSON as people read it: the fields of an object each with its text, everything else indented.
 function Json({value}) {
-  if (value === null || typeof value !== 'object' || Array.isArray(value) || !Object.keys(value).length) return html`<${Text} value=${value} kind="json" />`;
+  if (value === null || typeof value !== 'object' || Array.isArray(value) || !Object.keys(value).length) return html`<${Text} value=${value === null ? 'null' : value} kind="json" />`;
   return html`<dl class="fields">${Object.entries(value).map(([key, part]) => {
     const inline = part === null || typeof part !== 'object' && String(part).length < 90 && !String(part).includes('\n');
-    return html`<div class=${inline ? 'inline' : ''}><dt>${plain(key)}</dt><dd><${Text} value=${part} kind="json" /></dd></div>`;
+    return html`<div class=${inline ? 'inline' : ''}><dt>${plain(key)}</dt><dd><${Text} value=${part === null ? 'null' : part} kind="json" /></dd></div>`;
   })}</dl>`;
 }
 
@@ -154,7 +154,7 @@ function Hunk({hunk}) {
 
 function FileChange({file}) {
   const rows = file.hunks.flatMap((hunk) => hunk.rows), lines = (side) => rows.filter((row) => row[0] !== ' ' && row[side] !== null).length;
-  return html`<details class="file" open><summary><span class="path">${plain(file.path)}</span> <span class="dim">${plain(file.change)}</span>
+  return html`<details class="file" open><summary><span class="path">${plain(file.path)}</span> <span class="dim">${plain(file.change)}</span>${' '}
       <span class="good">+${lines(2)}</span> <span class="bad">−${lines(1)}</span></summary>
     ${file.note && html`<p class="dim note">${plain(file.note)}</p>`}
     ${rows.length > 0 && html`<table class="diff ${file.change === 'modified' ? '' : 'onesided'} ${file.change === 'deleted' ? 'removed' : ''}" aria-label=${`changes of ${plain(file.path)}, before and after`}>
@@ -195,21 +195,21 @@ function usageFacts(usage) {
 
 function Facts({trial}) {
   const rows = [
-    ['Model', [trial.model, trial.variant].filter(Boolean).map(plain).join('@')], ['Agent', plain(trial.agent)], ['Suite', `${plain(trial.suite)}, ${plain(trial.kind)}`],
+    ['Model', [trial.model, trial.variant].filter(Boolean).join('@')], ['Agent', trial.agent], ['Suite', `${trial.suite}, ${trial.kind}`],
     ['Repetition', `${trial.repetition}${trial.attempt > 1 ? `, attempt ${trial.attempt}` : ''}`], ['Started', moment(trial.started_at)], ['Time', duration(trial.seconds)],
     ['Tokens', usageFacts(trial.usage)], ['Cost', trial.usage?.asks ? money(trial.usage.cost_usd) : ''],
     ['Judging', usageFacts(trial.judging) && `${usageFacts(trial.judging)}, ${money(trial.judging.cost_usd)}`],
     ['Tool tape', tapeFacts(trial.tool_tape)], ['Chat tape', tapeFacts(trial.chat_tape)],
-    ['Tags', trial.tags.map(plain).join(', ')], ['Task file', plain(trial.file)], ['Workspace', plain(trial.workspace)],
+    ['Tags', trial.tags.join(', ')], ['Task file', trial.file, breakable], ['Workspace', trial.workspace, breakable],
   ].filter(([, value]) => value);
   const digests = Object.entries(trial.digests ?? {}).filter(([, digest]) => !empty(digest));
-  return html`<section class="facts" aria-label="Facts"><dl>${rows.map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>
+  return html`<section class="facts" aria-label="Facts"><dl>${rows.map(([name, value, write = plain]) => html`<div><dt>${name}</dt><dd>${write(value)}</dd></div>`)}</dl>
     <p class="dim">In the terminal:</p><p><code class="command">agenteval show '${plain(trial.name)}'</code></p>
     ${digests.length > 0 && html`<${Fold} title="Digests"><dl class="digests">${digests.map(([name, digest]) => html`<div><dt>${plain(name)}</dt><dd><code>${typeof digest === 'object' ? Object.entries(digest).map((pair) => html`${pair.map(plain).join(' ')}<br />`) : plain(digest)}</code></dd></div>`)}</dl><//>`}
   </section>`;
 }
 
-const Body = ({trial}) => html`<${Reason} trial=${trial} /><${Conversation} trial=${trial} /><${Workspace} trial=${trial} /><${Outcome} trial=${trial} />`;
+const PARTS = [Reason, Conversation, Workspace, Outcome];
 
 // What the index knows of a trial that is not in the file, or not read yet, or not readable.
 function Missing({place, problem, loading}) {
@@ -229,7 +229,7 @@ function Title({place, opened, walk}) {
       ${task && html`<span class="dim">${plain(task.label)} · ${plain(task.bucket)}</span>`}
       <span class="steps">${at >= 0 && html`<span class="dim">${at + 1} of ${walk.length}</span>`}
         <button onClick=${() => step(-1)} disabled=${at === 0} aria-label="Previous trial (k)">‹</button><button onClick=${() => step(1)} disabled=${at === walk.length - 1} aria-label="Next trial (j)">›</button>
-        ${oldTrial(place) >= 0 && html`<button class="wordy" aria-pressed=${opened.beside} onClick=${toggleBeside}>Before beside it <kbd>o</kbd></button>`}</span></p>
+        ${oldTrial(place) >= 0 && html`<button class="wordy" aria-pressed=${opened.beside} onClick=${toggleBeside}>Before beside it <kbd>o</kbd></button>`}<${KeysButton} /></span></p>
     <h1 tabindex="-1">${breakable(task ? task.task : trial.name)}</h1>
     <p class="summary"><b class="ending ${trial.ending}">${plain(trial.ending)}</b>
       <b class="score">${figure(trial.score)}</b>
@@ -240,19 +240,23 @@ function Title({place, opened, walk}) {
   </header>`;
 }
 
-function Side({title, place, trial, problem}) {
-  const {ending, score} = TRIALS[place];
-  return html`<section class="side" aria-label=${title}><p class="side-title"><b>${title}</b> <b class="ending ${ending}">${plain(ending)}</b> ${figure(score)}</p>
-    ${trial ? html`<${Body} trial=${trial} />` : html`<${Missing} place=${place} problem=${problem} loading=${!problem} />`}</section>`;
+// Part beside part, so that what one compares begins at one height.
+function SideBySide({sides}) {
+  return html`<div class="beside">${sides.map(({title, place}) => html`<p class="side-title"><b>${title}</b> <b class="ending ${TRIALS[place].ending}">${plain(TRIALS[place].ending)}</b> ${figure(TRIALS[place].score)}</p>`)}
+    ${PARTS.map((Part, index) => sides.map(({title, place, trial, problem}) => html`<div class="side"><p class="side-name dim">${title}</p>
+      ${trial ? html`<${Part} trial=${trial} />` : index === 0 && html`<${Missing} place=${place} problem=${problem} loading=${problem === undefined} />`}</div>`))}</div>`;
+}
+
+function Sheet({place, trial, problem, loading}) {
+  if (!trial) return html`<${Missing} place=${place} problem=${problem} loading=${loading} />`;
+  return html`<div class="sheet"><div>${PARTS.map((Part) => html`<${Part} trial=${trial} />`)}</div><${Facts} trial=${trial} /></div>`;
 }
 
 function Trial({place, opened, walk}) {
   const {trial, problem, loading, beside, old, oldProblem} = opened, other = oldTrial(place);
+  const sides = [{title: 'Before', place: other, trial: old, problem: oldProblem}, {title: 'Now', place, trial, problem}];
   return html`<div class="trial" key=${place}>
     <${Title} place=${place} opened=${opened} walk=${walk} />
-    ${beside && other >= 0
-      ? html`<div class="sides-by-side"><${Side} title="Before" place=${other} trial=${old} problem=${oldProblem} /><${Side} title="Now" place=${place} trial=${trial} problem=${problem} /></div>`
-      : html`<div class="sheet"><div>${trial ? html`<${Body} trial=${trial} />` : html`<${Missing} place=${place} problem=${problem} loading=${loading} />`}</div>
-        ${trial && html`<${Facts} trial=${trial} />`}</div>`}
+    ${beside && other >= 0 ? html`<${SideBySide} sides=${sides} />` : html`<${Sheet} place=${place} trial=${trial} problem=${problem} loading=${loading} />`}
   </div>`;
 }
