@@ -1,0 +1,1 @@
+"""The actions and workflows of .github: their steps are run as a runner would."""
