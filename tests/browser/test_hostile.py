@@ -28,8 +28,7 @@ def test_hostile_texts_are_shown_and_never_act(visit: Open, hostile: Path, trial
         open_first_trial(seen)
     shown = seen.get("document.getElementById('app').textContent")
     assert shown.count(MARKUP) >= (30 if trial else 3)
-    assert "\u202e" not in shown
-    assert "\u2066" not in shown
+    assert not set(seen.get("document.body.innerText")) & {"\u202e", "\u2066"}
     assert "\\x202egnp.exe" in shown
     assert seen.count("img, iframe, object, embed, form, base") == 0
     links = seen.get("[...document.querySelectorAll('a')].map(link => link.getAttribute('href'))")

@@ -1,10 +1,12 @@
-"""Templates of pages: every value that they show is escaped."""
+"""Templates of pages: every value that they show is escaped, and turns no writing direction."""
 
 from __future__ import annotations
 
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.reports.formatting import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -20,7 +22,13 @@ def page_environment() -> Environment:
     return Environment(
         loader=DictLoader(texts),
         autoescape=True,
+        finalize=_written_out,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+
+
+def _written_out(value: Any) -> Any:
+    # What a template calls safe, such as a script, is of another type and stays as it is.
+    return printable(value) if type(value) is str else value

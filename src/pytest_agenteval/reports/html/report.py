@@ -68,7 +68,6 @@ def _before_chunks(index: ReportIndex, source: ReportSource) -> bytes:
         filters=row_filters(index),
         rests_on=_screen(source.comparison),
         boards=boards,
-        compared_models=any(board["dots"] for board in boards),
         figure=format_figure,
         style=page_file("page.css"),
         script=script,

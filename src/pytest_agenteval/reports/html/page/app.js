@@ -53,8 +53,8 @@ function draw() {
   markChips();
 }
 
-async function open(place, beside) {
-  const other = oldTrial(place), mine = view.opened = {loading: true, beside};
+async function open(place, beside, trial) {
+  const other = oldTrial(place), mine = view.opened = {loading: true, beside, trial};
   const attempt = async (which, key, problem) => {
     try { mine[key] = await readTrial(which); } catch (error) { mine[problem] = `This trial could not be read: ${plain(error.message)}.`; }
   };
@@ -130,14 +130,20 @@ class Keys extends Component {
   }
 }
 
+// A trial that is not walked through, such as an old one, stands where the first of its task does.
+function placeIn(walk) {
+  const at = walk.indexOf(view.place);
+  return at >= 0 ? at : walk.findIndex((place) => TRIALS[place].row === TRIALS[view.place]?.row);
+}
+
 function step(by) {
-  const walk = selectTrials(listQuery), at = walk.indexOf(view.place), next = at < 0 ? walk[0] : walk[at + by];
+  const walk = selectTrials(listQuery), next = walk[placeIn(walk) + by];
   if (next !== undefined) location.replace(trialHash(next));
 }
 
 function toggleBeside() {
   if (view.place < 0 || oldTrial(view.place) < 0) return;
-  open(view.place, !view.opened.beside);
+  open(view.place, !view.opened.beside, view.opened.trial);
   draw();
 }
 
@@ -173,7 +179,7 @@ let folded = [];
 function beforePrint() {
   view.printing = true;
   draw();
-  folded = [...document.querySelectorAll('details:not([open])')];
+  folded = [...root.querySelectorAll('details:not([open])')];
   for (const part of folded) part.open = true;
 }
 function afterPrint() {

@@ -87,16 +87,16 @@ function spread(task) {
   return scores.length > 1 ? Math.max(...scores) - Math.min(...scores) : null;
 }
 
-// Each order: its words, what is compared, which way it goes first, and how its column writes the value.
+// Each order: its words, what is compared, which way it goes first, and how its column shows the value.
 const ORDERS = {
   change: {words: 'worst change', value: (task) => task.change, way: 1},
   score: {words: 'lowest score', value: (task) => task.score, way: 1},
   task: {words: 'task', value: (task) => task.task, way: 1},
   bucket: {words: 'bucket', value: (task) => `${task.label}\n${task.bucket}`, way: 1},
-  spread: {words: 'widest spread', value: spread, way: -1, column: 'spread', write: figure},
-  tokens: {words: 'most tokens', value: (task) => total(task, 'tokens'), way: -1, column: 'tokens', write: short},
-  cost: {words: 'highest cost', value: (task) => total(task, 'usd'), way: -1, column: 'cost', write: money},
-  time: {words: 'longest', value: (task) => total(task, 'seconds'), way: -1, column: 'time', write: duration},
+  spread: {words: 'widest spread', value: spread, way: -1, column: 'spread', text: figure},
+  tokens: {words: 'most tokens', value: (task) => total(task, 'tokens'), way: -1, column: 'tokens', text: short},
+  cost: {words: 'highest cost', value: (task) => total(task, 'usd'), way: -1, column: 'cost', text: money},
+  time: {words: 'longest', value: (task) => total(task, 'seconds'), way: -1, column: 'time', text: duration},
 };
 const DEFAULT_ORDER = INDEX.compared ? 'change' : 'score';
 

@@ -133,7 +133,7 @@ function Row({task, number, column}) {
       ${task.old.length > 0 && html`<${Strip} places=${task.old} /><span class="dim" aria-hidden="true">→</span>`}<${Strip} places=${task.trials} /></span>
     <span role="cell" class="number">${figure(task.score)}</span>
     ${INDEX.compared && html`<span role="cell" class="number"><${Change} value=${task.change} /></span>`}
-    ${column && html`<span role="cell" class="number dim">${ORDERS[column].write(ORDERS[column].value(task))}</span>`}
+    ${column && html`<span role="cell" class="number dim">${ORDERS[column].text(ORDERS[column].value(task))}</span>`}
   </div>`;
 }
 

@@ -32,10 +32,12 @@ const Section = ({id, title, note, children}) => html`<section class="part" id=$
 
 // ---- the reason
 
+// What passed is one line: what was found is what was expected.
 function Checks({checks}) {
   return html`<ul class="checks">${checks.map((check) => html`<li class=${check.passed ? 'good' : 'bad'}>
-    <p class="claim"><b class="mark" role="img" aria-label=${check.passed ? 'passed' : 'not passed'}>${check.passed ? '✓' : '✕'}</b> ${plain(check.claim)}</p>
-    ${(check.expected !== '' || check.found !== '') && html`<dl class="sides">
+    <p class="claim"><b class="mark" role="img" aria-label=${check.passed ? 'passed' : 'not passed'}>${check.passed ? '✓' : '✕'}</b> ${plain(check.claim)}
+      ${check.passed && html`${' '}<span class="dim">${oneLine(check.found, 160)}</span>`}</p>
+    ${!check.passed && (check.expected !== '' || check.found !== '') && html`<dl class="sides">
       <div><dt>expected</dt><dd><${Text} value=${check.expected} /></dd></div><div><dt>found</dt><dd><${Text} value=${check.found} /></dd></div></dl>`}
   </li>`)}</ul>`;
 }
@@ -216,19 +218,19 @@ function Missing({place, problem, loading}) {
   const {reason, cause, name} = TRIALS[place];
   return html`<${Section} id="reason" title="Why">
     ${(reason || cause) && html`<p class="lead">${plain(reason || cause)}</p>`}
-    ${loading ? html`<p class="dim" role="status">Reading the trial …</p>`
+    ${loading ? html`<p class="dim loading" role="status">Reading the trial …</p>`
       : html`<p class="warning">${problem || plain(INDEX.left_out) || 'This trial is not in the file.'}</p><p><code class="command">agenteval show '${plain(name)}'</code></p>`}
   <//>`;
 }
 
 function Title({place, opened, walk}) {
-  const trial = TRIALS[place], task = trial.row, at = walk.indexOf(place);
+  const trial = TRIALS[place], task = trial.row, at = placeIn(walk);
   const siblings = task ? [...task.old, ...task.trials] : [place];
   return html`<header class="trial-head ${trial.ending}">
     <p class="crumbs"><a href=${listHash(listQuery)}>← All tasks</a>
       ${task && html`<span class="dim">${plain(task.label)} · ${plain(task.bucket)}</span>`}
       <span class="steps">${at >= 0 && html`<span class="dim">${at + 1} of ${walk.length}</span>`}
-        <button onClick=${() => step(-1)} disabled=${at === 0} aria-label="Previous trial (k)">‹</button><button onClick=${() => step(1)} disabled=${at === walk.length - 1} aria-label="Next trial (j)">›</button>
+        <button onClick=${() => step(-1)} disabled=${at <= 0} aria-label="Previous trial (k)">‹</button><button onClick=${() => step(1)} disabled=${at === walk.length - 1} aria-label="Next trial (j)">›</button>
         ${oldTrial(place) >= 0 && html`<button class="wordy" aria-pressed=${opened.beside} onClick=${toggleBeside}>Before beside it <kbd>o</kbd></button>`}<${KeysButton} /></span></p>
     <h1 tabindex="-1">${breakable(task ? task.task : trial.name)}</h1>
     <p class="summary"><b class="ending ${trial.ending}">${plain(trial.ending)}</b>
