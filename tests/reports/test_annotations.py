@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pytest_agenteval.compare.comparison import compare_sides
+from pytest_agenteval.compare.sides import side_of
 from pytest_agenteval.reports.annotations import MOST, annotation_lines
 from pytest_agenteval.store.run_reader import Run
 from tests.actions_runner import Command, commands_in
@@ -53,6 +55,17 @@ def test_each_task_is_annotated_once_at_what_it_missed(
             "g 0.50: found 0.5\n1 of 2 trials, the worst: s/a[rules-2]",
         ),
     ]
+
+
+def test_what_fell_since_the_baseline_comes_first(tmp_path: Path) -> None:
+    """Who looks at a change looks for what it broke, and not for what was never any better."""
+    old, new = (
+        store_run(tmp_path / name, [trial(f"t{at}", 1, score) for at, score in enumerate(scores)])
+        for name, scores in (("old", (0.0, 0.5, 0.75, 1.0)), ("new", (0.0, 0.25, 0.75, 0.25)))
+    )
+    shown = commands_in("\n".join(annotation_lines(new, tmp_path, compare_sides(side_of(old), side_of(new)))))
+
+    assert [each.properties["title"][-2:] for each in shown] == ["t3", "t1", "t0", "t2"]
 
 
 def test_no_more_than_github_shows_and_the_rest_is_counted(tmp_path: Path) -> None:

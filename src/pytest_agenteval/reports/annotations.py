@@ -6,7 +6,9 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.comparison.headline import fallen_tasks
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, trial_name
 from pytest_agenteval.reports.task_lines import TaskLines
@@ -31,13 +33,14 @@ class MissedTask(FrozenValue, frozen=True):
     trials: int
 
 
-def annotation_lines(run: Run, root: Path) -> Iterator[str]:
-    """Give a run's annotations as workflow commands, a task each, worst first; the rest is counted.
+def annotation_lines(run: Run, root: Path, comparison: Comparison | None = None) -> Iterator[str]:
+    """Give a run's annotations as workflow commands, a task each; the rest is counted.
 
-    Misses are warnings, failed and errored trials errors. ``root`` is pytest's rootdir.
+    Misses are warnings, failed and errored trials errors. What fell furthest since the baseline comes first,
+    then what is worst. ``root`` is pytest's rootdir.
     """
-    task_lines = TaskLines(root)
-    missed_tasks = _missed_tasks(run.entries)
+    task_lines, fallen = TaskLines(root), fallen_tasks(comparison)
+    missed_tasks = sorted(_missed_tasks(run.entries), key=lambda task: fallen.get(task.worst.key[:2], 0.0))
     left_out = 0
     for level in (ERROR, WARNING):
         of_level = [task for task in missed_tasks if task.level == level]

@@ -11,7 +11,7 @@ from itertools import islice
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.reports.comparison.headline import headline
+from pytest_agenteval.reports.comparison.headline import fallen_tasks, headline
 from pytest_agenteval.reports.comparison.phrases import format_change, verdict_text
 from pytest_agenteval.reports.comparison.screen import comparison_lines
 from pytest_agenteval.reports.doubts import doubts
@@ -139,7 +139,7 @@ def _worst(run: Run, task_lines: TaskLines, comparison: Comparison | None) -> It
     by_task: dict[tuple[str, ...], JournalEntry] = {}
     for entry in worst_first(run.entries):
         by_task.setdefault(entry.key[:3], entry)
-    fallen = {task: change for task, change in _changes(comparison) if change < 0}
+    fallen = fallen_tasks(comparison)
     worst = sorted(by_task.values(), key=lambda entry: fallen.get(entry.key[:2], 0.0))
     if not worst:
         return
@@ -149,12 +149,6 @@ def _worst(run: Run, task_lines: TaskLines, comparison: Comparison | None) -> It
     )
     items = (_item(entry, task_lines, fallen.get(entry.key[:2])) for entry in islice(worst, WORST))
     yield _folded(f"{title} not passed", "\n\n".join(items))
-
-
-def _changes(comparison: Comparison | None) -> Iterator[tuple[tuple[str, ...], float]]:
-    for suite in comparison.suites if comparison else ():
-        for task in suite.tasks:
-            yield (suite.name, task.task), task.change or 0.0
 
 
 def _item(entry: JournalEntry, task_lines: TaskLines, change: float | None) -> str:

@@ -190,7 +190,9 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     if in_actions() and read_settings(config).annotations == "auto":
         from pytest_agenteval.reports.annotations import annotation_lines
 
-        write_commands(reporter, annotation_lines(run, config.rootpath))
+        verdict = config.stash.get(verdict_key, None)
+        comparison = verdict.comparison if verdict is not None else None
+        write_commands(reporter, annotation_lines(run, config.rootpath, comparison))
 
 
 def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:

@@ -43,6 +43,16 @@ def tasks_compared(comparison: Comparison) -> set[tuple[str, str]]:
     return {(suite.name, task.task) for suite in comparison.suites for task in suite.tasks}
 
 
+def fallen_tasks(comparison: Comparison | None) -> dict[tuple[str, str], float]:
+    """Give by how much each task fell that scored less than before, by suite and task, over all models."""
+    fallen: dict[tuple[str, str], float] = {}
+    for suite in comparison.suites if comparison is not None else ():
+        for task in suite.tasks:
+            if task.change is not None and task.change < 0:
+                fallen[suite.name, task.task] = min(task.change, fallen.get((suite.name, task.task), 0.0))
+    return fallen
+
+
 def tasks_left_out(comparison: Comparison) -> set[tuple[str, str]]:
     """Give the tasks that are not compared, each with its suite; models share tasks."""
     return {(suite.name, obstacle.task) for suite in comparison.suites for obstacle in suite.obstacles}
