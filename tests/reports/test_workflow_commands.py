@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -36,6 +38,14 @@ def test_a_command_arrives_as_it_was_meant(message: str, title: str) -> None:
     assert commands_in(line) == [Command("warning", properties, message)]
 
 
+@given(st.recursive(TEXTS, lambda inner: st.lists(inner) | st.dictionaries(TEXTS, inner)))
+def test_json_says_the_same(value: object) -> None:
+    """A step may hand what it prints to another program."""
+    text = without_commands(json.dumps(value, indent=2))
+    assert json.loads(text) == value
+    assert commands_in(text) == []
+
+
 @given(TEXTS)
 def test_no_foreign_text_is_a_command(text: str) -> None:
     """In either spelling, behind any white space and line break: nothing of it acts."""
@@ -46,4 +56,4 @@ def test_a_text_without_commands_stays_as_it_is() -> None:
     """Node ids and headings have colons and hashes, too; what is changed can still be read."""
     plain = "evals/a.yaml::b[rules-1] ## [x]\n  a::b"
     assert without_commands(plain) == plain
-    assert without_commands("a\n ::error::x ##[group]") == "a\n :\\x3aerror::x ##\\x5bgroup]"
+    assert without_commands("a\n ::error::x ##[group]") == "a\n :\\u003aerror::x ##\\u005bgroup]"

@@ -63,7 +63,7 @@ def test_only_our_own_commands_reach_the_runner(
     output = str(result.stdout)
     commands = commands_in(output)
 
-    assert ":\\x3astop-commands::mine" in output
+    assert ":\\u003astop-commands::mine" in output
     assert sorted((each.name, each.properties["file"], each.properties["line"]) for each in commands) == [
         ("error", "evals/more/strict.json", "12"),
         ("error", "evals/raises.json", "2"),

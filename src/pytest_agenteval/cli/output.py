@@ -26,7 +26,7 @@ def write_text(file: str, text: str) -> None:
     """Write a text to a file, or with ``-`` to the standard output; raises UsageMistake where it cannot."""
     text = KNOWN_SECRETS.text(text)  # a run may be older than what is known of secrets now
     if file == STDOUT:
-        sys.stdout.write(text)
+        sys.stdout.write(without_commands(text) if in_actions() else text)
         return
     try:
         Path(file).write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")

@@ -29,10 +29,13 @@ def workflow_command(name: str, message: str, **properties: str | int | None) ->
 
 
 def without_commands(text: str) -> str:
-    r"""Give foreign text in which a runner finds no command: one begins with ``:\x3a`` or ``##\x5b`` now."""
+    r"""Give foreign text in which a runner finds no command: one begins with ``:\u003a`` or ``##\u005b`` now.
+
+    JSON says the same as before: no line of it begins with a colon, and its texts may spell a bracket so.
+    """
     if "::" in text:
-        text = _COMMAND.sub(r"\1:\\x3a", text)
-    return text.replace(_OLD_COMMAND, r"##\x5b")
+        text = _COMMAND.sub(r"\1:\\u003a", text)
+    return text.replace(_OLD_COMMAND, r"##\u005b")
 
 
 def _escaped(text: str, escapes: dict[str, str]) -> str:
