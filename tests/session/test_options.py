@@ -43,6 +43,7 @@ def test_each_option_can_be_said_in_three_places(
         "MODE": "all",
         "SPLIT": "all",
         "auto|no": "no",
+        "FILE": "report.md",
         "NAME=PATH": "short=x.md",
         "": "true",
         "KEY=VALUE": "score=1",

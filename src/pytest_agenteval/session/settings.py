@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.options import (
     PROJECT,
     Option,
@@ -61,6 +60,7 @@ def report_files(raw: RawValue) -> tuple[Path, ...]:
 
     ``none`` is no file.
     """
+    from pytest_agenteval.errors import UsageMistake
     from pytest_agenteval.reports.report_files import check_report_path
 
     files = raw.value if isinstance(raw.value, list) else [raw.value]
