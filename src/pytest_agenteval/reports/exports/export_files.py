@@ -32,6 +32,14 @@ def export_file(path: Path) -> Iterator[Path]:
 def clean_rows(kind: RowKind, runs: Iterable[RowSource]) -> Iterator[Row]:
     """Give rows without what is known to be secret now: runs may be older than what is known."""
     for row in kind.rows(runs):
-        joined = "\n".join([cell for cell in row if isinstance(cell, str)])  # one look, not one a cell
-        dirty = KNOWN_SECRETS.dirty(joined) or any(isinstance(cell, list) for cell in row)
+        # One look at the whole row, not one at each cell: it is a fifth of the time.
+        dirty = KNOWN_SECRETS.dirty("\n".join(_texts_of(row)))
         yield tuple(map(KNOWN_SECRETS.value, row)) if dirty else row
+
+
+def _texts_of(row: Row) -> Iterator[str]:
+    for cell in row:
+        if isinstance(cell, str):
+            yield cell
+        elif isinstance(cell, list):
+            yield from cell
