@@ -24,7 +24,7 @@ KINDS = tuple(ROW_KINDS)
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run of a trial with everything in it, one with nothing, and one that errored."""
-    errored = trial("t2", ending="errored", score=None, grades=(), cause="provider")
+    errored = trial("t2", ending="errored", score=0.7, cause="provider")
     return store_run(tmp_path_factory.mktemp("runs"), [FULL, trial("t1"), errored])
 
 

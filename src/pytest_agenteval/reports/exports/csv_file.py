@@ -48,4 +48,5 @@ def _cell(column: Column, value: Any) -> Any:
 
 def spreadsheet_text(text: str) -> str:
     """Give a text so that spreadsheets show it and do not calculate: with an apostrophe where one is due."""
+    text = text.replace("\0", "\\x00")  # at which many readers take a text for ended
     return f"'{text}" if _FORMULA.match(text) else text
