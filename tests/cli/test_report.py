@@ -217,6 +217,8 @@ def test_rows_of_any_kind_become_files(here: Path, capsys: pytest.CaptureFixture
     assert (here / "grades.csv").read_text(encoding="utf-8").startswith("run,trial,suite")
     assert len(json.loads((here / "report.json").read_text(encoding="utf-8"))["trials"]) == len(run.entries)
     assert (here / "data/t.parquet").read_bytes().startswith(b"PAR1")
+    with pytest.raises(UsageMistake, match=r"--rows grades belongs to -o FILE that ends in .csv or .parquet"):
+        run_report("latest", "--rows", "grades", "-o", "report.json")
     with pytest.raises(SystemExit):
         run_report("latest", "--rows", "grade", "-o", "grades.csv")
     assert "choose from" in capsys.readouterr().err

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_reader import Run
 
 
+ROW_FILES = (".csv", ".parquet")
+"""Report files with a row for each thing, of which there are several kinds."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     from pytest_agenteval.discovery import installed_registry
@@ -49,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write trials as atif trajectories, send them as otel traces, or write a benchmark's own files",
     )
     add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file, told by its ending: {', '.join(FILE_KINDS)}; may be given again; with --as: the folder to write into")  # fmt: skip  # noqa: E501
-    add("--rows", choices=list(ROW_KINDS), default="trials", metavar="ROWS", help=f"what a .csv or .parquet file has a row for: {', '.join(ROW_KINDS)} (default: trials)")  # fmt: skip  # noqa: E501
+    add("--rows", choices=list(ROW_KINDS), metavar="ROWS", help=f"what a .csv or .parquet file has a row for: {', '.join(ROW_KINDS)} (default: trials)")  # fmt: skip  # noqa: E501
     parser.set_defaults(registry=registry, scorecard_options=add_scorecard_options(parser, registry))
 
 
@@ -184,7 +188,9 @@ def _report(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args
     paths = [Path(file) for file in args.output]
     for path in paths:
         check_report_path(path)
-    source = replace(report_source(runs, scorecards), rows=args.rows)
+    if args.rows and not any(path.suffix.lower() in ROW_FILES for path in paths):
+        raise UsageMistake(f"--rows {args.rows} belongs to -o FILE that ends in {' or '.join(ROW_FILES)}")
+    source = replace(report_source(runs, scorecards), rows=args.rows or "trials")
     status = 0 if paths and not (args.json or args.markdown) else _show(source, args)
     for path in paths:
         write_report(path, source)
