@@ -2,21 +2,31 @@
 
 from __future__ import annotations
 
-from importlib import import_module
+from functools import partial
 
 import pytest
 
+from pytest_agenteval.calibration import analysis
+from pytest_agenteval.scoring.bootstrap import BootstrapSettings
 from tests.calibration.judges import project
 from tests.suites import only_our_plugin
 
-# pytester forgets what was imported during a run: what is imported here is not read again for each.
-for name in ("items.calibration_item", "calibration.storage", "reports.html.calibration", "session.summary"):
-    import_module(f"pytest_agenteval.{name}")
+FEW_DRAWS = 40
 
 
 @pytest.fixture
-def letters(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
-    """A project with labelled letters, a rubric for them, and judges whose scores are known."""
+def letters(many_draws: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A project with labelled letters, a rubric for them, and judges whose scores are known.
+
+    Of all that a calibration costs, intervals take nine tenths: they are drawn from less than ever.
+    """
+    monkeypatch.setattr(analysis, "BootstrapSettings", partial(BootstrapSettings, draws=FEW_DRAWS))
+    return many_draws
+
+
+@pytest.fixture
+def many_draws(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """The same project, whose intervals are drawn as often as for a user."""
     only_our_plugin(monkeypatch)
     project(pytester.path)
     return pytester

@@ -314,13 +314,13 @@ def test_a_users_own_labels_are_human_unless_they_say_otherwise(letters: pytest.
     result.stdout.fnmatch_lines(["  compared with 6 human labels"])
 
 
-def test_everything_that_was_answered_is_in_the_file(letters: pytest.Pytester) -> None:
+def test_everything_that_was_answered_is_in_the_file(many_draws: pytest.Pytester) -> None:
     """Raw replies, votes, spread, digests, seed and what it took: the figures can be worked out again."""
-    project(letters.path, "seed: 7\nrepeats: 2\n")
+    project(many_draws.path, "seed: 7\nrepeats: 2\n")
 
-    run(letters, "evals", "--agent-judge=perfect,inverted")
+    run(many_draws, "evals", "--agent-judge=perfect,inverted")
 
-    found = found_in(letters.path)
+    found = found_in(many_draws.path)
     assert found["intervals"] == {"draws": 1000, "seed": 7, "level": 0.95}
     assert [judge["usage"]["asks"] for judge in found["judges"]] == [30, 30]
     example = found["examples"][3]
