@@ -31,38 +31,66 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
 
 SECONDS: dict[str, float] = {
-    "benchmarks/test_evals.py": 30,
-    "session/test_ctrl_c.py": 20,
-    "benchmarks/memex/evals/test_spoilt.py": 13,
+    "benchmarks/test_evals.py": 23,
+    "session/test_ctrl_c.py": 17,
+    "benchmarks/memex/evals/test_spoilt.py": 12,
     "benchmarks/ko_agentbench/importer/test_cache.py": 12,
-    "test_xdist.py": 10,
-    "registry/test_discovery.py": 8,
-    "distribution/test_outside_benchmark.py": 7,
-    "chat/test_retries.py": 7,
+    "chat/test_retries.py": 8,
+    "session/test_gate.py": 7,
+    "chat/test_litellm_chat.py": 7,
     "chat/test_streaming.py": 7,
-    "chat/test_litellm_chat.py": 6,
-    "session/test_canaries.py": 6,
-    "engine/executors/test_processes.py": 6,
-    "cli/test_calibrate.py": 5,
-    "cassettes/test_candidate_index.py": 5,
-    "loopback/test_litellm.py": 5,
-    "chaos/test_scenarios.py": 4,
+    "session/test_extra_repetitions.py": 6,
+    "distribution/test_outside_benchmark.py": 6,
+    "session/test_real_judges.py": 5,
+    "benchmarks/memex/pkm_agent/test_grep_tool.py": 5,
+    "registry/test_discovery.py": 5,
+    "engine/executors/test_processes.py": 5,
+    "session/test_own_requests.py": 5,
+    "session/test_only.py": 4,
+    "benchmarks/ko_agentbench/importer/test_shared.py": 4,
     "chat/test_broken_installs.py": 4,
-    "calibration/test_replayed.py": 4,
-    "session/test_own_requests.py": 4,
-    "store/test_journal.py": 4,
-    "benchmarks/memex/test_real_judges.py": 4,
-    "chat/test_chat_tape.py": 4,
-    "benchmarks/memex/evals/test_foreign_agents.py": 3,
-    "calibration/test_calibration_item.py": 3,
+    "chaos/test_scenarios.py": 4,
+    "benchmarks/memex/test_compared_runs.py": 4,
+    "cassettes/http/test_taped_clients.py": 4,
+    "tasks/test_spec_reading.py": 4,
+    "benchmarks/memex/evals/test_foreign_agents.py": 4,
+    "session/test_canaries.py": 4,
+    "test_xdist.py": 4,
+    "cli/test_calibrate.py": 4,
     "engine/test_seconds.py": 3,
+    "chat/test_closing.py": 3,
+    "records/test_plans_travel.py": 3,
+    "cassettes/test_candidate_index.py": 3,
+    "benchmarks/memex/evals/test_outcomes_by_hand.py": 3,
+    "cassettes/test_cassette_files.py": 3,
+    "session/test_dead_processes.py": 3,
+    "calibration/test_calibration_item.py": 3,
 }
 """What some files take beyond what is guessed of their tests."""
-TOGETHER = dict.fromkeys(
-    ("benchmarks/ko_agentbench/importer/test_cache.py", "benchmarks/ko_agentbench/importer/test_shared.py"),
-    "the whole benchmark",
-)
-"""Files that share what takes seconds to make: one worker has them all."""
+TOGETHER: dict[str, str] = {
+    **dict.fromkeys(
+        (
+            "benchmarks/ko_agentbench/importer/test_cache.py",
+            "benchmarks/ko_agentbench/importer/test_shared.py",
+        ),
+        "the whole benchmark",
+    ),
+    **dict.fromkeys(
+        (
+            "benchmarks/memex/test_real_judges.py",
+            "benchmarks/memex/test_real_models.py",
+            "calibration/test_replayed.py",
+            "chat/test_chat_tape.py",
+            "chat/test_litellm_chat.py",
+            "chat/test_retries.py",
+            "chat/test_streaming.py",
+            "loopback/test_litellm.py",
+            "session/test_real_judges.py",
+        ),
+        "litellm",
+    ),
+}
+"""Files that share what takes seconds to make or to import: one worker has them all."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -72,8 +100,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Scheduling(LoadFileScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            file = str(super()._split_scope(nodeid))
-            return TOGETHER.get(file.removeprefix("tests/"), file)
+            return _scope(str(super()._split_scope(nodeid)).removeprefix("tests/"))
 
     config.option.loadscopereorder = False  # the order of files is ours, not that of their numbers of tests
     return Scheduling(config, log)
@@ -84,10 +111,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """With workers, begin the files that take longest first: one begun last would be waited for."""
     if hasattr(config, "workerinput"):
         here = Path(__file__).parent
-        seconds = Counter({here / name: longer for name, longer in SECONDS.items()})
+        scopes = {item.path: _scope(os.path.relpath(item.path, here)) for item in items}
+        seconds = Counter[str]()
+        for name, longer in SECONDS.items():
+            seconds[_scope(name)] += longer
         for item in items:
-            seconds[item.path] += _seconds(item)
-        items.sort(key=lambda item: seconds[item.path], reverse=True)
+            seconds[scopes[item.path]] += _seconds(item)
+        items.sort(key=lambda item: seconds[scopes[item.path]], reverse=True)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
@@ -96,11 +126,17 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         pytest.skip("needs signals, links, modes or special files as POSIX has them")
 
 
+def _scope(name: str) -> str:
+    """Give the name of what is tested by one worker, whatever the system's separator."""
+    name = name.replace(os.sep, "/")
+    return TOGETHER.get(name, name)
+
+
 def _seconds(item: pytest.Item) -> float:
     """Guess how long a test takes by what it starts: workers, a pytest of its own, or nothing."""
     if "two-workers" in item.name:
-        return 2
-    return 0.3 if "pytester" in getattr(item, "fixturenames", ()) else 0.01
+        return 0.8
+    return 0.1 if "pytester" in getattr(item, "fixturenames", ()) else 0.01
 
 
 @pytest.fixture(autouse=True)
