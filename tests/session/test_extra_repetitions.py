@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,20 @@ def greet(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.Run
     return run(pytester, "evals", "--agent-model=nop", *own, workers=workers)
 
 
+TRIED: dict[tuple[str, ...], Path] = {}
+
+
+def write_tried_suites(pytester: pytest.Pytester, names: tuple[str, ...] = tuple(SUITES)) -> None:
+    """Write suites and the run of two repetitions that came before: tried once, copied for other tests."""
+    write_suites(pytester.path, names)
+    results = pytester.path / ".agenteval"
+    if names in TRIED:
+        shutil.copytree(TRIED[names], results, symlinks=True)
+    else:
+        greet(pytester, "--repetitions=2")
+        TRIED[names] = shutil.copytree(results, pytester.mkdir("tried") / "results", symlinks=True)
+
+
 def improve(pytester: pytest.Pytester) -> None:
     """Let the agent know more greetings."""
     (pytester.path / "moods.json").write_text(json.dumps(AFTER))
@@ -79,8 +94,7 @@ def trials(run: Run) -> dict[str, int]:
 
 def test_more_is_tried_only_where_it_may_change_a_verdict(pytester: pytest.Pytester, workers: int) -> None:
     """Better stops, unchanged stops, unclear and small go on; every count says so, with workers too."""
-    write_suites(pytester.path)
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester)
     improve(pytester)
 
     result = greet(pytester, workers=workers)
@@ -106,8 +120,7 @@ def test_more_is_tried_only_where_it_may_change_a_verdict(pytester: pytest.Pytes
 
 def test_verdicts_and_intervals_are_at_the_level_of_the_look(pytester: pytest.Pytester) -> None:
     """What stopped is judged at 99.6 %, what went on at 97.6 %; in the run and when it is compared again."""
-    write_suites(pytester.path)
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester)
     improve(pytester)
     greet(pytester)
 
@@ -160,8 +173,7 @@ def test_against_any_other_run_levels_are_plain_and_that_is_said(
 
 def test_the_most_trials_of_a_run_are_kept(pytester: pytest.Pytester, workers: int) -> None:
     """Suites get more in the order of planning, while there is room; who gets none is named, and stays."""
-    write_suites(pytester.path, ("small", "unclear"))
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester, ("small", "unclear"))
     improve(pytester)
 
     args = ("--repetitions=2..4", "--agent-baseline=latest", "--agent-max-trials=50")
@@ -212,8 +224,7 @@ def test_what_cannot_be_obeyed_is_refused(pytester: pytest.Pytester, args: str, 
 
 def test_other_ways_of_sharing_out_are_refused(pytester: pytest.Pytester) -> None:
     """Only our scheduler can hold trials back; a run without evals is shared out as it likes."""
-    write_suites(pytester.path, ("small",))
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester, ("small",))
     write(pytester.path, {"pyproject.toml": "[tool.agenteval]\nrepetitions = '2..4'\nbaseline = 'latest'\n"})
 
     result = greet(pytester, "--dist=worksteal", workers=2)
@@ -230,8 +241,7 @@ def test_a_gate_names_the_baseline_of_its_suite(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the option each suite is looked at against its own file; one that has none stays at LOW."""
-    write_suites(pytester.path, ("unclear", "clear"))
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester, ("unclear", "clear"))
     main(["baseline", "set", "latest", "--to=evals/unclear/base.json"])
     path = pytester.path / "evals/unclear/suite.yaml"
     path.write_text(path.read_text() + "gate: {baseline: base.json}\n")
@@ -248,8 +258,7 @@ def test_a_gate_names_the_baseline_of_its_suite(
 
 def test_the_first_failure_ends_a_run_before_the_look(pytester: pytest.Pytester, workers: int) -> None:
     """Nothing beyond the first repetitions is begun, and no worker waits for what will not come."""
-    write_suites(pytester.path, ("unclear",))
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester, ("unclear",))
     improve(pytester)
 
     args = ("--repetitions=2..4", "--agent-baseline=latest", "--agent-strict", "-x")
@@ -280,8 +289,7 @@ def pytest_runtest_setup(item):
 @pytest.mark.parametrize("at", [14])
 def test_a_killed_worker_holds_nobody_up(pytester: pytest.Pytester, at: int) -> None:
     """Before the look or after it: one item is lost to pytest, all others end."""
-    write_suites(pytester.path, ("unclear", "alike"))
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester, ("unclear", "alike"))
     improve(pytester)
     write(pytester.path, {"evals/conftest.py": KILLING.format(at=at)})
 
@@ -328,8 +336,7 @@ def pytest_runtest_setup(item):
 @pytest.mark.posix
 def test_a_worker_that_is_killed_while_it_waits_takes_nothing_with_it(pytester: pytest.Pytester) -> None:
     """It was given a trial only that it would not wait for more: that one is not lost, and nobody hangs."""
-    write_suites(pytester.path, ("unclear",))
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester, ("unclear",))
     improve(pytester)
     write(pytester.path, {"evals/conftest.py": IDLE})
 
@@ -343,8 +350,7 @@ def test_a_worker_that_is_killed_while_it_waits_takes_nothing_with_it(pytester: 
 @pytest.mark.posix
 def test_no_worker_left_ends_the_run(pytester: pytest.Pytester) -> None:
     """Where dead workers are not replaced, what is left goes to nobody, and nothing hangs."""
-    write_suites(pytester.path, ("unclear",))
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester, ("unclear",))
     improve(pytester)
     write(pytester.path, {"evals/conftest.py": KILLING.format(at=3)})
     args = ("--repetitions=2..4", "--agent-baseline=latest", "--max-worker-restart=0")
@@ -370,8 +376,7 @@ def opened(request):
 
 def test_what_stands_for_dropped_items_is_torn_down(pytester: pytest.Pytester, workers: int) -> None:
     """Wider fixtures of suites that end early are torn down once, before those of others are set up."""
-    write_suites(pytester.path)
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester)
     improve(pytester)
     write(pytester.path, {"evals/conftest.py": FIXTURES})
 
@@ -392,8 +397,7 @@ def test_what_stands_for_dropped_items_is_torn_down(pytester: pytest.Pytester, w
 
 def test_selected_trials_are_looked_at_whatever_their_numbers(pytester: pytest.Pytester) -> None:
     """Nobody is held back who stands among the first of those selected; --collect-only lists all of them."""
-    write_suites(pytester.path, ("unclear",))
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester, ("unclear",))
 
     args = ("--repetitions=2..4", "--agent-baseline=latest")
     listed = greet(pytester, *args, "--collect-only", "-q")
@@ -416,8 +420,7 @@ def pytest_terminal_summary(terminalreporter):
 
 def test_what_is_counted_as_deselected_is_an_object_as_ever(pytester: pytest.Pytester, workers: int) -> None:
     """Other plugins look at the attributes of all that pytest counts: they find some."""
-    write_suites(pytester.path, ("alike",))
-    greet(pytester, "--repetitions=2")
+    write_tried_suites(pytester, ("alike",))
     (pytester.path / "conftest.py").write_text(CONFTEST + LOOKER, encoding="utf-8")
     result = greet(pytester, workers=workers)
     assert result.parseoutcomes()["deselected"] == 18
