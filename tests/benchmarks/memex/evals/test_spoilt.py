@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -39,6 +40,12 @@ Spoil = Callable[[PlannedTask], Iterator[Turns]]
 FLOOR = 0.9
 REFUSED = "pkm: empty insight"
 """What no tool takes: in every other way all that is done can be done, so that graders have to see it."""
+
+
+def _one_of(task: PlannedTask, ways: Sequence[str]) -> Sequence[str]:
+    """Give one of the ways that come to the same: about every other task is spoilt in the other."""
+    at = crc32(task.id.encode()) % max(len(ways), 1)
+    return ways[at : at + 1]
 
 
 def _skipped(task: PlannedTask) -> Iterator[Turns]:
@@ -135,7 +142,7 @@ def _destroyed(task: PlannedTask) -> Iterator[Turns]:
         }
         touched |= {str(tool_call["args"]["source_path"]).strip("/") for tool_call in calls(turns, "Move")}
         others = [path for path in notes(task.layers) if path not in touched]
-        for path in others[:1] + others[-1:]:
+        for path in _one_of(task, others[:1] + others[-1:]):
             spare = call("Write", file_path=f"/{path}", content="# Notes\n\nRewritten.\n")
             yield before_insight(turns_of(task), call("Read", file_path=f"/{path}"), spare)
 
@@ -148,7 +155,7 @@ def _line_gone(task: PlannedTask) -> Iterator[Turns]:
     lines = [
         line for line in text.splitlines() if len(line.split()) > 3 and line not in old and "<!--" not in line
     ]
-    for line in [line for line in lines if text.count(line) == 1][1:3]:
+    for line in _one_of(task, [line for line in lines if text.count(line) == 1][1:3]):
         cut = call("Edit", file_path=f"/{path}", old_string=f"{line}\n", new_string="\n")
         yield before_insight(turns_of(task), cut)
 
@@ -181,7 +188,8 @@ def _empty_insight(task: PlannedTask) -> Iterator[Turns]:
 
 def _stray(task: PlannedTask) -> Iterator[Turns]:
     if is_filed(task):
-        for path in ("/Stray.md", f"{target(turns_of(task)).rpartition('/')[0]}/More Thoughts.md"):
+        beside = f"{target(turns_of(task)).rpartition('/')[0]}/More Thoughts.md"
+        for path in _one_of(task, ["/Stray.md", beside]):
             stray = call("Write", file_path=path, content="# More thoughts\n\nTo be filled in later.\n")
             yield before_insight(turns_of(task), stray)
 
