@@ -28,13 +28,14 @@ def test_axe_is_the_one_that_was_recorded() -> None:
     assert hashlib.sha256(AXE.read_bytes()).hexdigest() in record
 
 
-@pytest.mark.parametrize("address", ["", TRIAL], ids=["list", "trial"])
+@pytest.mark.parametrize("keys", [None, "", "o"], ids=["list", "trial", "beside"])
 @pytest.mark.parametrize("look", LOOKS)
-def test_axe_finds_no_serious_fault(visit: Open, compared: Path, look: str, address: str) -> None:
-    """Contrast, names, roles and landmarks hold on the list and on a trial, in every look."""
-    seen = visit(compared, address, **LOOKS[look])
-    if address:
-        seen.until("document.getElementById('conversation')")
+def test_axe_finds_no_serious_fault(visit: Open, compared: Path, look: str, keys: str | None) -> None:
+    """Contrast, names, roles and landmarks hold on the list, on a trial and on two, in every look."""
+    seen = visit(compared, "" if keys is None else TRIAL, **LOOKS[look])
+    if keys is not None:
+        seen.press(*keys)
+        seen.until(f"document.querySelectorAll('#conversation').length === {1 + len(keys)}")
     seen.get("for (const fold of document.querySelectorAll('details')) fold.open = true")
     seen.get(AXE.read_text(encoding="utf-8"))
     faults = seen.get("axe.run().then(result => result.violations)")
