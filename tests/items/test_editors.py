@@ -57,7 +57,7 @@ def pytest_collection_finish(session):
 
 
 def test_junit_points_to_the_task_in_its_file(pytester: pytest.Pytester) -> None:
-    """File and line are the task's own (JUnit counts lines from 0), not a module of this package."""
+    """File and line are the task's own, not a module of this package; lines count from 1, as readers do."""
     write(pytester.path, FILES)
 
     run(pytester, "--junitxml=j.xml", "-o", "junit_family=xunit1").assert_outcomes(passed=2)
@@ -67,7 +67,7 @@ def test_junit_points_to_the_task_in_its_file(pytester: pytest.Pytester) -> None
     lines = (pytester.path / "evals" / "many.json").read_text(encoding="utf-8").splitlines()
     for name, case in cases.items():
         assert case.get("file") == "evals/many.json"
-        assert f'"id": "{str(name).partition("[")[0]}"' in lines[int(str(case.get("line")))]
+        assert f'"id": "{str(name).partition("[")[0]}"' in lines[int(str(case.get("line"))) - 1]
 
 
 def test_a_failure_is_found_at_the_tasks_line(pytester: pytest.Pytester) -> None:
