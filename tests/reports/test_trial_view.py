@@ -7,6 +7,7 @@ from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
@@ -102,6 +103,86 @@ def test_calls_that_no_message_asked_for_are_shown_where_they_were_made() -> Non
     seen = view(Message("user", "go", turn=1), Message("assistant", "done", turn=2), calls=made)
     called = [[call.tool for call in message.calls] for message in seen.messages]
     assert called == [[], ["find"], [], ["save"]]
+
+
+def test_a_call_that_the_task_gave_stands_once_in_the_message_that_asks_for_it() -> None:
+    """It belongs to no turn, and is recorded beside the messages that were given with it."""
+    clock = ToolCall("s1", 0, 0, "clock", {}, by="seed")
+    seen = view(
+        Message("system", "Be kind.", turn=1, seeded=True),
+        Message("assistant", "", (clock,), turn=1, seeded=True),
+        Message("tool", "12:00", turn=1, seeded=True, call_id="s1"),
+        Message("user", "tea?", turn=1),
+        Message("assistant", "Here.", turn=1),
+        calls=(replace(clock, result="12:00"),),
+    )
+    shown = [(message.role, [(call.by, call.result) for call in message.calls]) for message in seen.messages]
+    assert shown == [("system", []), ("assistant", [("seed", "12:00")]), ("user", []), ("assistant", [])]
+
+
+def test_what_a_reply_took_stands_with_the_reply() -> None:
+    """A request may bring an assistant's words of the same turn before the model's own."""
+    seen = view(
+        Message("user", "coffee?", turn=1),
+        Message("assistant", "No.", turn=1),  # an example, which the agent gives with its first request
+        Message("user", "tea?", turn=1),
+        Message("assistant", "Here.", turn=1),
+    )
+    assert [message.reasoning for message in seen.messages] == ["", "", "", "tea first"]
+    assert [message.usage for message in seen.messages] == [None, None, None, USAGE]
+
+
+def test_replies_of_requests_that_overlapped_have_each_their_own_tokens() -> None:
+    """All of them bear the last turn; nothing that a model wrote or took is lost."""
+    asks = tuple(Ask(turn, 0.0, 1.0, Usage(turn, asks=1), reasoning=f"r{turn}") for turn in (1, 2))
+    spoken = Message("user", "both", turn=2), *(Message("assistant", word, turn=2) for word in "ab")
+    seen = trial_view(trial("a", 1, 0.5, transcript=Transcript(spoken, (), asks)))
+    assert [message.reasoning for message in seen.messages] == ["", "r1", "r2"]
+
+
+def test_calls_of_one_reply_with_one_id_have_each_what_the_model_was_shown_of_them() -> None:
+    """Some models give parallel calls the same id: their results come in the order of the calls."""
+    asked = [ToolCall("c1", 1, at, "find", {"at": at}, result=f"hit {at}") for at in (0, 1)]
+    seen = view(
+        Message("assistant", "", tuple(asked), turn=1),
+        *(answer(call, f"{call.result}, cut") for call in asked),
+        calls=tuple(asked),
+    )
+    calls = seen.messages[0].calls
+    assert [(call.result, call.reply) for call in calls] == [("hit 0", "hit 0, cut"), ("hit 1", "hit 1, cut")]
+
+
+def test_what_was_said_to_a_model_again_or_in_another_conversation_is_not_lost() -> None:
+    """A second answer to a call, and one in a conversation in which nobody asks for it, stand there."""
+    seen = view(
+        Message("assistant", "", (FIND,), turn=1),
+        answer(FIND, "one"),
+        answer(FIND, "one more"),
+        answer(FIND, "elsewhere", phase=2),
+        calls=(replace(FIND, result="one"),),
+    )
+    assert [message.content for message in seen.messages] == ["", "one more", "elsewhere"]
+
+
+def test_a_reply_that_says_more_than_the_error_is_shown() -> None:
+    """An agent may write its own hint behind a tool's error: the model read it."""
+    failed = replace(SAVE, error=ToolError("full", "no room"))
+    hint = "full: no room\nDelete something first."
+    seen = view(Message("assistant", "", (SAVE,), turn=1), answer(SAVE, hint), calls=(failed,))
+    assert seen.messages[0].calls[0].reply == hint
+
+
+def test_a_call_that_was_never_made_is_told_from_one_that_gave_nothing() -> None:
+    """A limit may end a trial between a reply and its calls."""
+    seen = view(Message("assistant", "", (FIND, SAVE), turn=1), calls=(SAVE,))
+    assert [(call.tool, call.made) for call in seen.messages[0].calls] == [("find", False), ("save", True)]
+
+
+def test_calls_of_the_agents_code_belong_to_the_conversation_in_which_they_were_made() -> None:
+    """What comes last is no return to the first conversation."""
+    own = ToolCall("x", 2, 0, "find", {}, result="one")
+    seen = view(Message("user", "a", turn=1), Message("user", "b", turn=2, phase=2), calls=(own,))
+    assert [message.phase for message in seen.messages] == [1, 2, 2]
 
 
 @given(st.lists(st.sampled_from(["user", "asks", "own"]), max_size=12))

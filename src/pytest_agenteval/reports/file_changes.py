@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 from typing import Literal
 
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.alignment import Alignment
 
 CONTEXT = 3
 """Equal lines around a change."""
@@ -72,8 +72,7 @@ def _lines(file: FileText | None) -> list[str]:
 
 
 def _hunks_of_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
-    matcher = SequenceMatcher(None, old, new, autojunk=False)
-    for group in matcher.get_grouped_opcodes(CONTEXT):
+    for group in Alignment(old, new).get_grouped_opcodes(CONTEXT):
         rows = [row for _, *span in group for row in _rows(old, new, *span)]
         yield Hunk(group[0][1] + 1, group[0][3] + 1, tuple(rows))
 

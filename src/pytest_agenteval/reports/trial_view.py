@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -11,28 +11,27 @@ from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import (
-    Ask,
     Event,
     Message,
     Role,
     TapeStatus,
     ToolCall,
     ToolError,
+    Transcript,
     Usage,
 )
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
+from pytest_agenteval.reports.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.file_changes import MOST_FILES, FileChange, file_changes
 from pytest_agenteval.reports.formatting import model_label
-
-Replies = dict[tuple[int, str], deque[str]]
-"""What tools' messages say, in order, by phase and id of the call."""
 
 
 class CallView(FrozenValue, frozen=True):
     """A tool call with what came of it; see ``ToolCall``.
 
     ``reply`` is the text that the model got, where that is not just ``result`` or ``error`` written out.
+    ``made`` is False where it was asked for, and nothing says that it was carried out.
     """
 
     tool: str
@@ -47,6 +46,7 @@ class CallView(FrozenValue, frozen=True):
     turn: int
     index: int
     reply: str = ""
+    made: bool = True
 
 
 class MessageView(FrozenValue, frozen=True):
@@ -171,7 +171,7 @@ def trial_view(trial: Trial) -> TrialView:
         traceback=trial.traceback,
         started_at=trial.started_at,
         seconds=trial.seconds,
-        messages=tuple(_conversation(trial)),
+        messages=tuple(_conversation(trial.transcript)),
         answer=trial.outcome.answer.text,
         state=jsonable(trial.outcome.answer.state),
         grades=tuple(map(_grade, sorted(trial.grades, key=_explains))),
@@ -237,49 +237,25 @@ def _differ(votes: Iterable[VoteView]) -> bool:
     return any(len(values) > 1 for values in scores.values())
 
 
-class _Calls:
-    """The calls that were carried out, given out once each to the messages that asked for them."""
-
-    def __init__(self, calls: Iterable[ToolCall]) -> None:
-        self._left = list(calls)
-
-    def take(self, call: ToolCall) -> ToolCall:
-        """Give the call that was carried out for one that was asked for; that itself, where none was."""
-        for at, made in enumerate(self._left):
-            if made.id == call.id and made.tool == call.tool and made.by == call.by:
-                return self._left.pop(at)
-        return call
-
-    def before(self, turn: int) -> list[ToolCall]:
-        """Take the calls of earlier turns that no message asked for: an agent's own code made them."""
-        earlier = [call for call in self._left if call.turn < turn]
-        self._left = [call for call in self._left if call.turn >= turn]
-        return earlier
-
-
-def _conversation(trial: Trial) -> Iterator[MessageView]:
+def _conversation(transcript: Transcript) -> Iterator[MessageView]:
     """Give the messages in order, with the calls that no message asked for where their turn ends."""
-    transcript = trial.transcript
-    asks = {ask.turn: ask for ask in transcript.asks}
-    calls, replies = _Calls(transcript.calls), _replies(transcript.messages)
-    ids_of_calls = {call.id for message in transcript.messages for call in message.calls}
-    for message in transcript.messages:
-        if message.role == "tool" and message.call_id in ids_of_calls:
-            continue
-        ask = asks.pop(message.turn, None) if message.role == "assistant" and not message.seeded else None
-        made = [calls.take(call) for call in message.calls]
-        yield from _own_calls(calls.before(message.turn), message.phase)
-        yield _message(message, made, replies, ask)
-    yield from _own_calls(calls.before(max((call.turn for call in transcript.calls), default=0) + 1), 1)
+    phase = 1
+    for step in conversation_steps(transcript):
+        if step.message is None:
+            calls = tuple(map(_call, step.calls))
+            yield MessageView("assistant", "", calls[0].turn, phase, seeded=_are_given(calls), calls=calls)
+        else:
+            phase = step.message.phase
+            yield _message(step.message, step)
 
 
-def _own_calls(calls: Sequence[ToolCall], phase: int) -> Iterator[MessageView]:
-    if calls:
-        views = tuple(_call(call, "") for call in calls)
-        yield MessageView("assistant", "", calls[0].turn, phase, seeded=False, calls=views)
+def _are_given(calls: Iterable[CallView]) -> bool:
+    return all(call.by == "seed" for call in calls)
 
 
-def _message(message: Message, calls: Iterable[ToolCall], replies: Replies, ask: Ask | None) -> MessageView:
+def _message(message: Message, step: Step) -> MessageView:
+    ask = step.ask
+    calls = step.calls or map(StepCall, message.calls)  # of others than assistants, who can ask for none
     return MessageView(
         role=message.role,
         content=message.content,
@@ -287,29 +263,16 @@ def _message(message: Message, calls: Iterable[ToolCall], replies: Replies, ask:
         phase=message.phase,
         seeded=message.seeded,
         reasoning=ask.reasoning if ask else "",
-        calls=tuple(_call(call, _next(replies, message.phase, call)) for call in calls),
+        calls=tuple(map(_call, calls)),
         usage=ask.usage if ask else None,
         seconds=ask.ended - ask.started if ask else None,
     )
 
 
-def _replies(messages: Iterable[Message]) -> Replies:
-    """Give what tools' messages say, by phase and call; models may use an id again."""
-    replies: Replies = defaultdict(deque)
-    for message in messages:
-        if message.role == "tool":
-            replies[message.phase, message.call_id].append(message.content)
-    return replies
-
-
-def _next(replies: Replies, phase: int, call: ToolCall) -> str:
-    of_call = replies.get((phase, call.id))
-    return of_call.popleft() if of_call else ""
-
-
-def _call(call: ToolCall, reply: str) -> CallView:
+def _call(step: StepCall) -> CallView:
+    call, reply = step.made or step.asked, step.shown or ""
     result = jsonable(call.result)
-    if result is None and call.error is None:  # of a given conversation only the messages are there
+    if step.made is None:  # of a given conversation only the messages are there
         result, reply = _parsed(reply), ""
     return CallView(
         tool=call.tool,
@@ -323,16 +286,18 @@ def _call(call: ToolCall, reply: str) -> CallView:
         tape=call.tape,
         turn=call.turn,
         index=call.index,
-        reply="" if _says_the_same(reply, result, call.error) else reply,
+        reply="" if _says_the_same(reply, call, result) else reply,
+        made=step.made is not None or step.shown is not None,
     )
 
 
-def _says_the_same(reply: str, result: Any, error: ToolError | None) -> bool:
-    if error is not None:
-        return error.message in reply
-    if isinstance(result, str):
-        return reply == result
-    return bool(_parsed(reply) == result)
+def _says_the_same(reply: str, call: ToolCall, result: Any) -> bool:
+    """Whether a reply is no more than the result, or the error, written out."""
+    if not reply or reply == result_text(call):
+        return True
+    if error := call.error:
+        return reply.strip() in (error.message.strip(), f"{error.type}: {error.message}".strip())
+    return not isinstance(result, str) and bool(_parsed(reply) == result)
 
 
 def _parsed(reply: str) -> Any:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.records.transcript import Transcript
+from pytest_agenteval.records.transcript import Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.atif import trajectory
@@ -116,6 +116,17 @@ def test_a_call_is_matched_by_its_turn_where_ids_come_again(told: dict[str, Any]
     assert told["steps"][9]["tool_calls"][0]["function_name"] == "notify"
     assert told["steps"][9]["observation"]["results"][0]["content"] == '{"sent":true}'
     assert told["steps"][9]["llm_call_count"] == 0
+
+
+def test_parallel_calls_of_one_id_have_each_their_own_result() -> None:
+    """Their results come in the order in which the reply asks for them."""
+    asked = [ToolCall("c1", 1, at, "find", {"at": at}, result=f"hit {at}") for at in (0, 1)]
+    answers = [Message("tool", f"{call.result}, cut", turn=2, call_id="c1") for call in asked]
+    said = Message("assistant", "", tuple(asked), turn=1)
+    told = trajectory(RUN, replace(TALK, transcript=Transcript((said, *answers), tuple(asked))))
+    results = told["steps"][0]["observation"]["results"]
+    assert [result["content"] for result in results] == ["hit 0, cut", "hit 1, cut"]
+    assert [result["extra"]["agenteval"]["result"] for result in results] == ["hit 0", "hit 1"]
 
 
 def test_what_nobody_knows_is_absent_and_not_0(told: dict[str, Any]) -> None:

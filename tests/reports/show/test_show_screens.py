@@ -9,6 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.records.transcript import Message, Transcript
+from pytest_agenteval.reports.file_changes import FileChange, Hunk
+from pytest_agenteval.reports.show.diff_lines import file_lines
 from pytest_agenteval.reports.show.difference_lines import difference_lines
 from pytest_agenteval.reports.show.foreign_text import Detail
 from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
@@ -108,3 +110,10 @@ def test_equal_trials_differ_in_nothing() -> None:
     assert "4 grades as before" in lines
     assert "the same: 7 steps" in lines
     assert PAINT not in "".join(lines)
+
+
+def test_a_files_diff_can_be_applied() -> None:
+    """A new file's comes after line 0 of nothing, as patch wants it."""
+    change = FileChange("a", "created", hunks=(Hunk(1, 1, (("+", None, "x"),)),))
+
+    assert [line.text.strip() for line in file_lines(change, Detail(80))][1:] == ["@@ -0,0 +1,1 @@", "+x"]

@@ -21,7 +21,7 @@ from typing import Any
 
 from pytest_agenteval.records.transcript import Ask, Message, Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.exports.conversation import Step, StepCall, conversation_steps
+from pytest_agenteval.reports.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.exports.trial_identity import (
     moment,
     run_model,
@@ -30,7 +30,6 @@ from pytest_agenteval.reports.exports.trial_identity import (
     trial_id,
 )
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.tools.tool import ToolResult
 
 SCHEMA_VERSION = "ATIF-v1.7"
 """The oldest version with all that is used here; 1.8 adds audio. Readers refuse versions they do not know."""
@@ -140,7 +139,7 @@ class _Steps:
         if made is None:
             return None
         real = made.by == "agent"  # what a task says was called before has no times
-        as_shown = ToolResult(made.result, made.error).content == call.content
+        as_shown = result_text(made) == call.content
         return _ours(
             started_at=self._at(made.started) if real else None,
             ended_at=self._at(made.ended) if real else None,

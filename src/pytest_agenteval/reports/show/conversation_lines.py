@@ -70,7 +70,8 @@ def _who(message: MessageView) -> str:
 
 
 def _took(message: MessageView) -> str:
-    parts = [f"turn {message.turn}"] if message.turn and message.role == "assistant" else []
+    said = message.role == "assistant" and not message.seeded
+    parts = [f"turn {message.turn}"] if message.turn and said else []
     if message.seconds is not None:
         parts.append(format_duration(message.seconds))
     if message.usage and message.usage.tokens:
@@ -116,7 +117,11 @@ def _short_result(call: CallView) -> str:
         return f"{call.error.type}: {call.error.message}"
     if isinstance(call.result, str):
         return compact_json(call.result[:MOST_RESULT])
-    return "nothing" if call.result is None else compact_json(call.result)
+    return _no_result(call) if call.result is None else compact_json(call.result)
+
+
+def _no_result(call: CallView) -> str:
+    return "nothing" if call.made else "not carried out"
 
 
 def call_mark(call: CallView) -> str:
@@ -140,7 +145,7 @@ def _whole_call(call: CallView, detail: Detail) -> Iterator[StyledLine]:
     if call.error is not None:
         text = f"{call.error.type}: {call.error.message}"
     else:
-        text = "nothing" if call.result is None else indented_json(call.result)
+        text = _no_result(call) if call.result is None else indented_json(call.result)
     yield StyledLine(f"{INDENT * 2}->", "dim")
     yield from map(StyledLine, block_lines(text, detail, INDENT * 3))
     if call.reply:

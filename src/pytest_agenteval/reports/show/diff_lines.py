@@ -52,10 +52,15 @@ def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
 
 def _hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
     for hunk in hunks:
-        old = sum(row[1] is not None for row in hunk.rows)
-        new = sum(row[2] is not None for row in hunk.rows)
-        yield StyledLine(f"@@ -{hunk.old_start},{old} +{hunk.new_start},{new} @@", "cyan")
+        old = _range(hunk.old_start, sum(row[1] is not None for row in hunk.rows))
+        new = _range(hunk.new_start, sum(row[2] is not None for row in hunk.rows))
+        yield StyledLine(f"@@ -{old} +{new} @@", "cyan")
         yield from _row_lines(hunk.rows)
+
+
+def _range(start: int, lines: int) -> str:
+    """Write a range as unified diffs do: of no lines, the one before it is named."""
+    return f"{start if lines else start - 1},{lines}"
 
 
 def _row_lines(rows: Sequence[Row]) -> Iterator[StyledLine]:

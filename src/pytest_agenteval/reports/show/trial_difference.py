@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.alignment import Alignment
 from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
 
 INGREDIENTS = {
@@ -22,9 +22,6 @@ INGREDIENTS = {
     "ruler": "graders",
 }
 """What a trial is made of, by the digest that tells it, as authors call it."""
-
-MOST_MATCHED = 500
-"""Steps of one side up to which it is looked for what came earlier or later: that takes their square."""
 
 
 class CheckChange(FrozenValue, frozen=True):
@@ -133,10 +130,6 @@ def _common(old: Sequence[Step], new: Sequence[Step]) -> int:
 
 
 def _stretches(old: Sequence[Step], new: Sequence[Step]) -> Iterator[Stretch]:
-    if max(len(old), len(new)) > MOST_MATCHED:
-        yield Stretch(False, tuple(old), tuple(new))
-        return
-    marks, new_marks = [step.mark for step in old], [step.mark for step in new]
-    matcher = SequenceMatcher(None, marks, new_marks, autojunk=False)
-    for tag, low, high, new_low, new_high in matcher.get_opcodes():
+    alignment = Alignment([step.mark for step in old], [step.mark for step in new])
+    for tag, low, high, new_low, new_high in alignment.get_opcodes():
         yield Stretch(tag == "equal", tuple(old[low:high]), tuple(new[new_low:new_high]))

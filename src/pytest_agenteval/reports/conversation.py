@@ -1,7 +1,7 @@
 """A transcript as steps: each reply with what it took, each call with what came of it, in one place.
 
-A transcript keeps messages, calls and asks apart, in the order in which they happened. Formats of
-trajectories want them together.
+A transcript keeps messages, calls and asks apart, in the order in which they happened. Readers want them
+together.
 """
 
 from __future__ import annotations
@@ -21,13 +21,20 @@ Place: TypeAlias = tuple[int, int]
 class StepCall(FrozenValue, frozen=True):
     """A call as it was asked for.
 
-    ``made`` is the same call with what came of it, None where it was never made. ``content`` is the text that
-    the model was shown of its result, None where there was none to show.
+    ``made`` is the same call with what came of it, None where it was never made. ``shown`` is the text of its
+    result in the conversation, None where there is none.
     """
 
     asked: ToolCall
     made: ToolCall | None = None
-    content: str | None = None
+    shown: str | None = None
+
+    @property
+    def content(self) -> str | None:
+        """The text that the model was shown of the result, else the result as text; None without any."""
+        if self.shown is None and self.made is not None:
+            return result_text(self.made)
+        return self.shown
 
 
 class Step(FrozenValue, frozen=True):
@@ -57,12 +64,17 @@ def conversation_steps(transcript: Transcript) -> tuple[Step, ...]:
         if number in answers:
             continue
         calls = [
-            _step_call(call, made.get((number, at)), shown.get((number, at)))
+            StepCall(call, made.get((number, at)), shown.get((number, at)))
             for at, call in enumerate(asked_calls(message))
         ]
         unsaid = (message.role == "assistant" and bool(replies)) or number in repeated or message.seeded
         steps.append(Step(message, replies.get(number), tuple(calls), number not in replies and unsaid))
     return (*steps, *_steps_of_turns(unclaimed))
+
+
+def result_text(call: ToolCall) -> str:
+    """Give what came of a call as the text that a model is shown, where nothing else writes it."""
+    return ToolResult(call.result, call.error).content
 
 
 def asked_calls(message: Message) -> tuple[ToolCall, ...]:
@@ -102,9 +114,17 @@ def _shown_results(messages: Sequence[Message]) -> tuple[Mapping[Place, str], se
         for at, call in enumerate(asked_calls(message)):
             waiting[message.phase, call.id].append((number, at))
         if message.role == "tool" and (places := waiting[message.phase, message.call_id]):
-            shown[places.pop()] = message.content
+            place = _next_place(places)
+            places.remove(place)
+            shown[place] = message.content
             answers.add(number)
     return shown, answers
+
+
+def _next_place(waiting: Sequence[Place]) -> Place:
+    """Give the call that a tool's message answers: of the last message that asks, the first one."""
+    last = waiting[-1][0]
+    return next(place for place in waiting if place[0] == last)
 
 
 def _made_calls(
@@ -124,19 +144,13 @@ def _made_calls(
     return made, left
 
 
-def _step_call(asked: ToolCall, made: ToolCall | None, shown: str | None) -> StepCall:
-    if shown is None and made is not None:
-        shown = ToolResult(made.result, made.error).content
-    return StepCall(asked, made, shown)
-
-
 def _steps_of_turns(unclaimed: list[ToolCall], before: int | None = None) -> Iterator[Step]:
     """Take calls that no message asked for out of the list, up to a turn; a step for each turn's."""
     while unclaimed and (before is None or unclaimed[0].turn < before):
         turn, calls = unclaimed[0].turn, []
         while unclaimed and unclaimed[0].turn == turn:
             calls.append(unclaimed.pop(0))
-        yield Step(None, calls=tuple(_step_call(call, call, None) for call in calls))
+        yield Step(None, calls=tuple(StepCall(call, call) for call in calls))
 
 
 def _repeated(messages: Iterable[Message]) -> set[int]:
