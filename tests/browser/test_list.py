@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.browser.sample_reports import TASKS
-from tests.browser.visit import TALL, Visit
+from tests.browser.sample_reports import TASKS, write
+from tests.browser.visit import PHONE, TALL, WIDE, Visit
+from tests.reports.runs import store_run, trial
 
 Open = Callable[..., Visit]
 
@@ -55,6 +56,7 @@ def test_search_looks_at_reasons_too(visit: Open, compared: Path) -> None:
     seen = visit(compared, viewport=TALL)
     seen.page.fill("#filter", "NOTE kept b2")
     assert seen.rows == ["task_02", "task_08", "task_14", "task_20", "task_26"]
+    seen.until("decodeURIComponent(location.hash) === '#/?q=NOTE kept b2'")
     seen.page.fill("#filter", "nothing has this")
     assert seen.count(".nothing") == 1
 
@@ -98,3 +100,20 @@ def test_little_of_a_long_list_is_drawn(visit: Open, large: Path) -> None:
     seen.get("scrollTo(0, document.documentElement.scrollHeight)")
     seen.until("[...document.querySelectorAll('.row.task')].some(row => row.ariaRowIndex === '501')")
     assert seen.count(".row.task") < 60
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_many_repetitions_are_counted_and_cut_nowhere(
+    visit: Open, tmp_path: Path, viewport: dict[str, int]
+) -> None:
+    """Where not all cells fit, the row says how many more there are; the trial's page has them all."""
+    old, new = (
+        store_run(tmp_path / "runs", [trial("a", n, score) for n in range(1, 21)]) for score in (1.0, 0.5)
+    )
+    seen = visit(write(tmp_path, old, new), viewport=viewport)
+    for strip in seen.page.locator(".row.task .strip").all():
+        more = int((strip.locator(".further").text_content() or "").removeprefix("+"))
+        assert strip.locator(".cell").count() + more == 20
+    assert seen.get("(box => box.scrollWidth <= box.clientWidth)(document.querySelector('.row > .trials'))")
+    seen.page.locator(".row.task .reason").click()
+    seen.until("document.querySelectorAll('.summary .cell').length === 40")

@@ -29,9 +29,24 @@ function parseQuery(text) {
 }
 
 // Typing and walking replace the address, so that the back button goes to where one came from.
-function goto(query, replace = false) {
-  const hash = listHash(query);
+// What follows an address must not wait for its event: the next key may come before it.
+function go(hash, replace = false) {
   if (replace) location.replace(hash); else location.hash = hash;
+  follow();
+}
+const goto = (query, replace) => go(listHash(query), replace);
+
+// Letters are shown at once; the address follows when one stops, for browsers allow only so many changes.
+let typing = 0;
+function type(q) {
+  listQuery = {...listQuery, q};
+  draw();
+  clearTimeout(typing);
+  typing = setTimeout(settle, 200);
+}
+function settle() {
+  clearTimeout(typing);
+  if (view.place < 0) goto(listQuery, true);
 }
 
 function readAddress() {
@@ -91,7 +106,10 @@ function showList(query) {
   view.filtering = false;
 }
 
+let followed = null;
 function follow() {
+  if (location.hash === followed) return;
+  followed = location.hash;
   const {query, name, place} = readAddress();
   if (query) showList(query); else showTrial(place, name);
 }
@@ -138,7 +156,7 @@ function placeIn(walk) {
 
 function step(by) {
   const walk = selectTrials(listQuery), next = walk[placeIn(walk) + by];
-  if (next !== undefined) location.replace(trialHash(next));
+  if (next !== undefined) go(trialHash(next), true);
 }
 
 function toggleBeside() {
@@ -148,7 +166,7 @@ function toggleBeside() {
 }
 
 function toList() {
-  if (view.place >= 0 || view.unknown) location.hash = listHash(listQuery);
+  if (view.place >= 0 || view.unknown) goto(listQuery);
 }
 
 function focusFilter() {

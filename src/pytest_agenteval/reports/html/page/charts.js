@@ -41,7 +41,7 @@ function Cell({place, current}) {
     data-sign=${glyph(trial)} style=${`--fill:${Math.round(fill * 100)}%`}></a>`;
 }
 
-function Strip({places, current, most = 24}) {
+function Strip({places, current, most}) {
   const runs = new Map();
   for (const place of places.slice(0, most)) {
     const run = TRIALS[place].run;
@@ -49,7 +49,7 @@ function Strip({places, current, most = 24}) {
   }
   return html`<span class="strip">${[...runs.values()].map((group) => html`<span class="cells">
     ${group.map((place) => html`<${Cell} key=${place} place=${place} current=${current} />`)}</span>`)}
-    ${places.length > most && html`<span class="dim">+${places.length - most}</span>`}</span>`;
+    ${places.length > most && html`<span class="dim further">+${places.length - most}</span>`}</span>`;
 }
 
 function Change({value, verdict}) {

@@ -3,6 +3,7 @@
 const NARROW = matchMedia('(max-width: 700px)');
 const rowHeight = () => (NARROW.matches ? 84 : 48);
 const MARGIN_ROWS = 10;
+const MOST_CELLS = 12;
 
 const toggled = (list, name) => (list.includes(name) ? list.filter((other) => other !== name) : [...list, name]);
 const MOST_NARROW = 6;
@@ -82,7 +83,7 @@ function Toolbar({query, rows}) {
   ];
   return html`<div class="toolbar" role="search">
     <input id="filter" type="search" placeholder="Filter tasks, reasons, buckets   /" aria-label="Filter tasks, reasons and buckets"
-      value=${query.q} onInput=${(event) => goto({...query, q: event.target.value}, true)} />
+      value=${query.q} onInput=${(event) => type(event.target.value)} onChange=${settle} />
     <label class="choice"><span class="hidden">Order</span>
       <select value=${query.sort || DEFAULT_ORDER} onChange=${(event) => goto({...query, sort: event.target.value})}>
         ${Object.entries(ORDERS).filter(([key]) => key !== 'change' || INDEX.compared).map(([key, order]) =>
@@ -117,10 +118,16 @@ function worstEnding(task) {
   return ['errored', 'failed', 'missed', 'passed'].find((ending) => endings.includes(ending)) ?? 'odd';
 }
 
+// As many cells as fit on each side; where that is not all of them, two fewer and how many more there are.
+function mostCells({trials, old}) {
+  const fitting = (NARROW.matches ? 10 : MOST_CELLS) / (old.length ? 2 : 1);
+  return Math.max(trials.length, old.length) > fitting ? fitting - 2 : fitting;
+}
+
 function Row({task, number, column}) {
   const open = (event) => {
     if (event.target.closest('a') || String(getSelection())) return;
-    location.hash = trialHash(worstTrial(task));
+    go(trialHash(worstTrial(task)));
   };
   return html`<div role="row" class="row task ${worstEnding(task)}" aria-rowindex=${number} onClick=${open}>
     <span role="cell" class="what">
@@ -130,7 +137,8 @@ function Row({task, number, column}) {
     </span>
     <span role="cell" class="where">${breakable(task.bucket)}${SUITES.length > 1 && html`<span class="line dim">${plain(task.label)}</span>`}</span>
     <span role="cell" class="trials">
-      ${task.old.length > 0 && html`<${Strip} places=${task.old} /><span class="dim" aria-hidden="true">→</span>`}<${Strip} places=${task.trials} /></span>
+      ${task.old.length > 0 && html`<${Strip} places=${task.old} most=${mostCells(task)} /><span class="dim" aria-hidden="true">→</span>`}
+      <${Strip} places=${task.trials} most=${mostCells(task)} /></span>
     <span role="cell" class="number">${figure(task.score)}</span>
     ${INDEX.compared && html`<span role="cell" class="number"><${Change} value=${task.change} /></span>`}
     ${column && html`<span role="cell" class="number dim">${ORDERS[column].text(ORDERS[column].value(task))}</span>`}
@@ -189,9 +197,9 @@ class Table extends Component {
   render({rows, query, printing}, {first, last}) {
     const height = rowHeight(), column = ORDERS[(query.sort || '').replace('-', '')]?.column && query.sort.replace('-', '');
     const shown = printing ? rows : rows.slice(first, last), skipped = printing ? 0 : first;
-    const most = TASKS.reduce((widest, task) => Math.max(widest, Math.min(24, task.trials.length) + Math.min(24, task.old.length) + (task.old.length > 0)), 0);
+    const widest = TASKS.reduce((most, task) => Math.max(most, task.trials.length + task.old.length), 2) + INDEX.compared + 0.6;
     return html`<div role="table" class="table" aria-label="Tasks" aria-rowcount=${rows.length + 1}
-      style=${`--row:${height}px;--strip:${Math.min(13, Math.max(3, most)) * 21 + 12}px`}>
+      style=${`--row:${height}px;--strip:${Math.ceil(Math.min(MOST_CELLS + 2.6, widest) * 21)}px`}>
       <${Head} query=${query} column=${column} />
       <div role="rowgroup" class="tbody" ref=${(body) => { if (body) this.body = body; }} style=${`height:${printing ? 'auto' : `${rows.length * height}px`}`}>
         <div role="presentation" style=${`transform:translateY(${skipped * height}px)`}>
