@@ -69,5 +69,5 @@ def test_our_scripts_stay_small():
 
 
 def test_style_asks_for_nothing():
-    """The style sheet names no file and no address."""
-    assert not re.search(r"url\(|@import", _text("page.css"))
+    """The style sheets name no file and no address."""
+    assert not re.search(r"url\(|@import", _text("kit.css") + _text("page.css"))

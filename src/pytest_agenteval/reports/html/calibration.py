@@ -20,7 +20,7 @@ from pytest_agenteval.reports.calibration_text import (
     judge_model_label,
 )
 from pytest_agenteval.reports.formatting import format_figure
-from pytest_agenteval.reports.html.environment import page_environment
+from pytest_agenteval.reports.html.environment import page_environment, page_file
 from pytest_agenteval.scoring.agreement import AT_MOST, METRICS
 
 SIDE = 100.0
@@ -79,6 +79,7 @@ def calibration_page(data: JsonObject) -> str:
         .get_template("calibration.html.jinja")
         .render(
             data=data,
+            kit=page_file("kit.css"),
             names=[judge_model_label(judge) for judge in data["judges"]],
             label=_label(data),
             thresholds=[

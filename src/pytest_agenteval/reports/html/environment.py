@@ -32,3 +32,8 @@ def page_environment() -> Environment:
 def _written_out(value: Any) -> Any:
     # What a template calls safe, such as a script, is of another type and stays as it is.
     return printable(value) if type(value) is str else value
+
+
+def page_file(name: str) -> str:
+    """Read a script or a style of the pages."""
+    return files("pytest_agenteval").joinpath(f"reports/html/page/{name}").read_text(encoding="utf-8")

@@ -7,7 +7,6 @@ import hashlib
 import os
 import shutil
 import tempfile
-from importlib.resources import files
 from pathlib import Path
 from typing import IO
 
@@ -21,7 +20,7 @@ from pytest_agenteval.reports.comparison.screen import comparison_lines
 from pytest_agenteval.reports.formatting import format_figure
 from pytest_agenteval.reports.html.boards import board_tables
 from pytest_agenteval.reports.html.chunks import write_chunks
-from pytest_agenteval.reports.html.environment import page_environment
+from pytest_agenteval.reports.html.environment import page_environment, page_file
 from pytest_agenteval.reports.html.index import ReportIndex, index_json, row_filters
 from pytest_agenteval.reports.html.index_making import report_index
 from pytest_agenteval.reports.report_source import ReportSource
@@ -69,7 +68,7 @@ def _before_chunks(index: ReportIndex, source: ReportSource) -> bytes:
         rests_on=_screen(source.comparison),
         boards=boards,
         figure=format_figure,
-        style=page_file("page.css"),
+        style=page_file("kit.css") + page_file("page.css"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         index_json=index_json(data),
@@ -89,8 +88,3 @@ def page_script() -> str:
     """Give the page's one script, which nothing outside of it can see."""
     parts = [page_file(name) for name in SCRIPTS]
     return "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"
-
-
-def page_file(name: str) -> str:
-    """Read a file of the page."""
-    return files("pytest_agenteval").joinpath(f"reports/html/page/{name}").read_text(encoding="utf-8")
