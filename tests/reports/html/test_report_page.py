@@ -100,6 +100,18 @@ def test_two_runs_show_what_became_of_each_task(tmp_path: Path) -> None:
     assert index["suites"][0]["all"]["verdict"] == expected.verdict
 
 
+def test_suites_of_several_runs_are_called_as_shortly_as_tells_them_apart(tmp_path: Path) -> None:
+    """By the suite alone, by its model where several tried it, by the run where one model tried it twice."""
+    models = (RunModel("rules", "rules"), RunModel("nop", "nop"))
+    both = [trial("a", 1, 1.0), trial("a", 1, 0.0, key=key("a", model="nop"))]
+    first = store_run(tmp_path / "runs", both, models=models)
+    second, third = (store_run(tmp_path / "runs", [trial("b", 1, 1.0)]) for _ in "ab")
+    labels = [suite["label"] for suite in write(tmp_path, first, second, third).index["suites"]]
+    runs = [run.header.name for run in (first, second, third)]
+    assert labels == ["s[nop]", f"s[rules] ({runs[0]})", f"s[rules] ({runs[1]})", f"s[rules] ({runs[2]})"]
+    assert [suite["label"] for suite in write(tmp_path, second).index["suites"]] == ["s"]
+
+
 def test_a_baselines_file_gives_old_scores_without_transcripts(tmp_path: Path) -> None:
     """Old trials that nobody can open are shown all the same, and the page says why."""
     old = store_run(tmp_path / "runs", [trial("a", n, 1.0) for n in (1, 2)])

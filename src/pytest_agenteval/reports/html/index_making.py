@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
@@ -44,13 +45,13 @@ def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialSource]]:
     compared = source.comparison is not None
     heads = [*_old_heads(source), *map(_run_head, views)]
     trials = _Trials()
+    labels = _labels(views)
     suites: list[SuiteFigures] = []
     tasks: list[TaskRow] = []
     for at, (run, view) in enumerate(zip(source.runs, views, strict=True), start=int(compared)):
         for suite in view.suites:
             comparison = _suite_comparison(source.comparison, suite)
-            label = _label(view, suite, several=len(source.runs) > 1)
-            suites.append(_suite_figures(suite, label, at, comparison))
+            suites.append(_suite_figures(suite, labels[len(suites)], at, comparison))
             tasks += _task_rows(source, run, suite, (len(suites) - 1, at), comparison, trials)
     return (
         ReportIndex(
@@ -93,9 +94,15 @@ def _suite_comparison(comparison: Comparison | None, suite: SuiteView) -> SuiteC
     return next((part for part in comparison.suites if (part.name, part.new_who) == of_suite), None)
 
 
-def _label(view: RunView, suite: SuiteView, *, several: bool) -> str:
-    label = view.label(suite)
-    return f"{label} ({view.name})" if several else label
+def _labels(views: Sequence[RunView]) -> list[str]:
+    """Name each suite of each run like no other: by itself, with its model, or with its run too."""
+    names = [
+        (suite.suite, f"{suite.suite}[{suite.who}]", f"{suite.suite}[{suite.who}] ({view.name})")
+        for view in views
+        for suite in view.suites
+    ]
+    times = Counter(name for each in names for name in each[:2])
+    return [next((name for name in each[:2] if times[name] == 1), each[2]) for each in names]
 
 
 def _suite_figures(

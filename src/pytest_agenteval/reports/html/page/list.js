@@ -40,12 +40,14 @@ function FigureRow({figures, name, kind, href, current}) {
   </a></li>`;
 }
 
-// Buckets that are as before are one line; where buckets stand above the tasks, the first few of the others do.
+// Buckets that are as before are one line; of many suites, and where buckets stand above the tasks, the first few of
+// the others are shown.
+const MANY = SUITES.length > 2 && !INDEX.compared;
 class Suite extends Component {
   render({suite, query, printing}, {all}) {
     const inSuite = query.suite === suite.label, here = inSuite && query.bucket === null;
     const buckets = bucketsOf(suite), first = INDEX.compared ? buckets.filter(moved).length : buckets.length;
-    const most = all || printing ? buckets.length : STACKED.matches ? Math.min(first, MOST_NARROW) : first;
+    const most = all || printing ? buckets.length : STACKED.matches || MANY ? Math.min(first, MOST_NARROW) : first;
     return html`<div class="suite">
     <ul>
       <${FigureRow} kind="whole" figures=${suite.all} name=${suite.label} current=${here}
