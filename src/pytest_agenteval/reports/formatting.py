@@ -59,12 +59,15 @@ def format_interval(interval: Interval | None) -> str:
 
     Ends round outwards to 0.00 and 1.00, for the figure of all tasks passed is 1.00 and lies in 0.95-1.00.
     """
-    if interval is None:
-        return NOT_KNOWN
-    between = ".." if interval.low < 0 else "-"
-    low = "0.00" if 0 <= interval.low < 0.005 else format_figure(interval.low)
-    high = "1.00" if 0.995 <= interval.high <= 1 else format_figure(interval.high)
-    return f"{low}{between}{high}"
+    return NOT_KNOWN if interval is None else format_ends(interval.low, interval.high)
+
+
+def format_ends(low: float, high: float) -> str:
+    """Write the ends of an interval, as ``format_interval`` does."""
+    between = ".." if low < 0 else "-"
+    lower = "0.00" if 0 <= low < 0.005 else format_figure(low)
+    upper = "1.00" if 0.995 <= high <= 1 else format_figure(high)
+    return f"{lower}{between}{upper}"
 
 
 def format_tokens(tokens: int, untold: int) -> str:

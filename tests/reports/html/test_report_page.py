@@ -18,6 +18,7 @@ from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.formatting import format_interval
 from pytest_agenteval.reports.html import chunks
 from pytest_agenteval.reports.html.report import write_html
 from pytest_agenteval.reports.report_source import ReportSource, report_source
@@ -52,6 +53,15 @@ def test_the_figures_are_those_of_the_terminal(tmp_path: Path, mixed: Run) -> No
         assert figures["score"] == (row.mean.mean if row.mean else None)
         assert figures["passed"] == (row.pass_1.value if row.pass_1 else None)
         assert (figures["verdict"], figures["old"]) == ("", None)
+
+
+def test_the_head_rounds_as_all_other_reports_do(tmp_path: Path) -> None:
+    """The end of an interval rounds outwards: all tasks passed is 1.00, which lies in 0.87-1.00."""
+    run = store_run(tmp_path / "runs", [trial(f"t{n}", 1, 1.0) for n in range(200)])
+    shown = write(tmp_path, run).all("span", **{"class": "interval"})
+    (total,) = [suite.total for suite in view_of(run).suites]
+    assert total.mean is not None
+    assert [span.text.strip() for span in shown] == [format_interval(total.mean.interval)] == ["0.99-1.00"]
 
 
 def test_every_trial_is_in_a_row_and_every_row_opens(tmp_path: Path, mixed: Run) -> None:

@@ -17,7 +17,7 @@ from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.portable.files import replace_file
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.screen import comparison_lines
-from pytest_agenteval.reports.formatting import format_figure
+from pytest_agenteval.reports.formatting import format_ends, format_figure
 from pytest_agenteval.reports.html.boards import board_tables
 from pytest_agenteval.reports.html.chunks import write_chunks
 from pytest_agenteval.reports.html.environment import page_environment, page_file
@@ -68,6 +68,7 @@ def _before_chunks(index: ReportIndex, source: ReportSource) -> bytes:
         rests_on=_screen(source.comparison),
         boards=boards,
         figure=format_figure,
+        ends=format_ends,
         style=page_file("kit.css") + page_file("page.css"),
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
