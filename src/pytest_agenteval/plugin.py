@@ -222,12 +222,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any) -> None:
-    """Say for the workers what they refuse to do."""
-    from pytest_agenteval.session.run_info import read_refusal
+    """Say for the workers what they refuse to do, or show what their trials are at."""
+    from pytest_agenteval.session.run_info import has_plan, read_refusal
 
     text = read_refusal(node.config)
     if text:
         raise pytest.UsageError(text)
+    if has_plan(node.config):
+        from pytest_agenteval.session.progress import begin_progress
+
+        begin_progress(node.config)
 
 
 @pytest.hookimpl(optionalhook=True)

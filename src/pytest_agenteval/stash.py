@@ -33,3 +33,6 @@ verdict_key: pytest.StashKey[Any] = pytest.StashKey()
 
 report_paths_key: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
 """Holds the report files that were written."""
+
+progress_key: pytest.StashKey[Any] = pytest.StashKey()
+"""Holds ``session.progress.ProgressPanel``."""

@@ -10,9 +10,9 @@ import pytest
 from xdist.scheduler import LoadScheduling
 
 from pytest_agenteval.session.held_back_trials import HeldBackTrials
+from pytest_agenteval.session.run_info import has_plan
 from pytest_agenteval.session.stop_signal import StopBroadcaster
 from pytest_agenteval.stash import run_info_key
-from pytest_agenteval.store.runs import PLANNED
 
 TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
 """What the node ids of trials look like: the controller knows nothing else of them."""
@@ -103,8 +103,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
 
     def _has_planned_trials(self) -> bool:
         """Whether the workers met task files: node ids alone may look like trials and be somebody else's."""
-        info = self.config.stash.get(run_info_key, None)
-        return info is not None and (info.folder / PLANNED).exists()
+        return has_plan(self.config)
 
     def _share_out(self, collected: list[str], held_back: Collection[int]) -> None:
         trials, self.collection, self._begun = {*self._trials, *held_back}, collected, True

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval.stash import eval_session_key, remarks_key, run_info_key, uncollected_key
+from pytest_agenteval.stash import eval_session_key, progress_key, remarks_key, run_info_key, uncollected_key
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
@@ -30,7 +30,12 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Stop what is still running when the loop ends, however it ends."""
+    """Show what the run is at, and stop what is still running when the loop ends, however it ends."""
+    evals = _eval_session(session.config)
+    if evals is not None and evals.selected:
+        from pytest_agenteval.session.progress import begin_progress
+
+        begin_progress(session.config)
     try:
         return (yield)
     except pytest.exit.Exception:
@@ -39,6 +44,8 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
             return True  # this worker was told to stop, which is no fault of its own
         raise
     finally:
+        if progress_key in session.config.stash:  # first: what follows may take its time, or be interrupted
+            session.config.stash[progress_key].close()
         evals = _eval_session(session.config)
         if evals is not None and evals.has_runner:
             evals.runner.close()

@@ -178,3 +178,11 @@ def read_refusal(config: pytest.Config) -> str:
     """Give what the workers refuse to do; empty when nothing."""
     info = config.stash.get(run_info_key, None)
     return info.refusal.read_text(encoding="utf-8") if info and info.refusal.exists() else ""
+
+
+def has_plan(config: pytest.Config) -> bool:
+    """Whether a process of this run has met task files, and written down what it sets out to do."""
+    from pytest_agenteval.store.runs import PLANNED
+
+    info = config.stash.get(run_info_key, None)
+    return info is not None and (info.folder / PLANNED).exists()

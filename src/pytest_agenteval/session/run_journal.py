@@ -168,24 +168,8 @@ def _run_suite(task: PlannedTask, suites: Suites) -> RunSuite:
     return RunSuite(task.suite, suite.kind, task.agent, suite.task_pass_threshold)
 
 
-class TrialTotals:
-    """What this process's trials have taken so far."""
-
-    def __init__(self) -> None:
-        self.ended = 0
-        self.tokens = 0
-        self.cost_usd = 0.0
-
-    def add(self, trial: Trial) -> None:
-        """Count one trial, with what its judges took."""
-        self.ended += 1
-        for usage in (trial.usage, trial.judging):
-            self.tokens += usage.tokens
-            self.cost_usd += usage.cost_usd or 0.0
-
-
 class RunJournal:
-    """Writes down what begins and ends before anyone else learns of it, and counts what it took.
+    """Writes down what begins and ends before anyone else learns of it.
 
     It also gives what workers have written down that died before they could report.
     """
@@ -195,7 +179,6 @@ class RunJournal:
         self._writer = JournalWriter(folder, process)
         self._transcripts = str(folder / f"transcripts-{process}.jsonl")
         self._dead_workers = DeadWorkerTrials(config, folder)
-        self.totals = TrialTotals()
 
     def started(self, plans: Sequence[Plan]) -> None:
         """These trials begin now."""
@@ -203,10 +186,7 @@ class RunJournal:
 
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
         """These trials have ended; gives them as they are written down."""
-        as_written = self._writer.finished(trials)
-        for trial in as_written:
-            self.totals.add(trial)
-        return as_written
+        return self._writer.finished(trials)
 
     def is_inherited(self, key: TrialKey) -> bool:
         """Whether a worker that is dead has finished the trial: it is paid for, and not begun again."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
-from contextlib import ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -26,7 +25,7 @@ from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.parametrization import Attempts, PlannedItem, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
 from pytest_agenteval.session.run_info import get_run_info
-from pytest_agenteval.session.run_journal import RunJournal, TrialTotals
+from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
 from pytest_agenteval.trial_output import redirect_trial_output
@@ -35,10 +34,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan
     from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.regrade_source import StoredTrials
-
-SAVE, RESTORE, ERASE = "\x1b7", "\x1b8", "\x1b[K"
-PATIENCE = 0.5
-"""Seconds of waiting before the line of progress is shown: quick trials need no words."""
 
 TICK = 0.1
 """Seconds between two looks at the world while pytest waits for a trial.
@@ -74,7 +69,6 @@ class TrialRunner:
         self.journal = RunJournal(config, folder)
         self.prefetcher = Prefetcher(config, settings.concurrency, self._attempts, self._next_slot, extra)
         self.stop = StopListener(config, folder)
-        self._progress = ProgressLine(config)
         self._closing = ExitStack()
         executor = make_executor(settings.executor_name, registry)
         context = executor_context(config, settings, get_run_info(config).started)
@@ -134,7 +128,6 @@ class TrialRunner:
 
     def close(self) -> None:
         """Stop what is still running; what ended is in the journal."""
-        self._progress.clear()
         self._closing.close()
 
     def _begin_ahead(self, item: pytest.Item, *, waiting: bool = False) -> None:
@@ -172,57 +165,14 @@ class TrialRunner:
             pytest.fail(problem, pytrace=False)
 
     def _wait_until_ended(self, slot: Slot, item: pytest.Item) -> Trial:
-        trial = self._pool.wait(slot, 0)  # mostly it has ended long ago: no line is shown, nothing looked at
+        trial = self._pool.wait(slot, 0)  # mostly it has ended long ago: nothing is looked at
         while trial is None:
-            self._progress.show(len(self._pool.running), self.journal.totals)
             trial = self._pool.wait(slot, TICK)
             if trial is None:
                 self.stop.raise_if_stopped(item.session)
                 # The controller may have sent more items meanwhile.
                 self._begin_ahead(item, waiting=True)
-        self._progress.clear()
         return trial
-
-
-class ProgressLine:
-    """Shows a line on a live terminal and takes it away again; on anything else it does nothing."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._capture: Any = config.pluginmanager.get_plugin("capturemanager")
-        reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-        writer = getattr(reporter, "_tw", None)
-        self._writer = writer if writer is not None and writer.hasmarkup and reporter.isatty else None
-        self._since: float | None = None
-        self._text = ""
-
-    def show(self, running: int, totals: TrialTotals) -> None:
-        """Show how many trials run and what has been spent so far."""
-        if self._writer is None:
-            return
-        now = time.monotonic()
-        self._since = self._since or now
-        if now - self._since < PATIENCE:
-            return
-        text = f"  {running} running, {totals.ended} ended, {totals.tokens:,} tokens, ${totals.cost_usd:.4f}"
-        room = self._writer.fullwidth - self._writer.width_of_current_line - 1
-        if text != self._text and len(text) <= room:
-            self._text = text
-            self._write(f"{SAVE}{text}{ERASE}{RESTORE}")
-
-    def clear(self) -> None:
-        """Take the line away."""
-        self._since = None
-        if self._text:
-            self._text = ""
-            self._write(ERASE)
-
-    def _write(self, text: str) -> None:
-        # While an item is set up, pytest captures even what its own reporter writes.
-        with self._capture.global_and_fixture_disabled() if self._capture else nullcontext():
-            # Past the terminal writer's own count of the line, which must not grow by this.
-            assert self._writer is not None
-            self._writer._file.write(text)
-            self._writer._file.flush()
 
 
 def executor_context(config: pytest.Config, settings: Settings, started: float) -> ExecutorContext:

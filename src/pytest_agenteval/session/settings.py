@@ -281,6 +281,15 @@ class Settings(OptionValues):
         "auto",
         "auto or no",
     )
+    progress = Option(
+        "progress",
+        "auto|no",
+        "what the run is at, below pytest's lines on a terminal: auto, or no (default: auto, which shows "
+        "nothing under -q, -s and --pdb, on CI servers and where the output is no terminal)",
+        word_of(("auto", "no")),
+        "auto",
+        "auto or no",
+    )
     strict = Option("strict", "", "a miss in a capability suite is a failure too", switch, False, YES_OR_NO)
     aliases: Option[Mapping[str, Any]] = Option(
         "models",

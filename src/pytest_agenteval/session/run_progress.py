@@ -1,0 +1,174 @@
+"""What a run is at, counted from the journals that all of its processes write while it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.formatting import MOST_NAME, model_label, one_line, trial_name
+from pytest_agenteval.reports.progress_panel import Progress, RunningScore, RunningTrial
+from pytest_agenteval.session.run_journal import DEAD_WORKERS
+from pytest_agenteval.session.running_figures import RunningMean, SpentSoFar
+from pytest_agenteval.store.journal_tail import JournalNews, JournalTail
+from pytest_agenteval.store.repetitions import Group, planned_after, read_extra, read_looks
+from pytest_agenteval.store.run_metadata import PlannedGroup, read_planned
+from pytest_agenteval.store.runs import PLANNED, read_header, read_json
+
+FEWEST_ENDED, FEWEST_SECONDS = 3, 3.0
+"""Before so many trials have ended, and so much time has passed, nobody can tell how long a run takes."""
+
+LEAST_LEFT = 0.25
+"""Of an average trial: what a trial that has taken longer than that is expected to need yet."""
+
+
+class Plan(NamedTuple):
+    """What a run sets out to do: groups in their order, the trials, and how many they may become."""
+
+    groups: tuple[PlannedGroup, ...]
+    trials: int
+    most: int
+    is_decided: bool
+
+    @classmethod
+    def read(cls, folder: Path) -> Plan:
+        """Read what the run's processes have written of it so far."""
+        planned, extra = read_planned(read_json(folder / PLANNED)), read_extra(folder)
+        looks = read_looks(folder) if extra else None
+        if extra and looks is not None:
+            planned = planned_after(planned, extra, looks)
+        trials = sum(group.trials for group in planned)
+        more = sum(group.trials for group in extra.planned) if extra and looks is None else trials
+        return cls(planned, trials, more, extra is None or looks is not None)
+
+
+class EndedTrial(NamedTuple):
+    """How the last attempt of a trial ended."""
+
+    ending: str
+    score: float | None
+
+
+class RunProgress:
+    """Counts what a run's processes write down; ``now`` is in seconds, of a clock that never goes back."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._tail = folder, JournalTail(folder)
+        self._plan = Plan.read(folder)
+        self._is_regraded = bool(read_header(folder).regraded)
+        self._in_flight: dict[TrialKey, tuple[str, float]] = {}
+        self._ended: dict[TrialKey, EndedTrial] = {}
+        self._endings: dict[str, int] = {}
+        self._means: dict[Group, RunningMean] = {
+            (group.suite, group.model, group.variant): RunningMean() for group in self._plan.groups
+        }
+        self._spent, self._judging = SpentSoFar(), SpentSoFar()
+        self._began: float | None = None
+        self._finished_seconds = 0.0
+        self._attempts_ended = 0
+
+    @property
+    def is_going_on(self) -> bool:
+        """Whether trials are in flight or still to come, after the first has begun."""
+        coming = self._is_undecided or len(self._ended) < self._plan.trials
+        return self._began is not None and (bool(self._in_flight) or coming)
+
+    @property
+    def _is_undecided(self) -> bool:
+        return not self._plan.is_decided
+
+    def update(self, now: float) -> None:
+        """Read what has been written down since the last time."""
+        for worker, news in self._tail.news():
+            self._take(worker, news, now)
+        if self._is_undecided:
+            self._plan = Plan.read(self._folder)
+        self._forget_dead_workers()
+
+    def _take(self, worker: str, news: JournalNews, now: float) -> None:
+        key = news.key
+        if news.kind == "started":
+            self._began = now if self._began is None else self._began
+            self._in_flight[key] = (worker, now)
+            return
+        _, began = self._in_flight.pop(key, ("", now))
+        self._finished_seconds += now - began
+        self._attempts_ended += 1
+        self._spent.add(news.agent_usage)
+        if news.judge_usage.asks:
+            self._judging.add(news.judge_usage)
+        self._count(key, EndedTrial(news.ending, news.score))
+
+    def _count(self, key: TrialKey, trial: EndedTrial) -> None:
+        """Count how a trial ended, in the place of how an earlier attempt of it did."""
+        before = self._ended.get(key)
+        if before is not None:
+            self._add(key, before, -1)
+        self._ended[key] = trial
+        self._add(key, trial, 1)
+
+    def _add(self, key: TrialKey, trial: EndedTrial, count: int) -> None:
+        self._endings[trial.ending] = self._endings.get(trial.ending, 0) + count
+        if trial.ending != "errored" and trial.score is not None:  # as JournalEntry.averaged has it
+            mean = self._means.setdefault((key.suite, key.model, key.variant), RunningMean())
+            mean.add((key.task, key.agent), trial.score, count)
+
+    def _forget_dead_workers(self) -> None:
+        """Take what a worker was at when it died out of what is in flight."""
+        word = self._folder / DEAD_WORKERS
+        if word.exists():
+            dead = frozenset(word.read_text(encoding="utf-8").split())
+            self._in_flight = {key: value for key, value in self._in_flight.items() if value[0] not in dead}
+
+    def progress(self, now: float) -> Progress:
+        """Give what the run is at."""
+        return Progress(
+            planned=max(self._plan.trials, len(self._ended)),
+            most=self._plan.most,
+            ended=len(self._ended),
+            in_flight=len(self._in_flight),
+            passed=self._endings.get("passed", 0),
+            missed=self._endings.get("missed", 0),
+            failed=self._endings.get("failed", 0),
+            errored=self._endings.get("errored", 0),
+            scores=tuple(self._scores()),
+            spent=self._spent.use,
+            judging=self._judging.use,
+            seconds_left=self._seconds_left(now),
+            slowest=self._slowest(now),
+            is_regraded=self._is_regraded,
+        )
+
+    def _scores(self) -> Iterable[RunningScore]:
+        several = len({group[1:] for group in self._means}) > 1
+        for (suite, model, variant), mean in self._means.items():
+            label = f"{suite}[{model_label(model, variant)}]" if several else suite
+            yield RunningScore(one_line(KNOWN_SECRETS.text(label), MOST_NAME), mean.mean)
+
+    def _slowest(self, now: float) -> RunningTrial | None:
+        for key, (_, began) in self._in_flight.items():  # the first began first
+            return RunningTrial(KNOWN_SECRETS.text(trial_name(key)), now - began)
+        return None
+
+    def _seconds_left(self, now: float) -> float | None:
+        """Reckon when the run will end at the pace so far, in which trials in flight count in part.
+
+        What is left of a trial in flight is what it lacks to an average one, a quarter of that at least.
+        """
+        if self._began is None or self._attempts_ended < FEWEST_ENDED or self._is_undecided:
+            return None
+        elapsed = now - self._began
+        if elapsed < FEWEST_SECONDS:
+            return None
+        average = self._finished_seconds / self._attempts_ended
+        parts = [self._part_left(now - began, average) for _, began in self._in_flight.values()]
+        done = self._attempts_ended + len(parts) - sum(parts)
+        known = len(self._ended) + sum(key not in self._ended for key in self._in_flight)
+        waiting = max(0, self._plan.trials - known)
+        return max((waiting + sum(parts)) * elapsed / done, max(parts, default=0.0) * average)
+
+    @staticmethod
+    def _part_left(seconds: float, average: float) -> float:
+        return max(1 - seconds / average, LEAST_LEFT) if average else LEAST_LEFT

@@ -1,0 +1,52 @@
+"""Figures of a run that goes on, kept up trial by trial: what was spent, and mean scores."""
+
+from __future__ import annotations
+
+from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.reports.statistics import ResourceUse
+
+
+class SpentSoFar:
+    """What all attempts that have ended took."""
+
+    def __init__(self) -> None:
+        self._tokens = self._untold = self._priced = self._unpriced = 0
+        self._usd = 0.0
+
+    def add(self, usage: Usage) -> None:
+        """Count one attempt."""
+        self._tokens += usage.tokens
+        self._untold += usage.untold
+        if usage.cost_usd is None:
+            self._unpriced += 1
+        else:
+            self._priced += 1
+            self._usd += usage.cost_usd
+
+    @property
+    def use(self) -> ResourceUse:
+        """All of it; the price is None where nothing is known of it, as at the end of a run."""
+        usd = None if self._unpriced and not self._usd else self._usd
+        return ResourceUse(self._tokens, self._untold, usd, self._unpriced, 0.0)
+
+
+class RunningMean:
+    """The mean of the tasks' mean scores, of one suite with one model and variant."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[tuple[str, str], tuple[float, int]] = {}
+        self._sum = 0.0
+
+    @property
+    def mean(self) -> float | None:
+        """The mean score; None before any trial has one."""
+        return self._sum / len(self._tasks) if self._tasks else None
+
+    def add(self, task: tuple[str, str], score: float, count: int = 1) -> None:
+        """Count a trial's score; a ``count`` of -1 takes back what was counted."""
+        total, trials = self._tasks.pop(task, (0.0, 0))
+        self._sum -= total / trials if trials else 0.0
+        total, trials = total + count * score, trials + count
+        if trials:
+            self._tasks[task] = (total, trials)
+            self._sum += total / trials
