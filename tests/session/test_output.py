@@ -1,11 +1,8 @@
-"""What trials print and log, and what a live terminal shows while pytest waits."""
+"""What trials print and log."""
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -147,63 +144,3 @@ def test_streams_and_handlers_are_left_as_they_were(pytester: pytest.Pytester) -
     assert logging.getLogger().handlers == before
     for stream in (sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__):
         assert "write" not in vars(stream)
-
-
-def on_a_terminal(root: Path, *args: str) -> str:
-    """Run pytest with a terminal before it; give everything that was written to it."""
-    ours, its = pty.openpty()
-    env = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "PY_COLORS": "1"}
-    command = [sys.executable, "-m", "pytest", "evals", *args]
-    process = subprocess.Popen(command, cwd=root, stdin=its, stdout=its, stderr=its, env=env)
-    os.close(its)
-    written = b""
-    while True:
-        try:
-            piece = os.read(ours, 4096)
-        except OSError:  # the other end is closed
-            break
-        if not piece:
-            break
-        written += piece
-    os.close(ours)
-    assert process.wait(120) == 0
-    return written.decode("utf-8")
-
-
-def left_standing(written: str) -> list[str]:
-    """Give what a terminal shows in the end: a small one, which knows what a line of ours needs."""
-    lines, column, saved = [""], 0, 0
-    for token in re.findall(r"\x1b7|\x1b8|\x1b\[[0-9;]*[A-Za-z]|\r|\n|[^\x1b\r\n]", written):
-        if token == "\n":
-            lines.append("")
-        elif token == "\r":
-            column = 0
-        elif token == "\x1b7":
-            saved = column
-        elif token == "\x1b8":
-            column = saved
-        elif token == "\x1b[K":
-            lines[-1] = lines[-1][:column]
-        elif not token.startswith("\x1b"):
-            lines[-1] = lines[-1][:column].ljust(column) + token + lines[-1][column + 1 :]
-            column += 1
-    return lines
-
-
-def test_a_live_terminal_shows_what_runs_and_takes_it_away(pytester: pytest.Pytester) -> None:
-    """While pytest waits: how many run, how many ended, what was spent; afterwards nothing of it is left."""
-    quick = task("quick", script=[{"text": "Mina", "input_tokens": 1200, "output_tokens": 34}])
-    evals(pytester.path, [task("slow", script=[{"text": "Mina", "seconds": 1.0}]), quick])
-    written = on_a_terminal(pytester.path)
-    assert "1 running, 1 ended, 1,234 tokens, $0.0000" in written
-    screen = left_standing(written)
-    assert not any("running" in line for line in screen)
-    assert any(re.match(r"evals/tasks.yaml \.\. +\[100%\]$", line) for line in screen)
-
-
-def test_nothing_live_is_written_to_a_pipe(pytester: pytest.Pytester) -> None:
-    """A log file gets no escape sequences and no passing figures."""
-    evals(pytester.path, [task("slow", script=[{"text": "Mina", "seconds": 0.8}])])
-    result = pytester.runpytest_subprocess("evals")
-    assert "running" not in result.stdout.str()
-    assert "\x1b" not in result.stdout.str()

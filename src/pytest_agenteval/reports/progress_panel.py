@@ -151,12 +151,19 @@ def _slowest(progress: Progress, width: int) -> PanelLine:
 
 def _line(label: str, left: PanelLine, right: Sequence[str], width: int) -> PanelLine:
     """Put figures behind a label and texts at the end of the line: as many as there is room for."""
-    end = _joined(right)
+    left, end = _cut(left, width - LABEL), _joined(right)
     while right and LABEL + _columns(left) + GAP + cell_width(end) > width:
         right = right[1:]
         end = _joined(right)
     space = " " * (width - LABEL - _columns(left) - cell_width(end))
     return [Piece(f"  {label}".ljust(LABEL), "dim"), *left, *([Piece(space + end)] if end else [])]
+
+
+def _cut(pieces: PanelLine, room: int) -> PanelLine:
+    """Leave out the last figures where there is no room for all of them."""
+    while _columns(pieces) > room:
+        pieces = pieces[:-1]
+    return pieces
 
 
 def _spaced(pieces: Iterable[Piece]) -> list[Piece]:

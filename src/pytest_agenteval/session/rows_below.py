@@ -32,7 +32,7 @@ class RowsBelow:
         self._lock, self._process = RLock(), os.getpid()
         self._line = CurrentLine(column)
         self._lines: tuple[str, ...] = ()
-        self._made_for: os.terminal_size | None = None
+        self._made_for = os.get_terminal_size(self._fd)
         self._is_drawn = self._is_unflushed = self._is_paused = self._is_closed = False
         streams = {id(stream): stream for stream in (terminal, *others)}
         self._undo = [undo for stream in streams.values() for undo in self._guard(stream)]
@@ -96,15 +96,16 @@ class RowsBelow:
             return []
 
     def _make_room(self, text: str) -> None:
-        if self._is_drawn and self._line.is_left_by(text, self.size().columns):
+        columns = self._made_for.columns
+        if self._is_drawn and self._line.is_left_by(text, columns):
             self._erase()
-        self._line.take(text)
+        self._line.take(text, columns)
         self._is_unflushed = not text.endswith("\n")
 
     def _draw(self) -> None:
         """Write the lines, if the cursor is where it can be told and they fit the terminal."""
         size = self._made_for
-        if self._is_closed or self._is_paused or self._is_unflushed or size is None or not self._lines:
+        if self._is_closed or self._is_paused or self._is_unflushed or not self._lines:
             return
         if size != self.size() or not self._line.has_room(size.columns) or not is_in_foreground(self._fd):
             return

@@ -81,8 +81,9 @@ class RunProgress:
 
     def update(self, now: float) -> None:
         """Read what has been written down since the last time."""
-        for worker, news in self._tail.news():
-            self._take(worker, news, now)
+        for worker, lines in self._tail.news():
+            for news in lines:
+                self._take(worker, news, now)
         if self._is_undecided:
             self._plan = Plan.read(self._folder)
         self._forget_dead_workers()
@@ -96,9 +97,9 @@ class RunProgress:
         _, began = self._in_flight.pop(key, ("", now))
         self._finished_seconds += now - began
         self._attempts_ended += 1
-        self._spent.add(news.agent_usage)
-        if news.judge_usage.asks:
-            self._judging.add(news.judge_usage)
+        self._spent.add(news.usage.usage)
+        if news.judging.asks:
+            self._judging.add(news.judging.usage)
         self._count(key, EndedTrial(news.ending, news.score))
 
     def _count(self, key: TrialKey, trial: EndedTrial) -> None:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import NO_USAGE, Usage
-from pytest_agenteval.store.json_lines import read_usage
+from pytest_agenteval.records.transcript import Usage
 
 MOST_READ = 4 * 1024 * 1024
 """Bytes of one journal that are read in one look."""
@@ -22,10 +21,28 @@ MOST_READ = 4 * 1024 * 1024
 JOURNAL = re.compile(r"journal-(?P<worker>[^-]+)-.+\.jsonl")
 
 
-class JournalNews(FrozenValue, frozen=True):
-    """A line of a journal as far as it says what a run is at; keys are those of the journal's lines.
+class UsageNews(FrozenValue, frozen=True, gc=False):
+    """What asking models took, as a journal's line writes it."""
 
-    ``ending`` and ``score`` are empty where the trial has only begun.
+    input_tokens: int = msgspec.field(default=0, name="in")
+    output_tokens: int = msgspec.field(default=0, name="out")
+    cost_usd: float | None = 0.0
+    asks: int = 0
+
+    @property
+    def usage(self) -> Usage:
+        """The same as others reckon with it."""
+        return Usage(self.input_tokens, self.output_tokens, cost_usd=self.cost_usd, asks=self.asks)
+
+
+NOTHING_USED = UsageNews()
+
+
+class JournalNews(FrozenValue, frozen=True, gc=False):
+    """A line of a journal as far as it says what a run is at; the fields are keys of the line.
+
+    ``ending`` and ``score`` are empty where the trial has only begun. ``usage`` is what the agent took,
+    ``judging`` what the judges took.
     """
 
     kind: Literal["started", "finished"]
@@ -37,28 +54,17 @@ class JournalNews(FrozenValue, frozen=True):
     variant: str = ""
     ending: str = ""
     score: float | None = None
-    usage: dict[str, Any] | None = None
-    judging: dict[str, Any] | None = None
+    usage: UsageNews = NOTHING_USED
+    judging: UsageNews = NOTHING_USED
 
     @property
     def key(self) -> TrialKey:
         """Which trial the line is about."""
-        # Interned: of a run's many keys most say the same of suite, agent and model.
-        words = map(sys.intern, (self.suite, self.task, self.agent, self.model, self.variant))
-        return TrialKey._make((*words, self.repetition))
-
-    @property
-    def agent_usage(self) -> Usage:
-        """What the agent took."""
-        return read_usage(self.usage) if self.usage else NO_USAGE
-
-    @property
-    def judge_usage(self) -> Usage:
-        """What the judges took."""
-        return read_usage(self.judging) if self.judging else NO_USAGE
+        return TrialKey(self.suite, self.task, self.agent, self.model, self.variant, self.repetition)
 
 
-_read = msgspec.json.Decoder(JournalNews).decode  # most of a line is passed over
+_DECODER = msgspec.json.Decoder(JournalNews)  # most of a line is passed over
+_UNREADABLE = (ValueError, msgspec.DecodeError)  # before 0.21 theirs is none of Python's
 
 
 class JournalTail:
@@ -68,26 +74,36 @@ class JournalTail:
         self._folder = folder
         self._offsets: dict[str, int] = {}
 
-    def news(self) -> Iterator[tuple[str, JournalNews]]:
-        """Give each new line with the name of the process that wrote it: ``main``, or an xdist worker's.
+    def news(self) -> Iterator[tuple[str, list[JournalNews]]]:
+        """Give the new lines of each process with its name: ``main``, or an xdist worker's.
 
         A line that is written half is given when it is whole; one that nobody can read is left out.
         """
         for name in sorted(os.listdir(self._folder)):
             match = JOURNAL.fullmatch(name)
-            if match is not None:
-                for raw in self._new_lines(name):
-                    try:
-                        yield match["worker"], _read(raw)
-                    except (ValueError, msgspec.DecodeError):  # before 0.21 theirs is none of Python's
-                        continue
+            data = self._new_lines(name) if match is not None else b""
+            if match is not None and data:
+                yield match["worker"], _read_lines(data)
 
-    def _new_lines(self, name: str) -> list[bytes]:
+    def _new_lines(self, name: str) -> bytes:
         path, offset = self._folder / name, self._offsets.get(name, 0)
-        if path.stat().st_size == offset:
-            return []
+        fresh = path.stat().st_size - offset
+        if fresh <= 0:
+            return b""
         with path.open("rb") as journal:
             journal.seek(offset)
-            whole, newline, _ = journal.read(MOST_READ).rpartition(b"\n")
+            whole, newline, _ = journal.read(min(fresh, MOST_READ)).rpartition(b"\n")
         self._offsets[name] = offset + len(whole) + len(newline)
-        return whole.split(b"\n") if newline else []
+        return whole
+
+
+def _read_lines(data: bytes) -> list[JournalNews]:
+    try:
+        return _DECODER.decode_lines(data)
+    except _UNREADABLE:
+        return [news for line in data.split(b"\n") for news in _read_line(line)]
+
+
+def _read_line(line: bytes) -> Iterator[JournalNews]:
+    with suppress(*_UNREADABLE):
+        yield _DECODER.decode(line)

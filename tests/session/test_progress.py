@@ -1,0 +1,211 @@
+"""The panel of a run on a terminal: it says what the run is at, and leaves pytest's lines as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.portable.terminals import is_terminal_with_escapes
+from pytest_agenteval.session.run_progress import RunProgress
+from pytest_agenteval.store.run_reader import load_run
+from tests.journals import run_folder
+from tests.suites import run, suite, task, write
+
+if os.name == "posix":
+    from tests.terminals import PytestOnTerminal, Terminal
+
+pytest_plugins = ["pytester"]
+pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.posix]
+
+SLOW = [{"text": "Mina", "seconds": 1.3, "input_tokens": 1200, "output_tokens": 34}]
+PRINTING = """
+import sys
+
+
+def pytest_runtest_setup(item):
+    print("half a line", end="", flush=True)
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call":
+        print("a hook prints", end=" ", flush=True)
+"""
+ERASE, DOWN = b"\x1b[J", b"\x1bD"
+
+
+def evals(root: Path) -> None:
+    """Write a suite of each ending, with trials that take as long as a panel needs to be seen."""
+    tasks = [task("slow", script=SLOW), task("errs", script=[]), task("quick"), task("misses", says="no")]
+    write(
+        root,
+        {
+            "evals/able/suite.yaml": suite("able").replace("regression", "capability"),
+            "evals/able/tasks.json": json.dumps(tasks),
+        },
+    )
+    tasks = [task("holds", script=SLOW), task("fails", says="no")]
+    write(root, {"evals/firm/suite.yaml": suite("firm"), "evals/firm/tasks.json": json.dumps(tasks)})
+    write(root, {"conftest.py": PRINTING})
+
+
+OPTIONS: Mapping[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
+    "dots": (80, (), {}),
+    "words": (60, ("-v",), {}),
+    "workers": (120, ("-v", "-pxdist.plugin", "-n2"), {}),
+    "quiet": (80, ("-q",), {}),
+    "without capture": (80, ("-s",), {}),
+    "on a CI server": (80, (), {"CI": "true"}),
+}
+WITH_PANEL, PLAIN = ("dots", "words", "workers"), ("quiet", "without capture", "on a CI server")
+
+
+class Runs:
+    """Pytest on many terminals at once: with a panel, and without."""
+
+    def __init__(self, root: Path) -> None:
+        self.on = {
+            name: self.start(root, columns, *args, **env) for name, (columns, args, env) in OPTIONS.items()
+        }
+        off = {
+            name: self.start(root, OPTIONS[name][0], *OPTIONS[name][1], "--agent-progress=no")
+            for name in ("dots", "words")
+        }
+        stopped = self.start(root, 80)
+        self.seen = {name: self.on[name].wait_for("4 of 6   2 in flight") for name in WITH_PANEL}
+        stopped.wait_for("in flight")
+        for _ in range(2):
+            stopped.process.send_signal(signal.SIGINT)
+        self.stopped = stopped.end()
+        self.without = {name: run.end() for name, run in off.items()}
+        self.with_panel = {name: run.end() for name, run in self.on.items()}
+
+    @staticmethod
+    def start(root: Path, columns: int, *args: str, **env: str) -> PytestOnTerminal:
+        options = ("--agent-results=none", "--agent-model=scripted", "-pno:cacheprovider")
+        return PytestOnTerminal(root, columns, ("evals", *options, *args), **env)
+
+    def written(self, name: str) -> bytes:
+        """Give all that a run wrote to its terminal."""
+        return self.on[name].terminal.written
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runs]:
+    """All of them, side by side: each waits most of the time."""
+    root = tmp_path_factory.mktemp("project")
+    evals(root)
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        from tests.suites import only_our_plugin
+
+        only_our_plugin(monkeypatch)
+        for name in ("CI", "BUILD_NUMBER", "PYTHONDONTWRITEBYTECODE"):
+            monkeypatch.delenv(name, raising=False)
+        yield Runs(root)
+
+
+def test_the_panel_says_what_the_run_is_at(runs: Runs) -> None:
+    """Below pytest's line: trials, endings, scores, tokens, and who has been in flight longest."""
+    at = next(number for number, line in enumerate(runs.seen["dots"]) if "in flight" in line)
+    assert runs.seen["dots"][at - 1] == ""
+    assert runs.seen["dots"][at - 2].startswith("evals/able/tasks.json")
+    panel = runs.seen["dots"][at:]
+    assert panel[0].startswith("  trials   ━━━━━━━━━━━━━━━━────────   4 of 6   2 in flight")
+    assert panel[1].startswith("  ended    1 passed   1 missed   1 failed   1 errored")
+    assert panel[2] == "  score    able 0.50   firm 0.00"
+    assert panel[3].startswith("  slowest  able/slow[scripted-1]   ")
+    assert len(panel) == 4
+
+
+@pytest.mark.parametrize("name", ["dots", "words"])
+def test_the_screen_at_the_end_is_as_without_it(runs: Runs, name: str) -> None:
+    """Nothing of it is left, and nothing of pytest's lines is gone, hooks that print included."""
+    assert runs.with_panel[name] == runs.without[name]
+    assert any("1 failed" in line for line in runs.with_panel[name])
+
+
+def test_with_workers_each_line_of_theirs_is_whole(runs: Runs) -> None:
+    """Their controller draws; which of them is first is chance."""
+    lines = runs.with_panel["workers"]
+    assert sum(line.startswith("[gw") and "tasks.json::" in line for line in lines) == 6
+    assert not any("in flight" in line or "slowest" in line for line in lines)
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_where_it_is_not_wanted_nothing_of_it_is_written(runs: Runs, name: str) -> None:
+    """Under -q and -s, and on CI servers: not one byte."""
+    assert DOWN not in runs.written(name)
+    assert ERASE not in runs.written(name)
+    assert DOWN in runs.written("dots")
+
+
+def test_ctrl_c_takes_it_away(runs: Runs) -> None:
+    """Pressed twice, too: what pytest says of it stands alone."""
+    assert any("KeyboardInterrupt" in line for line in runs.stopped)
+    assert not any("in flight" in line or "slowest" in line for line in runs.stopped)
+
+
+def test_nothing_is_written_to_a_pipe(pytester: pytest.Pytester) -> None:
+    """A log file gets no escape sequences and no passing figures, and nothing is imported for them."""
+    evals(pytester.path)
+    result = run(pytester, "evals", "--agent-model=scripted")
+    assert "in flight" not in result.stdout.str()
+    assert "\x1b" not in result.stdout.str()
+
+
+def test_its_figures_are_those_of_the_end(pytester: pytest.Pytester) -> None:
+    """Read from the journals of all processes, piece by piece, half lines too."""
+    evals(pytester.path)
+    run(
+        pytester,
+        "evals",
+        "--agent-model=scripted",
+        "--repetitions=2",
+        "-k",
+        "not slow and not holds",
+        workers=2,
+    )
+    folder = run_folder(pytester.path)
+    journals = {path: path.read_bytes() for path in folder.glob("journal-*")}
+    for path in journals:
+        path.write_bytes(b"")
+    progress = RunProgress(folder)
+    for path, data in journals.items():
+        for end in range(0, len(data), 1000):  # in the middle of lines
+            with path.open("ab") as file:
+                file.write(data[end : end + 1000])
+            progress.update(float(end))
+    compare(progress.progress(1.0), folder)
+
+
+def compare(shown: Any, folder: Path) -> None:
+    """See that a panel shows what the run's own report says."""
+    from pytest_agenteval.reports.view import view_of
+
+    stored = load_run(folder)
+    view = view_of(stored)
+    assert shown.ended == len(stored.entries) == shown.planned
+    assert [score.mean for score in shown.scores] == [
+        pytest.approx(suite.total.mean.mean) for suite in view.suites if suite.total.mean
+    ]
+    assert shown.errored == sum(sum(suite.total.errored.values()) for suite in view.suites)
+    assert shown.spent.tokens == sum(suite.total.spent.tokens for suite in view.suites)
+    assert shown.in_flight == 0
+
+
+@pytest.mark.parametrize(("term", "knows"), [("xterm", True), ("dumb", False), ("", False)])
+def test_terminals_that_know_no_escapes(monkeypatch: pytest.MonkeyPatch, term: str, knows: bool) -> None:
+    """TERM says so; a pipe is no terminal."""
+    terminal = Terminal(80)
+    monkeypatch.setenv("TERM", term)
+    assert is_terminal_with_escapes(terminal.its) is knows
+    ours, its = os.pipe()
+    assert not is_terminal_with_escapes(its)
+    os.close(ours)
+    os.close(its)
+    terminal.close()

@@ -1,0 +1,99 @@
+"""Terminals to run pytest on, and what they show: a pseudo-terminal with an emulator behind it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import select
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyte
+
+TIMES = re.compile(r"in \d+\.\d+s|\d+\.\d s\b|\d{8}-\d{6}-[0-9a-f]{4}")
+"""What no two runs print alike: durations, and names of runs."""
+
+
+class Terminal:
+    """A pseudo-terminal of so many columns and rows; ``its`` is the end that a program writes to."""
+
+    def __init__(self, columns: int, rows: int = 40) -> None:
+        self.ours, self.its = pty.openpty()
+        self.written = b""
+        self.screen = pyte.HistoryScreen(columns, rows, history=5000)
+        self._stream = pyte.ByteStream(self.screen)
+        self.resize(columns, rows)
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Tell whoever asks that the terminal is so large."""
+        fcntl.ioctl(self.its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self, seconds: float = 0.0) -> bool:
+        """Take what was written, waiting for it at most so long; False once the other end is closed."""
+        while select.select([self.ours], [], [], seconds)[0]:
+            try:
+                piece = os.read(self.ours, 65536)
+            except OSError:  # how Linux says that nobody has the other end any more
+                return False
+            if not piece:
+                return False
+            self.written += piece
+            self._stream.feed(piece)
+            seconds = 0.0
+        return True
+
+    def lines(self) -> list[str]:
+        """Give all lines, those that have scrolled away too, without what stands empty at their ends."""
+        columns = range(self.screen.columns)
+        rows = [*self.screen.history.top, *(self.screen.buffer[row] for row in range(self.screen.lines))]
+        lines = ["".join(row[at].data for at in columns).rstrip() for row in rows]
+        while lines and not lines[-1]:
+            lines.pop()
+        return lines
+
+    def close(self) -> None:
+        """Give both ends back."""
+        for end in (self.ours, self.its):
+            try:
+                os.close(end)
+            except OSError:
+                continue
+
+
+class PytestOnTerminal:
+    """A pytest that runs on a terminal of its own, as a person starts it there."""
+
+    def __init__(self, root: Path, columns: int, args: Sequence[str], **environment: str) -> None:
+        self.terminal = Terminal(columns)
+        env = {**os.environ, "TERM": "xterm-256color", **environment}
+        env.pop("COLUMNS", None)
+        end = self.terminal.its
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "pytest", *args], cwd=root, stdin=end, stdout=end, stderr=end, env=env
+        )
+        os.close(end)
+
+    def wait_for(self, text: str, seconds: float = 30.0) -> list[str]:
+        """Wait until a text is on the screen; give the screen's lines then."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and self.terminal.read(0.05):
+            lines = self.terminal.lines()
+            if any(text in line for line in lines):
+                return lines
+        raise AssertionError(f"{text!r} was never shown:\n" + "\n".join(self.terminal.lines()))
+
+    def end(self, seconds: float = 60.0) -> list[str]:
+        """Wait for the end; give all lines that stand then, with what no two runs have alike left out."""
+        until = time.monotonic() + seconds
+        while self.terminal.read(0.05):
+            assert time.monotonic() < until, "\n".join(self.terminal.lines())
+        self.process.wait(10)
+        os.close(self.terminal.ours)
+        return [re.sub(r"=+ | =+", "== ", TIMES.sub("", line)) for line in self.terminal.lines()]
