@@ -36,18 +36,22 @@ class Terminal:
         fcntl.ioctl(self.its, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def read(self, seconds: float = 0.0) -> bool:
-        """Take what was written, waiting for it at most so long; False once the other end is closed."""
+        """Take all that was written, waiting for it at most so long; False once the other end is closed."""
         while select.select([self.ours], [], [], seconds)[0]:
-            try:
-                piece = os.read(self.ours, 65536)
-            except OSError:  # how Linux says that nobody has the other end any more
+            if not self.read_piece():
                 return False
-            if not piece:
-                return False
-            self.written += piece
-            self._stream.feed(piece)
             seconds = 0.0
         return True
+
+    def read_piece(self, most: int = 65536) -> bool:
+        """Take at most so many bytes, and wait for the first; False once the other end is closed."""
+        try:
+            piece = os.read(self.ours, most)
+        except OSError:  # how Linux says that nobody has the other end any more
+            return False
+        self.written += piece
+        self._stream.feed(piece)
+        return bool(piece)
 
     def lines(self) -> list[str]:
         """Give all lines, those that have scrolled away too, without what stands empty at their ends."""
@@ -80,14 +84,19 @@ class PytestOnTerminal:
         )
         os.close(end)
 
-    def wait_for(self, text: str, seconds: float = 30.0) -> list[str]:
-        """Wait until a text is on the screen; give the screen's lines then."""
+    def wait_for(self, *texts: str, seconds: float = 30.0) -> list[str]:
+        """Wait until all of these texts are on the screen; give the screen's lines then.
+
+        What was written meanwhile is looked at piece by piece: the text may be gone again.
+        """
         until = time.monotonic() + seconds
-        while time.monotonic() < until and self.terminal.read(0.05):
+        while time.monotonic() < until:
+            if select.select([self.terminal.ours], [], [], 0.05)[0] and not self.terminal.read_piece(256):
+                break
             lines = self.terminal.lines()
-            if any(text in line for line in lines):
+            if all(any(text in line for line in lines) for text in texts):
                 return lines
-        raise AssertionError(f"{text!r} was never shown:\n" + "\n".join(self.terminal.lines()))
+        raise AssertionError(f"{texts} were never shown:\n" + "\n".join(self.terminal.lines()))
 
     def end(self, seconds: float = 60.0) -> list[str]:
         """Wait for the end; give all lines that stand then, with what no two runs have alike left out."""

@@ -77,7 +77,8 @@ class Runs:
             for name in ("dots", "words")
         }
         stopped = self.start(root, 80)
-        self.seen = {name: self.on[name].wait_for("4 of 6   2 in flight") for name in WITH_PANEL}
+        texts = ("4 of 6   2 in flight", "firm 0.00", "slowest  able/slow")
+        self.seen = {name: self.on[name].wait_for(*texts) for name in WITH_PANEL}
         stopped.wait_for("in flight")
         for _ in range(2):
             stopped.process.send_signal(signal.SIGINT)
