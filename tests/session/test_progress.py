@@ -69,6 +69,7 @@ class Runs:
     """Pytest on many terminals at once: with a panel, and without."""
 
     def __init__(self, root: Path) -> None:
+        stopped = self.start(root, 80)
         self.on = {
             name: self.start(root, columns, *args, **env) for name, (columns, args, env) in OPTIONS.items()
         }
@@ -76,13 +77,12 @@ class Runs:
             name: self.start(root, OPTIONS[name][0], *OPTIONS[name][1], "--agent-progress=no")
             for name in ("dots", "words")
         }
-        stopped = self.start(root, 80)
-        texts = ("4 of 6   2 in flight", "firm 0.00", "slowest  able/slow")
-        self.seen = {name: self.on[name].wait_for(*texts) for name in WITH_PANEL}
         stopped.wait_for("in flight")
         for _ in range(2):
             stopped.process.send_signal(signal.SIGINT)
         self.stopped = stopped.end()
+        texts = ("4 of 6   2 in flight", "firm 0.00", "slowest  able/slow")
+        self.seen = {name: self.on[name].wait_for(*texts) for name in WITH_PANEL}
         self.without = {name: run.end() for name, run in off.items()}
         self.with_panel = {name: run.end() for name, run in self.on.items()}
 
