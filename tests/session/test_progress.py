@@ -23,9 +23,22 @@ if os.name == "posix":
 pytest_plugins = ["pytester"]
 pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.posix]
 
-SLOW = [{"text": "Mina", "seconds": 1.3, "input_tokens": 1200, "output_tokens": 34}]
-PRINTING = """
+TOLD = [{"text": "Mina", "input_tokens": 1200, "output_tokens": 34}]
+CONFTEST = """
+import asyncio
 import sys
+from pathlib import Path
+
+
+class Waiting:
+    async def run(self, task_input, ctx):
+        while not Path("seen").exists():
+            await asyncio.sleep(0.02)
+        return "Mina"
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("waiting", Waiting)
 
 
 def pytest_runtest_setup(item):
@@ -40,8 +53,9 @@ ERASE, DOWN = b"\x1b[J", b"\x1bD"
 
 
 def evals(root: Path) -> None:
-    """Write a suite of each ending, with trials that take as long as a panel needs to be seen."""
-    tasks = [task("slow", script=SLOW), task("errs", script=[]), task("quick"), task("misses", says="no")]
+    """Write trials of every ending, of which two wait until somebody has seen the panel."""
+    more = [task("errs", script=[]), task("quick", script=TOLD), task("misses", says="no")]
+    tasks = [task("slow", agent="waiting"), *more]
     write(
         root,
         {
@@ -49,9 +63,9 @@ def evals(root: Path) -> None:
             "evals/able/tasks.json": json.dumps(tasks),
         },
     )
-    tasks = [task("holds", script=SLOW), task("fails", says="no")]
+    tasks = [task("holds", agent="waiting"), task("fails", says="no")]
     write(root, {"evals/firm/suite.yaml": suite("firm"), "evals/firm/tasks.json": json.dumps(tasks)})
-    write(root, {"conftest.py": PRINTING})
+    write(root, {"conftest.py": CONFTEST})
 
 
 OPTIONS: Mapping[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
@@ -81,8 +95,9 @@ class Runs:
         for _ in range(2):
             stopped.process.send_signal(signal.SIGINT)
         self.stopped = stopped.end()
-        texts = ("4 of 6   2 in flight", "firm 0.00", "slowest  able/slow")
+        texts = ("4 of 6   2 in flight", "firm 0.00", "  slowest  ")
         self.seen = {name: self.on[name].wait_for(*texts) for name in WITH_PANEL}
+        (root / "seen").touch()
         self.without = {name: run.end() for name, run in off.items()}
         self.with_panel = {name: run.end() for name, run in self.on.items()}
 
@@ -152,9 +167,10 @@ def test_ctrl_c_takes_it_away(runs: Runs) -> None:
 
 
 def test_nothing_is_written_to_a_pipe(pytester: pytest.Pytester) -> None:
-    """A log file gets no escape sequences and no passing figures, and nothing is imported for them."""
-    evals(pytester.path)
-    result = run(pytester, "evals", "--agent-model=scripted")
+    """A log file gets no escape sequences and no passing figures."""
+    slow = task("slow", script=[{"text": "Mina", "seconds": 1.0}])
+    write(pytester.path, {"evals/suite.yaml": suite("able"), "evals/tasks.json": json.dumps([slow])})
+    result = run(pytester, "evals")
     assert "in flight" not in result.stdout.str()
     assert "\x1b" not in result.stdout.str()
 
@@ -162,15 +178,8 @@ def test_nothing_is_written_to_a_pipe(pytester: pytest.Pytester) -> None:
 def test_its_figures_are_those_of_the_end(pytester: pytest.Pytester) -> None:
     """Read from the journals of all processes, piece by piece, half lines too."""
     evals(pytester.path)
-    run(
-        pytester,
-        "evals",
-        "--agent-model=scripted",
-        "--repetitions=2",
-        "-k",
-        "not slow and not holds",
-        workers=2,
-    )
+    (pytester.path / "seen").touch()
+    run(pytester, "evals", "--agent-model=scripted", "--repetitions=2", workers=2)
     folder = run_folder(pytester.path)
     journals = {path: path.read_bytes() for path in folder.glob("journal-*")}
     for path in journals:

@@ -20,8 +20,8 @@ from pytest_agenteval.store.runs import PLANNED, read_header, read_json
 FEWEST_ENDED, FEWEST_SECONDS = 3, 3.0
 """Before so many trials have ended, and so much time has passed, nobody can tell how long a run takes."""
 
-LEAST_LEFT = 0.25
-"""Of an average trial: what a trial that has taken longer than that is expected to need yet."""
+MORE_TO_COME = 0.25
+"""How much longer, of its time so far, a trial is expected to take that has taken as long as others."""
 
 
 class Plan(NamedTuple):
@@ -156,7 +156,7 @@ class RunProgress:
     def _seconds_left(self, now: float) -> float | None:
         """Reckon when the run will end at the pace so far, in which trials in flight count in part.
 
-        What is left of a trial in flight is what it lacks to an average one, a quarter of that at least.
+        They count as the part of an average trial that they have behind them.
         """
         if self._began is None or self._attempts_ended < FEWEST_ENDED or self._is_undecided:
             return None
@@ -164,12 +164,15 @@ class RunProgress:
         if elapsed < FEWEST_SECONDS:
             return None
         average = self._finished_seconds / self._attempts_ended
-        parts = [self._part_left(now - began, average) for _, began in self._in_flight.values()]
-        done = self._attempts_ended + len(parts) - sum(parts)
+        parts = [_part_left(now - began, average) for _, began in self._in_flight.values()]
+        left = sum(min(part, 1.0) for part in parts)
+        pace = elapsed / (self._attempts_ended + len(parts) - left)
         known = len(self._ended) + sum(key not in self._ended for key in self._in_flight)
         waiting = max(0, self._plan.trials - known)
-        return max((waiting + sum(parts)) * elapsed / done, max(parts, default=0.0) * average)
+        return max((waiting + left) * pace, max(parts, default=0.0) * average)
 
-    @staticmethod
-    def _part_left(seconds: float, average: float) -> float:
-        return max(1 - seconds / average, LEAST_LEFT) if average else LEAST_LEFT
+
+def _part_left(seconds: float, average: float) -> float:
+    """Say which part of an average trial one in flight lacks yet; a long one takes a quarter longer still."""
+    lasted = seconds / average if average else 1.0
+    return max(1 - lasted, lasted * MORE_TO_COME)
