@@ -18,12 +18,12 @@ PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Chromium: the machine's own, else the one that playwright has installed."""
+    """Chromium: the one that playwright has installed, else the machine's own."""
     api = pytest.importorskip("playwright.sync_api", reason="playwright's Python package is not installed")
     with api.sync_playwright() as playwright:
-        own = next(filter(None, map(shutil.which, PROGRAMS)), None)
-        program = own or playwright.chromium.executable_path
-        if not os.path.exists(program):
+        installed = (playwright.chromium.executable_path, *map(shutil.which, PROGRAMS))
+        program = next((path for path in installed if path and os.path.exists(path)), None)
+        if program is None:
             pytest.skip("there is no Chromium: playwright install chromium")
         # In a container Chromium's own sandbox has nothing to stand on.
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])

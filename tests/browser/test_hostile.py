@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 
@@ -48,6 +49,16 @@ def test_a_hostile_name_is_an_address_like_any_other(visit: Open, hostile: Path)
     again.until("document.getElementById('conversation')")
     assert MARKUP in again.title
     assert again.get("typeof window.PWNED") == "undefined"
+
+
+def test_a_hostile_name_is_one_word_of_the_command_to_copy(visit: Open, hostile: Path) -> None:
+    """Who pastes the command into a terminal runs that command and no other."""
+    seen = visit(hostile)
+    open_first_trial(seen)
+    words = shlex.split(seen.page.locator(".facts .command").text_content() or "")
+    assert words[:2] == ["agenteval", "show"]
+    assert len(words) == 3
+    assert MARKUP in words[2]
 
 
 def test_hostile_addresses_are_only_read(visit: Open, compared: Path) -> None:

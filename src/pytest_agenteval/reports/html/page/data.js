@@ -93,10 +93,10 @@ const ORDERS = {
   score: {words: 'lowest score', value: (task) => task.score, way: 1},
   task: {words: 'task', value: (task) => task.task, way: 1},
   bucket: {words: 'bucket', value: (task) => `${task.label}\n${task.bucket}`, way: 1},
-  spread: {words: 'widest spread', value: spread, way: -1, column: 'spread', text: figure},
-  tokens: {words: 'most tokens', value: (task) => total(task, 'tokens'), way: -1, column: 'tokens', text: short},
-  cost: {words: 'highest cost', value: (task) => total(task, 'usd'), way: -1, column: 'cost', text: money},
-  time: {words: 'longest', value: (task) => total(task, 'seconds'), way: -1, column: 'time', text: duration},
+  spread: {words: 'widest spread', value: spread, way: -1, column: 'Spread', text: figure},
+  tokens: {words: 'most tokens', value: (task) => total(task, 'tokens'), way: -1, column: 'Tokens', text: short},
+  cost: {words: 'highest cost', value: (task) => total(task, 'usd'), way: -1, column: 'Cost', text: money},
+  time: {words: 'longest', value: (task) => total(task, 'seconds'), way: -1, column: 'Time', text: duration},
 };
 const DEFAULT_ORDER = INDEX.compared ? 'change' : 'score';
 

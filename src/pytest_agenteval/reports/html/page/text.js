@@ -59,6 +59,9 @@ const moment = (stamp) => plain(stamp).replace('T', ' ').replace(/\.\d+/, '').re
 
 const size = (characters) => (characters < 1000 ? plural(characters, 'character') : `${(characters / 1000).toFixed(1)} kB`);
 
+// A command that one can copy: whatever a name is made of, a shell takes it for one word.
+const showCommand = (name) => `agenteval show '${plain(name).replace(/\s/g, ' ').replaceAll("'", "'\\''")}'`;
+
 // A long name may be broken where its parts end.
 const breakable = (name) => plain(name).split(/(?<=[_\-/.])(?=[^_\-/.])/).map((part) => html`${part}<wbr />`);
 

@@ -22,8 +22,8 @@ class Text extends Component {
 function Json({value}) {
   if (value === null || typeof value !== 'object' || Array.isArray(value) || !Object.keys(value).length) return html`<${Text} value=${value === null ? 'null' : value} kind="json" />`;
   return html`<dl class="fields">${Object.entries(value).map(([key, part]) => {
-    const inline = part === null || typeof part !== 'object' && String(part).length < 90 && !String(part).includes('\n');
-    return html`<div class=${inline ? 'inline' : ''}><dt>${plain(key)}</dt><dd><${Text} value=${part === null ? 'null' : part} kind="json" /></dd></div>`;
+    const text = typeof part === 'string' ? part : JSON.stringify(part), inline = text.length < 90 && !text.includes('\n');
+    return html`<div class=${inline ? 'inline' : ''}><dt>${plain(key)}</dt><dd><${Text} value=${inline ? text : part} kind="json" /></dd></div>`;
   })}</dl>`;
 }
 
@@ -206,7 +206,7 @@ function Facts({trial}) {
   ].filter(([, value]) => value);
   const digests = Object.entries(trial.digests ?? {}).filter(([, digest]) => !empty(digest));
   return html`<section class="facts" aria-label="Facts"><dl>${rows.map(([name, value, write = plain]) => html`<div><dt>${name}</dt><dd>${write(value)}</dd></div>`)}</dl>
-    <p class="dim">In the terminal:</p><p><code class="command">agenteval show '${plain(trial.name)}'</code></p>
+    <p class="dim">In the terminal:</p><p><code class="command">${showCommand(trial.name)}</code></p>
     ${digests.length > 0 && html`<${Fold} title="Digests"><dl class="digests">${digests.map(([name, digest]) => html`<div><dt>${plain(name)}</dt><dd><code>${typeof digest === 'object' ? Object.entries(digest).map((pair) => html`${pair.map(plain).join(' ')}<br />`) : plain(digest)}</code></dd></div>`)}</dl><//>`}
   </section>`;
 }
@@ -219,7 +219,7 @@ function Missing({place, problem, loading}) {
   return html`<${Section} id="reason" title="Why">
     ${(reason || cause) && html`<p class="lead">${plain(reason || cause)}</p>`}
     ${loading ? html`<p class="dim loading" role="status">Reading the trial …</p>`
-      : html`<p class="warning">${problem || plain(INDEX.left_out) || 'This trial is not in the file.'}</p><p><code class="command">agenteval show '${plain(name)}'</code></p>`}
+      : html`<p class="warning">${problem || plain(INDEX.left_out) || 'This trial is not in the file.'}</p><p><code class="command">${showCommand(name)}</code></p>`}
   <//>`;
 }
 
