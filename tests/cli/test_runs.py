@@ -29,7 +29,7 @@ def printed_table(capsys: pytest.CaptureFixture[str], *args: str) -> list[list[s
 def test_runs_are_listed_newest_first(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A row for each suite with each model: score, how many of the planned trials ended, pytest's status."""
+    """A row for each suite with each model: score, over how many of the planned trials, pytest's status."""
     monkeypatch.setenv("COLUMNS", "140")
     options = ("-p", "pytest_agenteval.plugin")
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
@@ -48,6 +48,21 @@ def test_runs_are_listed_newest_first(
     results = pytester.path / ".agenteval" / "runs"
     assert all((results / row[0] / "run.json").is_file() for row in (first, second))
     assert (results / "latest").resolve().name == second[0]
+
+
+@pytest.mark.usefixtures("agenteval")
+def test_errored_trials_are_not_among_those_that_the_score_is_over(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on the run's own screen: who reads 2 of 2 beside a score believes that both count."""
+    monkeypatch.setenv("COLUMNS", "140")
+    write(
+        pytester.path,
+        {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b", script=[])},
+    )
+    pytester.runpytest_inprocess("-p", "pytest_agenteval.plugin", "--agent-model=scripted")
+
+    assert printed_table(capsys)[2][4:7] == ["1.00", "-", "1 of 2"]
 
 
 @pytest.mark.usefixtures("agenteval")
@@ -103,7 +118,7 @@ def test_the_newest_20_are_listed_and_as_many_as_are_asked_for(
     assert (title, len(some)) == ([f"25 runs in {tmp_path}, newest first, 20 of 25 (--all, -n)"], 20)
     assert len(rows("-n", "3")) == 2 + 3
     assert len(rows("--all")) == 2 + 25
-    assert some[0][4:] == ["0.58", "-", "6 of 6", "$0.00", "not ended"]
+    assert some[0][4:] == ["0.58", "-", "5 of 6", "$0.00", "not ended"]
     with pytest.raises(SystemExit):
         main(["runs", "-n", "0"])
 

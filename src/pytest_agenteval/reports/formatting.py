@@ -27,8 +27,17 @@ _SPACE = re.compile(r"\s+")
 
 
 def printable(text: str) -> str:
-    """Write out control characters, keeping newlines and tabs: what is left can neither act nor break XML."""
-    return _UNSAFE.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    """Write out control characters, keeping newlines and tabs: what is left can neither act nor break XML.
+
+    >>> printable("\\x1b[31m \\u202e")
+    '\\\\x1b[31m \\\\u202e'
+    """
+    return _UNSAFE.sub(_written_out, text)
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def one_line(text: str, most: int) -> str:

@@ -105,7 +105,7 @@ def _figures(suite: SuiteView, ended: int) -> tuple[str, ...]:
         one_line(suite.who, MOST_NAME),
         mean_cell(total),
         interval_cell(total),
-        f"{ended:,} of {max(total.planned, ended):,}",
+        f"{total.averaged:,} of {max(total.planned, ended):,}",
         format_cost(total.spent.usd, total.spent.unpriced),
     )
 

@@ -22,6 +22,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.records.transcript import Event
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports import otel
@@ -296,14 +297,25 @@ def test_files_hold_what_a_collector_would_take(
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(TRIALS)
 def test_every_trial_makes_spans_that_can_be_sent(trial: Trial) -> None:
-    """Whatever agents, providers and importers leave: in one trace, ended after they began."""
+    """Whatever agents, providers and importers leave: in one trace, within its root."""
     spans = trial_spans(RUN, trial, content=True)
 
     assert all(0 <= span.start_ns <= span.end_ns for span in spans)
     assert len({span.trace_id for span in spans}) == 1
     assert {span.parent_id for span in spans[1:]} <= {spans[0].span_id}
+    begin, end = spans[0].start_ns, spans[0].end_ns
+    assert all(begin <= span.start_ns and span.end_ns <= end for span in spans)
+    assert all(begin <= event.at_ns <= end for span in spans for event in span.events)
     line = json.loads(otlp_json(spans, service()))
     assert len(line["resourceSpans"][0]["scopeSpans"][0]["spans"]) == len(spans)
+
+
+def test_an_event_after_the_agents_end_stands_at_its_end() -> None:
+    """A limit is told a moment later, and judges are asked later still: all of it is within the trace."""
+    late = (Event(3.501, "limit", "seconds"), Event(9.0, "judge_ask", "gpt"))
+    trial = replace(TALK, transcript=replace(TALK.transcript, events=late))
+    root = trial_spans(RUN, trial)[0]
+    assert [event.at_ns for event in root.events[:2]] == [root.end_ns, root.end_ns]
 
 
 def test_ids_tell_trials_and_attempts_apart() -> None:

@@ -112,6 +112,22 @@ def test_equal_trials_differ_in_nothing() -> None:
     assert PAINT not in "".join(lines)
 
 
+def test_a_path_is_shown_as_it_is() -> None:
+    """Two blanks are two, and what could turn the line is written out so that it can be typed."""
+    lines = [*file_lines(FileChange("a  b\tc\u202e.md", "created", "empty"), Detail(80))]
+
+    assert [line.text for line in lines] == ["  a  b\\tc\\u202e.md  created, empty"]
+
+
+def test_a_reply_without_a_word_says_so() -> None:
+    """Else it looks as if something was left out."""
+    trial = replace(TRIAL, transcript=Transcript((Message("assistant", "", turn=1),)))
+
+    lines = [line.text for line in trial_lines(trial_view(trial), PLACE, Detail(80))]
+
+    assert lines[lines.index("  assistant  turn 1") + 1] == "    said nothing"
+
+
 def test_a_files_diff_can_be_applied() -> None:
     """A new file's comes after line 0 of nothing, as patch wants it."""
     change = FileChange("a", "created", hunks=(Hunk(1, 1, (("+", None, "x"),)),))

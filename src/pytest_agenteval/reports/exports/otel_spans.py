@@ -77,8 +77,9 @@ class _Trace:
         self._trace_id = trial_id(self._run, trial)
         self._started = moment(trial.started_at, 0) or moment(run.header.started_at, 0) or EPOCH
         self._made = [call for call in trial.transcript.calls if call.by == "agent"]
-        ends = [ask.ended for ask in trial.transcript.asks] + [call.ended for call in self._made]
-        self._end_s = max([trial.seconds, *ends])
+        asks = [ask.ended for ask in trial.transcript.asks]
+        calls = [max(call.started, call.ended) for call in self._made]  # one that was broken off has no end
+        self._end_s = max(0.0, trial.seconds, *asks, *calls)
 
     def root(self) -> Span:
         """Give the agent's span: the whole trial, with how it ended and its grades."""
@@ -155,7 +156,7 @@ class _Trace:
         error: str | None = None,
     ) -> Span:
         parent = "" if place == "agent" else self._span_id("agent")
-        start, end = self._ns(times[0]), self._ns(max(times))
+        start, end = self._ns(max(0.0, times[0])), self._ns(max(0.0, *times))
         known = _known(attributes)
         return Span(
             self._trace_id, self._span_id(place), parent, name, kind, start, end, known, events, error
@@ -200,7 +201,9 @@ class _Trace:
     def _events(self) -> Iterator[SpanEvent]:
         trial, end_ns = self._trial, self._ns(self._end_s)
         for event in trial.transcript.events:
-            yield SpanEvent(f"agenteval.{event.kind}", self._ns(event.at), {"agenteval.text": event.text})
+            # What judges brought about came after the agent's end: it stands there, as grades do.
+            at_ns = self._ns(min(max(event.at, 0.0), self._end_s))
+            yield SpanEvent(f"agenteval.{event.kind}", at_ns, {"agenteval.text": event.text})
         if trial.ending == "errored":
             yield SpanEvent("exception", end_ns, _exception(trial))
         for grade in trial.grades:

@@ -53,6 +53,8 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
         if message.reasoning:
             yield from _reasoning(message.reasoning, detail)
         yield from map(StyledLine, block_lines(message.content, detail, INDENT * 2))
+    if message.role == "assistant" and not (message.content or message.calls or message.reasoning):
+        yield StyledLine(f"{INDENT * 2}said nothing", "dim")
     calls = message.calls if detail.full else message.calls[:MOST_CALLS]
     for call in calls:
         yield from call_lines(call, detail)

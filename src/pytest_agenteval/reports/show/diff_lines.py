@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.reports.file_changes import FileChange, Hunk, Row
-from pytest_agenteval.reports.formatting import one_line, pluralize, printable
+from pytest_agenteval.reports.formatting import pluralize, printable
 from pytest_agenteval.reports.show.foreign_text import TAB, Detail, cut
 from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, wrapped_lines
 from pytest_agenteval.reports.trial_view import TrialView
@@ -39,7 +39,7 @@ def workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
     """Give the diff of one file below its name."""
     note = f", {printable(file.note)}" if file.note else ""
-    yield from wrapped_lines(f"{one_line(file.path, MOST_PATH)}  {file.change}{note}", detail.width, "bold")
+    yield from wrapped_lines(f"{_path(file.path)}  {file.change}{note}", detail.width, "bold")
     lines = list(_hunk_lines(file.hunks))
     visible = lines if detail.full else lines[:MOST_LINES]
     for line in visible:
@@ -48,6 +48,11 @@ def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
     if len(visible) < len(lines):
         left = pluralize(len(lines) - len(visible), "more line")
         yield StyledLine(f"{INDENT * 2}… {left} (--full)", "dim")
+
+
+def _path(path: str) -> str:
+    """Write a path as it is, with blanks that come together, and tabs seen as such."""
+    return cut(printable(path).replace("\t", "\\t").replace("\n", "\\n"), MOST_PATH)
 
 
 def _hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:

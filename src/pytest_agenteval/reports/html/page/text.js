@@ -7,7 +7,12 @@ const UNSEEN = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202
 function plain(value) {
   if (value === null || value === undefined) return '';
   const text = typeof value === 'string' ? value : JSON.stringify(value, null, 2) ?? String(value);
-  return text.replace(/\r\n/g, '\n').replace(UNSEEN, (sign) => `\\x${sign.charCodeAt(0).toString(16).padStart(2, '0')}`);
+  return text.replace(/\r\n/g, '\n').replace(UNSEEN, writtenOut);
+}
+
+function writtenOut(sign) {
+  const code = sign.charCodeAt(0), digits = code.toString(16);
+  return code < 256 ? `\\x${digits.padStart(2, '0')}` : `\\u${digits}`;
 }
 
 function oneLine(value, most = 300) {
