@@ -39,6 +39,7 @@ def test_a_conversation_is_written_down_as_it_happens() -> None:
 
     async def talk() -> None:
         first = await chat.ask(QUESTION)
+        assert [(call.turn, call.index) for call in first.calls] == [(1, 0), (1, 1)]  # for loops of one's own
         results = [{"role": "tool", "tool_call_id": call.id, "content": "1"} for call in first.calls]
         await chat.ask([*QUESTION, first.message(), *results])
 

@@ -59,9 +59,10 @@ class AgentChat:
         if reply.seconds is not None:  # what came before: a queue, back-off, failed attempts
             started = ended - reply.seconds
         ask = Ask(turn, started, ended, usage, reply.finish, reply.first_token_s, reply.reasoning)
-        recorder.add_reply(reply.message(), _stamped(reply.calls, turn), ask)
+        stamped = _stamped(reply.calls, turn)
+        recorder.add_reply(reply.message(), stamped, ask)
         self._budget.spend(usage)
-        return reply
+        return replace(reply, calls=stamped)  # so that a call knows its turn, whoever makes it
 
 
 class JudgeChat:

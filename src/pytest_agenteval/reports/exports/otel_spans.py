@@ -77,7 +77,7 @@ class _Trace:
         self._trace_id = trial_id(self._run, trial)
         self._started = moment(trial.started_at, 0) or moment(run.header.started_at, 0) or EPOCH
         self._made = [call for call in trial.transcript.calls if call.by == "agent"]
-        asks = [ask.ended for ask in trial.transcript.asks]
+        asks = [max(ask.started, ask.ended) for ask in trial.transcript.asks]
         calls = [max(call.started, call.ended) for call in self._made]  # one that was broken off has no end
         self._end_s = max(0.0, trial.seconds, *asks, *calls)
 
