@@ -47,7 +47,6 @@ def test_each_option_can_be_said_in_three_places(
         "NAME=PATH": "short=x.md",
         "": "true",
         "KEY=VALUE": "score=1",
-        "WHEN": "no",
     }
     value_text = value.get(row.metavar, "latest")
 
