@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
-from pytest_agenteval.store.runs import find_run, new_run
+from pytest_agenteval.store.runs import find_run, list_runs, new_run
 
 
 def make_run(root: Path, at: str, *models: str) -> Path:
@@ -96,3 +97,14 @@ def test_without_any_run_it_is_said(tmp_path: Path, named: str) -> None:
     """The first use of ``latest`` comes before the first run."""
     with pytest.raises(UsageMistake, match="there are no runs yet"):
         find_run(tmp_path, named)
+
+
+def test_latest_is_the_newest_run_where_the_link_is_lost(several: Path) -> None:
+    """A downloaded archive holds no links; and somebody deletes the run to which it leads."""
+    linked = find_run(several, "latest")
+    shutil.rmtree(linked)
+    newest = list_runs(several)[0].path
+
+    assert find_run(several, "latest") == newest != linked
+    (several / "latest").unlink()
+    assert find_run(several, "latest") == newest

@@ -180,7 +180,10 @@ def find_run(root: Path, name: str) -> Path:
 
 
 def _matching_runs(root: Path, runs: Sequence[RunFolder], name: str) -> Sequence[RunFolder]:
-    name = read_pointer(root / LATEST) if name == LATEST else name
+    if name == LATEST:
+        # The link may be lost, as in a downloaded archive, or lead to a run that was deleted.
+        linked = read_pointer(root / LATEST)
+        return [run for run in runs if run.path.name == linked] or runs[:1]
     if not name:
         return ()
     by_name = [run for run in runs if run.path.name == name]
