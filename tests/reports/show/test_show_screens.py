@@ -8,11 +8,14 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.reports.file_changes import FileChange, Hunk
 from pytest_agenteval.reports.show.diff_lines import file_lines
 from pytest_agenteval.reports.show.difference_lines import difference_lines
 from pytest_agenteval.reports.show.foreign_text import Detail
+from pytest_agenteval.reports.show.reason_lines import reason_lines
+from pytest_agenteval.reports.show.trial_difference import trial_difference
 from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
 from pytest_agenteval.reports.text_width import StyledLine, cell_width
 from pytest_agenteval.reports.trial_view import trial_view
@@ -110,6 +113,39 @@ def test_equal_trials_differ_in_nothing() -> None:
     assert "4 grades as before" in lines
     assert "the same: 7 steps" in lines
     assert PAINT not in "".join(lines)
+
+
+def test_grades_of_which_there_is_no_more_to_say_share_a_line() -> None:
+    """Those that no judge decided for one reason; and those that no score fails are not called passed."""
+    grades = (
+        *(Grade(name, None, "no judge: --agent-judge", undecided="no_judge") for name in ("kind", "short")),
+        Grade("odd", None, "other", undecided="no_judge"),
+        Grade("ratio", 0.0, "none", threshold=0.0),
+        Grade("exact", 1.0, "fine"),
+    )
+    lines = [line.text for line in reason_lines(trial_view(replace(TRIAL, grades=grades)), Detail(80))]
+
+    assert lines[1:] == [
+        "  kind, short  undecided (no_judge)",
+        "    no judge: --agent-judge",
+        "  odd  undecided (no_judge)",
+        "    other",
+        "  passed: exact 1.00",
+        "  measured, any score passes: ratio 0.00",
+    ]
+
+
+def test_checks_that_claim_the_same_are_compared_one_by_one() -> None:
+    """As where a grader asks one question of each file."""
+    sides = [
+        replace(TRIAL, grades=(Grade("files", 0.5, "", tuple(Check("is valid", passed) for passed in all)),))
+        for all in ((False, False), (True, False))
+    ]
+    (change,) = trial_difference(*map(trial_view, sides)).grades
+
+    assert [(check.claim, check.old, check.new) for check in change.checks] == [
+        ("is valid", Check("is valid", False), Check("is valid", True))
+    ]
 
 
 def test_a_path_is_shown_as_it_is() -> None:

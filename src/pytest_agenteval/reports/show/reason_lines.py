@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable
 from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, first_line
-from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, wrap
+from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, wrap, wrapped_lines
 from pytest_agenteval.reports.trial_view import GradeView, TrialView, VoteView
 
 MOST_CHECKS = 12
@@ -21,18 +22,47 @@ def reason_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     yield from _broken(view, detail)
     if view.limit:
         yield StyledLine(f"{INDENT}limit reached: {first_line(view.limit, detail.width - 18)}", "yellow")
+    alike = {} if detail.full else _undecided_alike(view)
     for grade in view.grades:
-        if not grade.passed or detail.full or grade.votes:
+        if id(grade) in alike:
+            yield from _undecided_lines(alike[id(grade)], detail)
+        elif not (grade.passed or _is_bare(grade)) or detail.full or grade.votes:
             yield from grade_lines(grade, detail)
     if not detail.full:
-        yield from (StyledLine(line, "dim") for line in wrap(_passed(view), detail.width) if line)
+        for line in _in_a_line(view):
+            yield from (StyledLine(piece, "dim") for piece in wrap(line, detail.width))
 
 
-def _passed(view: TrialView) -> str:
-    """Name the grades that are passed, of which there is nothing more to say; empty without any."""
-    passed = [grade for grade in view.grades if grade.passed and not grade.votes]
-    names = [f"{one_line(grade.grader, MOST_NAME)} {_score(grade)}" for grade in passed]
-    return f"{INDENT}passed: {', '.join(names)}" if names else ""
+def _is_bare(grade: GradeView) -> bool:
+    """Whether a grade could not tell, and has no more to say than why."""
+    return grade.passed is None and not grade.checks and not grade.votes
+
+
+def _undecided_alike(view: TrialView) -> dict[int, list[GradeView]]:
+    """Put grades together that could not tell for one reason, by the first of them."""
+    groups: dict[tuple[str, str], list[GradeView]] = defaultdict(list)
+    for grade in filter(_is_bare, view.grades):
+        groups[grade.undecided, grade.rationale].append(grade)
+    return {id(group[0]): group for group in groups.values()}
+
+
+def _undecided_lines(grades: Sequence[GradeView], detail: Detail) -> Iterator[StyledLine]:
+    names = ", ".join(f"{one_line(grade.grader, MOST_NAME)}{_about(grade)}" for grade in grades)
+    yield from wrapped_lines(f"{names}  {_score(grades[0])}", detail.width, "yellow")
+    yield from map(StyledLine, block_lines(grades[0].rationale, detail, INDENT * 2))
+
+
+def _in_a_line(view: TrialView) -> Iterator[str]:
+    """Name the grades of which there is no more to say: passed ones, and those that no score can fail."""
+    left = [grade for grade in view.grades if grade.passed and not grade.votes]
+    measures = [grade for grade in left if grade.threshold <= 0 and not grade.checks]
+    for label, grades in (
+        ("passed", [grade for grade in left if grade not in measures]),
+        ("measured, any score passes", measures),
+    ):
+        names = [f"{one_line(grade.grader, MOST_NAME)} {_score(grade)}" for grade in grades]
+        if names:
+            yield f"{INDENT}{label}: {', '.join(names)}"
 
 
 def _broken(view: TrialView, detail: Detail) -> Iterator[StyledLine]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -100,12 +101,22 @@ def _grades(old: TrialView, new: TrialView) -> Iterator[GradeChange]:
 
 def _checks(old: GradeView | None, new: GradeView | None) -> Iterator[CheckChange]:
     """Give the checks that flipped, and those of a failed side that the other does not have."""
-    olds, news = ({check.claim: check for check in grade.checks} if grade else {} for grade in (old, new))
+    olds, news = map(_by_claim, (old, new))
     for claim in dict.fromkeys((*news, *olds)):
         before, after = olds.get(claim), news.get(claim)
         passes = [check.passed for check in (before, after) if check]
         if passes == [False] or len(set(passes)) == 2:
-            yield CheckChange(claim, before, after)
+            yield CheckChange(claim[0], before, after)
+
+
+def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], Check]:
+    """Give a grade's checks by what they claim; where several claim the same, by their number too."""
+    numbers: Counter[str] = Counter()
+    checks: dict[tuple[str, int], Check] = {}
+    for check in grade.checks if grade else ():
+        checks[check.claim, numbers[check.claim]] = check
+        numbers[check.claim] += 1
+    return checks
 
 
 def _differs(change: GradeChange) -> bool:
