@@ -61,7 +61,7 @@ def _hunks(before: Tree, after: Tree, path: str) -> tuple[str, tuple[Hunk, ...]]
         if len(side.text) > LARGE:
             return f"too large to compare: {side.size:,} bytes", ()
     old, new = (_lines(tree.files.get(path)) for tree in (before, after))
-    hunks = tuple(_hunks_of_lines(old, new))
+    hunks = tuple(hunks_of_lines(old, new))
     if not hunks:
         return ("empty" if len(sides) == 1 else "only the ends of lines differ"), ()
     return _cut(hunks)
@@ -71,7 +71,8 @@ def _lines(file: FileText | None) -> list[str]:
     return (file.text or "").splitlines() if file else []
 
 
-def _hunks_of_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
+def hunks_of_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Hunk]:
+    """Give where two texts differ, line by line, with some equal lines around."""
     for group in Alignment(old, new).get_grouped_opcodes(CONTEXT):
         rows = [row for _, *span in group for row in _rows(old, new, *span)]
         yield Hunk(group[0][1] + 1, group[0][3] + 1, tuple(rows))

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.reports.file_changes import FileChange, Hunk
@@ -20,7 +21,7 @@ from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
 from pytest_agenteval.reports.text_width import StyledLine, cell_width
 from pytest_agenteval.reports.trial_view import trial_view
 
-from .sample_trials import FLIGHTS, GRADES, PAINT, SYSTEM, TRIAL, views
+from .sample_trials import FLIGHTS, GRADES, OUTCOME, PAINT, SYSTEM, TRIAL, views
 
 SCREENS = Path(__file__).parent / "screens"
 RUN = "20261121-093015-claude"
@@ -146,6 +147,33 @@ def test_checks_that_claim_the_same_are_compared_one_by_one() -> None:
     assert [(check.claim, check.old, check.new) for check in change.checks] == [
         ("is valid", Check("is valid", False), Check("is valid", True))
     ]
+
+
+@pytest.mark.parametrize("width", [80, 140])
+def test_what_folding_hides_is_the_difference_that_is_shown(width: int) -> None:
+    """Two prompts that differ in their last line are each folded to the same one; answers likewise."""
+    rules = [f"Rule {at}." for at in range(30)]
+    old, new = (
+        replace(
+            TRIAL,
+            transcript=Transcript((Message("system", "\n".join([*rules, *last])),)),
+            outcome=replace(OUTCOME, answer=Answer("\n".join([*rules, *last]))),
+        )
+        for last in (["Be short."], ["Be kind.", "Be brief."])
+    )
+    places = (OLD_PLACE, PLACE)
+
+    lines = [line.text for line in difference_lines(trial_view(old), trial_view(new), places, Detail(width))]
+
+    assert [line.strip() for line in lines if line.lstrip()[:1] in ("-", "+") and "Be " in line] == [
+        "-    Be short.",
+        "+    Be kind.",
+        "+    Be brief.",
+        "-  Be short.",
+        "+  Be kind.",
+        "+  Be brief.",
+    ]
+    assert not [line for line in lines if line.strip() == "Rule 9."]
 
 
 def test_a_path_is_shown_as_it_is() -> None:

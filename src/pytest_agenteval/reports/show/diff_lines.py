@@ -40,7 +40,7 @@ def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
     """Give the diff of one file below its name."""
     note = f", {printable(file.note)}" if file.note else ""
     yield from wrapped_lines(f"{_path(file.path)}  {file.change}{note}", detail.width, "bold")
-    lines = list(_hunk_lines(file.hunks))
+    lines = list(hunk_lines(file.hunks))
     visible = lines if detail.full else lines[:MOST_LINES]
     for line in visible:
         text = f"{INDENT * 2}{printable(line.text.expandtabs(TAB))}" if line.text.strip() else ""
@@ -55,7 +55,8 @@ def _path(path: str) -> str:
     return cut(printable(path).replace("\t", "\\t").replace("\n", "\\n"), MOST_PATH)
 
 
-def _hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
+def hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
+    """Give hunks as a unified diff."""
     for hunk in hunks:
         old = _range(hunk.old_start, sum(row[1] is not None for row in hunk.rows))
         new = _range(hunk.new_start, sum(row[2] is not None for row in hunk.rows))

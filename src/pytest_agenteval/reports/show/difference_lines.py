@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import zip_longest
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from pytest_agenteval.reports.file_changes import FileChange
 from pytest_agenteval.reports.formatting import ending_word, format_figure, one_line, pluralize
 from pytest_agenteval.reports.show.conversation_lines import call_lines, message_lines
 from pytest_agenteval.reports.show.diff_lines import file_lines
-from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, cut
+from pytest_agenteval.reports.show.foreign_text import Detail, block_lines
 from pytest_agenteval.reports.show.reason_lines import labelled
 from pytest_agenteval.reports.show.trial_difference import (
     CheckChange,
@@ -30,13 +31,10 @@ from pytest_agenteval.reports.show.trial_lines import (
     section,
     who_facts,
 )
-from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, flow, pad, wrap, wrapped_lines
+from pytest_agenteval.reports.show.two_sides import beside, is_hidden, is_wide, one_side, sides
+from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, flow, wrap, wrapped_lines
 from pytest_agenteval.reports.trial_view import GradeView, TrialView
 
-SIDE_BY_SIDE = 120
-"""Columns from which on two trials stand beside each other."""
-
-BETWEEN = " | "
 MOST_STEPS = 40
 MOST_CHECKS = 12
 MOST_GRADER = 60
@@ -51,7 +49,7 @@ def difference_lines(
     yield from section("grades", _grades(difference, detail))
     yield from section("conversation", _conversation(difference, detail))
     if old.answer != new.answer:
-        yield from section("answer", _beside(_answer(old, detail), _answer(new, detail), detail))
+        yield from section("answer", sides(partial(_answer, old), partial(_answer, new), detail))
     yield from section("workspace", _workspace(old, new, detail))
 
 
@@ -149,17 +147,29 @@ def _stretch(stretch: Stretch, room: int, detail: Detail) -> Iterator[StyledLine
     if stretch.same:
         for step in stretch.old[:room]:
             yield from (line._replace(style="dim") for line in _step_lines(step, detail))
-    elif _is_wide(detail):
-        for old, new in zip_longest(stretch.old[:room], stretch.new[:room]):
-            column = _column(detail)
-            yield from _beside(_step_lines(old, column), _step_lines(new, column), detail)
-    else:
-        column = _column(detail)
-        yield from _beside(
-            (line for step in stretch.old[:room] for line in _step_lines(step, column)),
-            (line for step in stretch.new[:room] for line in _step_lines(step, column)),
-            detail,
-        )
+        return
+    apart: list[tuple[Step | None, Step | None]] = []
+    for old, new in zip_longest(stretch.old[:room], stretch.new[:room]):
+        if is_hidden(partial(_step_lines, old), partial(_step_lines, new), detail):
+            yield from _apart(apart, detail)
+            apart = []
+            yield from sides(partial(_step_lines, old), partial(_step_lines, new), detail)
+        else:
+            apart.append((old, new))
+    yield from _apart(apart, detail)
+
+
+def _apart(pairs: Sequence[tuple[Step | None, Step | None]], detail: Detail) -> Iterator[StyledLine]:
+    """Give steps of both sides beside each other; below each other, all old ones come first."""
+    groups = [[pair] for pair in pairs] if is_wide(detail) else [pairs]
+    column = one_side(detail)
+    for group in groups:
+        old, new = ([line for step in side for line in _step_lines(step, column)] for side in _unzip(group))
+        yield from beside(old, new, detail)
+
+
+def _unzip(pairs: Sequence[tuple[Step | None, Step | None]]) -> tuple[list[Step | None], list[Step | None]]:
+    return [old for old, _ in pairs], [new for _, new in pairs]
 
 
 def _step_lines(step: Step | None, detail: Detail) -> list[StyledLine]:
@@ -171,7 +181,7 @@ def _step_lines(step: Step | None, detail: Detail) -> list[StyledLine]:
 
 
 def _answer(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    return _plain(block_lines(view.answer, _column(detail), INDENT))
+    return _plain(block_lines(view.answer, detail, INDENT))
 
 
 def _workspace(old: TrialView, new: TrialView, detail: Detail) -> Iterator[StyledLine]:
@@ -181,8 +191,8 @@ def _workspace(old: TrialView, new: TrialView, detail: Detail) -> Iterator[Style
     alike = [path for path in paths if olds.get(path) == news.get(path)]
     for path in paths:
         if path not in alike:
-            sides = [_file(path, files.get(path), _column(detail)) for files in (olds, news)]
-            yield from _beside(sides[0], sides[1], detail)
+            before, after = (partial(_file, path, files.get(path)) for files in (olds, news))
+            yield from sides(before, after, detail)
     if alike:
         yield StyledLine(f"{INDENT}{pluralize(len(alike), 'file')} changed alike", "dim")
 
@@ -191,36 +201,6 @@ def _file(path: str, file: FileChange | None, detail: Detail) -> list[StyledLine
     if file is None:
         return [StyledLine(f"{INDENT}{one_line(path, MOST_NAME)}  not changed", "dim")]
     return list(file_lines(file, detail))
-
-
-def _is_wide(detail: Detail) -> bool:
-    return detail.width >= SIDE_BY_SIDE and not detail.full
-
-
-def _column(detail: Detail) -> Detail:
-    """Give the detail of one side: half of the width where both stand beside each other."""
-    if _is_wide(detail):
-        return Detail((detail.width - len(BETWEEN)) // 2, detail.full)
-    return detail.within(len(INDENT))
-
-
-def _beside(old: Iterable[StyledLine], new: Iterable[StyledLine], detail: Detail) -> Iterator[StyledLine]:
-    """Put lines of both sides beside each other, or below each other with a mark before each."""
-    if not _is_wide(detail):
-        yield from (StyledLine(f"- {line.text}", "red") for line in old)
-        yield from (StyledLine(f"+ {line.text}", "green") for line in new)
-        return
-    half = _column(detail).width
-    for left, right in zip_longest(old, new):
-        texts = [cut(line.text, half) if line else "" for line in (left, right)]
-        text = f"{pad(texts[0], half)}{BETWEEN}{texts[1]}"
-        yield StyledLine(text.rstrip(), _shared_style([line for line in (left, right) if line]))
-
-
-def _shared_style(lines: Sequence[StyledLine]) -> Style:
-    """Give the look of lines that look alike; a line of the terminal has one."""
-    styles = {line.style for line in lines}
-    return styles.pop() if len(styles) == 1 else ""
 
 
 def _plain(texts: Iterable[str]) -> Iterator[StyledLine]:
