@@ -106,7 +106,7 @@ def view_of(run: Run) -> RunView:
     """Work out the view of a run; transcripts are read only to compare variants."""
     header = run.header
     return RunView(
-        name=header.name,
+        name=run.name,
         path=str(run.folder),
         started_at=header.started_at,
         ended_at=header.ended_at,

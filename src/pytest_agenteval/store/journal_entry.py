@@ -71,6 +71,22 @@ class JournalEntry(Record, frozen=True):
         """Whether the trial enters averages: errored ones never do."""
         return self.ending != "errored" and self.score is not None
 
+    @property
+    def all_tokens(self) -> int:
+        """Tokens of all finished attempts."""
+        return sum(usage.tokens for usage in (self.usage, *self.earlier))
+
+    @property
+    def all_cost_usd(self) -> float | None:
+        """The known prices of all finished attempts; None where only some are known, and these are 0."""
+        prices = [usage.cost_usd for usage in (self.usage, *self.earlier)]
+        return sum(price or 0.0 for price in prices) if None not in prices or any(prices) else None
+
+    @property
+    def all_seconds(self) -> float:
+        """The time of all finished attempts."""
+        return self.seconds + self.earlier_seconds
+
 
 class StartedAttempt(NamedTuple):
     """An attempt that was begun and, as far as the journal knows, never finished."""

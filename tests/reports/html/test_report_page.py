@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pytest_agenteval.compare.comparison import compare_sides
 from pytest_agenteval.compare.sides import side_of
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.transcript import Message, Transcript
+from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import format_interval
 from pytest_agenteval.reports.html import chunks
@@ -24,7 +25,7 @@ from pytest_agenteval.reports.html.report import write_html
 from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_metadata import RunModel
-from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.store.run_reader import Run, load_run
 from tests.reports.html.pages import Page
 from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
 
@@ -228,3 +229,39 @@ def test_secrets_that_are_known_now_are_not_in_the_file(
     KNOWN_SECRETS.know_environment()
     page = write(tmp_path, run)
     assert "hunter2" not in json.dumps(page.trial(page.index["trials"][0]))
+
+
+def test_what_models_send_costs_no_report(tmp_path: Path) -> None:
+    """Half a surrogate pair is written out, and an id of 64 bits, which browsers round, stands as text."""
+    call = ToolCall("c", 1, 0, "find", {"id": 1234567890123456789, "n": 5, "half \ud800": 1})
+    said = Transcript((Message("assistant", "half \ud800", calls=(call,), turn=1),), calls=(call,))
+    page = write(tmp_path, store_run(tmp_path / "runs", [trial("a", 1, 0.5, "b \ud800", transcript=said)]))
+    (row,) = page.index["trials"]
+    (message,) = page.trial(row)["messages"]
+    assert message["content"] == "half \\ud800"
+    assert message["calls"][0]["args"] == {"id": "1234567890123456789", "n": 5, "half \\ud800": 1}
+    assert page.index["suites"][0]["buckets"][0]["name"] == "b \\ud800"
+
+
+def test_what_trials_took_sums_to_what_the_suite_took(tmp_path: Path) -> None:
+    """Attempts that were begun anew count in the task's tokens, cost and time as in the suite's."""
+    said = [Transcript(usage=Usage(100 * n, n, cost_usd=0.25 * n, asks=1, attempts=1)) for n in (1, 2)]
+    first = trial("a", 1, None, transcript=said[0], seconds=3.0)
+    page = write(tmp_path, store_run(tmp_path, [first, trial("a", 1, 0.5, attempt=2, transcript=said[1])]))
+    (row,), (suite,) = page.index["trials"], page.index["suites"]
+    names = ("tokens", "usd", "seconds")
+    assert [row[name] for name in names] == [suite["all"][name] for name in names] == [303, 0.75, 3.0]
+    assert row["attempts"] == 2
+
+
+def test_runs_of_one_name_have_labels_of_their_own(tmp_path: Path, mixed: Run) -> None:
+    """Filters go by labels: those of a run and of its copy are two."""
+    page = write(tmp_path, mixed, load_run(shutil.copytree(mixed.folder, tmp_path / "copy")), mixed)
+    labels = [suite["label"] for suite in page.index["suites"]]
+    assert labels == [f"s[rules] ({mixed.name}){number}" for number in ("", " 2", " 3")]
+
+
+def test_a_run_without_trials_says_so(tmp_path: Path) -> None:
+    """Its heading is not empty."""
+    (heading,) = write(tmp_path, store_run(tmp_path / "runs", [])).all("h1")
+    assert heading.text.strip() == "No trials"

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replacing
 from pytest_agenteval.store.rows.row_kinds import Row, RowKind, RowSource
+
+OneRun = TypeVar("OneRun", bound=RowSource)
 
 
 @contextmanager
@@ -29,9 +32,25 @@ def export_file(path: Path) -> Iterator[Path]:
         raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None
 
 
+def told_apart(runs: Iterable[OneRun]) -> Iterator[OneRun]:
+    """Give runs one after the other, each once; raises UsageMistake for two that share a name.
+
+    Rows say by their run's name whose they are.
+    """
+    folders: dict[str, Path] = {}
+    for run in runs:
+        other = folders.get(run.name)
+        if other is None:
+            folders[run.name] = run.folder
+            yield run
+        elif other.resolve() != run.folder.resolve():
+            where = f"{other} and {run.folder}"
+            raise UsageMistake(f"two runs are called {run.name}, {where}: their rows could not be told apart")
+
+
 def clean_rows(kind: RowKind, runs: Iterable[RowSource]) -> Iterator[Row]:
     """Give rows without what is known to be secret now: runs may be older than what is known."""
-    for row in kind.rows(runs):
+    for row in kind.rows(told_apart(runs)):
         # One look at the whole row, not one at each cell: it is a fifth of the time.
         dirty = KNOWN_SECRETS.dirty("\n".join(_texts_of(row)))
         yield tuple(map(KNOWN_SECRETS.value, row)) if dirty else row

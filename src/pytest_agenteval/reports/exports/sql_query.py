@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.reports.exports.export_files import told_apart
 from pytest_agenteval.reports.exports.parquet_file import arrow_rows
 from pytest_agenteval.reports.exports.query_result import QueryResult, json_value
 from pytest_agenteval.reports.formatting import one_line
@@ -129,7 +130,7 @@ def _named(query: str) -> list[RowKind]:
 def _fill(database: Database, kinds: Iterable[RowKind], runs: Iterable[Run]) -> None:
     tables = list(kinds)
     database.begin()
-    for run in runs:
+    for run in told_apart(runs):
         for kind in tables:
             database.register("rows_of_a_run", arrow_rows(kind, [run]))
             database.execute(f"insert into {kind.name} select * from rows_of_a_run")
@@ -139,7 +140,12 @@ def _fill(database: Database, kinds: Iterable[RowKind], runs: Iterable[Run]) -> 
 
 def _result(database: Database, query: str) -> QueryResult:
     table = database.sql(query).to_arrow_table()  # DuckDB's own way to Python needs pytz for times
-    columns = [list(map(json_value, column.to_pylist())) for column in table.columns]
+    try:
+        columns = [list(map(json_value, column.to_pylist())) for column in table.columns]
+    except OverflowError as late:  # Python knows no year 10000, and no infinity among times
+        raise UsageMistake(
+            "a time outside of the years 1 to 9999: write it as text, as in t::varchar"
+        ) from late
     return QueryResult(tuple(_told_apart(table.column_names)), tuple(zip(*columns, strict=True)))
 
 

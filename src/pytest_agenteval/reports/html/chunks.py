@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.json_form import stand_in
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.reports.html.index import TrialRow
+from pytest_agenteval.reports.html.index import TrialRow, page_json
 from pytest_agenteval.reports.html.index_making import TrialSource
 from pytest_agenteval.reports.trial_view import TrialView, trial_view
 
@@ -25,6 +25,9 @@ MOST_IN_FILE = 100_000_000
 
 MOST_TEXT = 200_000
 """Characters of one text."""
+
+LARGEST = 2**53 - 1
+"""The largest whole number that browsers tell from its neighbours."""
 
 GZIP = 31
 """zlib's word for gzip, whose header is then without a date: the same run gives the same file."""
@@ -103,7 +106,7 @@ def _left_out(passed: int, unreadable: int) -> Iterator[str]:
 
 def document_of(view: TrialView) -> bytes:
     """Give a trial as JSON, without secrets, with texts of at most ``MOST_TEXT`` characters."""
-    return msgspec.json.encode(_bounded(KNOWN_SECRETS.value(msgspec.to_builtins(view, enc_hook=stand_in))))
+    return page_json(_bounded(KNOWN_SECRETS.value(msgspec.to_builtins(view, enc_hook=stand_in))))
 
 
 def _bounded(value: Any) -> Any:
@@ -113,7 +116,8 @@ def _bounded(value: Any) -> Any:
         return {key: _bounded(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_bounded(inner) for inner in value]
-    return value
+    # A browser reads larger numbers as the next one that it knows: an id of 64 bits would be another's.
+    return str(value) if isinstance(value, int) and abs(value) > LARGEST else value
 
 
 def _cut(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
@@ -37,7 +38,8 @@ class OldFigures(FrozenValue, frozen=True):
 class Figures(FrozenValue, frozen=True):
     """The figures of a suite or of a bucket, and of its change, which is over the compared tasks alone.
 
-    Scores and ends of intervals run from 0 to 1; ``passed`` is the share of trials that passed.
+    Scores and ends of intervals run from 0 to 1; ``passed`` is the mean of
+    tasks' shares of trials that passed.
     """
 
     name: str
@@ -74,7 +76,10 @@ class SuiteFigures(FrozenValue, frozen=True):
 
 
 class TrialRow(FrozenValue, frozen=True):
-    """One trial: ``at`` is its place in ``chunk``, which is None where its transcript is not in the file."""
+    """One trial: ``at`` is its place in ``chunk``, which is None where its transcript is not in the file.
+
+    ``tokens``, ``usd`` and ``seconds`` are what all its ``attempts`` took, as reports sum.
+    """
 
     run: int
     name: str
@@ -88,6 +93,7 @@ class TrialRow(FrozenValue, frozen=True):
     tokens: int
     usd: float | None
     seconds: float
+    attempts: int = 1
     disagree: bool = False
     chunk: int | None = None
     at: int = 0
@@ -129,7 +135,23 @@ class ReportIndex(FrozenValue, frozen=True):
 
 def index_json(data: object) -> str:
     """Write the index so that no text in it can end the element it stands in."""
-    return msgspec.json.encode(data).decode().replace("<", "\\u003c")
+    return page_json(data).decode().replace("<", "\\u003c")
+
+
+def page_json(data: object) -> bytes:
+    """Write plain data as JSON; half a surrogate pair is written out, as in every other table of a run."""
+    try:
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:  # models send such halves, and UTF-8 does not know them
+        return msgspec.json.encode(_encodable(data))
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode("utf-8")
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(inner) for key, inner in value.items()}
+    return [_encodable(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
 def row_filters(index: ReportIndex) -> dict[str, int]:

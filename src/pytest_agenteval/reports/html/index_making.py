@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
+from itertools import count
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
 from pytest_agenteval.compare.sides import Side, group_of
@@ -51,7 +52,8 @@ def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialSource]]:
     for at, (run, view) in enumerate(zip(source.runs, views, strict=True), start=int(compared)):
         for suite in view.suites:
             comparison = _suite_comparison(source.comparison, suite)
-            suites.append(_suite_figures(suite, labels[len(suites)], at, comparison))
+            label = _unlike(labels[len(suites)], {other.label for other in suites})
+            suites.append(_suite_figures(suite, label, at, comparison))
             tasks += _task_rows(source, run, suite, (len(suites) - 1, at), comparison, trials)
     return (
         ReportIndex(
@@ -103,6 +105,12 @@ def _labels(views: Sequence[RunView]) -> list[str]:
     ]
     times = Counter(name for each in names for name in each[:2])
     return [next((name for name in each[:2] if times[name] == 1), each[2]) for each in names]
+
+
+def _unlike(label: str, others: Container[str]) -> str:
+    """Number a label that there is already, as of a run and its copy: filters go by labels."""
+    numbered = (label if number == 1 else f"{label} {number}" for number in count(1))
+    return next(each for each in numbered if each not in others)
 
 
 def _suite_figures(
@@ -177,9 +185,10 @@ def _trial_row(run: int, entry: JournalEntry) -> TrialRow:
         cause=entry.cause,
         reason=ending_reason(entry),
         undecided=any(grade.score is None for grade in entry.grades),
-        tokens=entry.usage.tokens,
-        usd=entry.usage.cost_usd,
-        seconds=entry.seconds,
+        tokens=entry.all_tokens,
+        usd=entry.all_cost_usd,
+        seconds=entry.all_seconds,
+        attempts=entry.attempts,
     )
 
 

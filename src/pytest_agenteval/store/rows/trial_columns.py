@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.rows.columns import Column, column, optional
 
@@ -42,19 +41,6 @@ def _passed(source: TrialSource) -> bool | None:
     return source.entry.ending == "passed" if source.entry.averaged else None
 
 
-def _usages(source: TrialSource) -> tuple[Usage, ...]:
-    return source.entry.usage, *source.entry.earlier
-
-
-def _tokens(source: TrialSource) -> int:
-    return sum(usage.tokens for usage in _usages(source))
-
-
-def _cost(source: TrialSource) -> float | None:
-    prices = [usage.cost_usd for usage in _usages(source) if usage.cost_usd is not None]
-    return sum(prices) if prices else None
-
-
 def _undecided(source: TrialSource) -> int:
     return sum(grade.score is None for grade in source.entry.grades)
 
@@ -84,14 +70,11 @@ TRIALS: tuple[Column, ...] = (
     optional("replies", "integer", "entry.usage.asks", "how often the model replied"),
     optional("requests", "integer", "entry.usage.attempts", "how often it was asked, retries too"),
     optional("attempts", "integer", "entry.attempts", "how often the trial was begun"),
-    optional("all_tokens", "integer", _tokens, "input and output of all attempts, as reports sum"),
-    optional("all_cost_usd", "number", _cost, "the known prices of all attempts, as reports sum"),
+    optional("all_tokens", "integer", "entry.all_tokens", "input and output of all attempts, as reports sum"),
     optional(
-        "all_seconds",
-        "number",
-        lambda source: source.entry.seconds + source.entry.earlier_seconds,
-        "the time of all attempts, as reports sum",
+        "all_cost_usd", "number", "entry.all_cost_usd", "the known prices of all attempts, as reports sum"
     ),
+    optional("all_seconds", "number", "entry.all_seconds", "the time of all attempts, as reports sum"),
     optional("judge_tokens", "integer", "entry.judging.tokens", "what judges took, in no sum above"),
     optional("judge_cost_usd", "number", "entry.judging.cost_usd", "none where not known"),
     optional("judge_replies", "integer", "entry.judging.asks", "how often judges replied"),

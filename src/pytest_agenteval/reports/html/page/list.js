@@ -26,17 +26,17 @@ const bucketsOf = (suite) => (suite.buckets.length > 1 ? [...suite.buckets].sort
 const suitesInOrder = () => (INDEX.compared ? [...SUITES].sort((a, b) => b.buckets.some(moved) - a.buckets.some(moved)) : SUITES);
 
 function FigureRow({figures, name, kind, href, current}) {
-  const {score, low, high, verdict, change, change_low, change_high, p, passed, tasks, trials, errored} = figures;
-  const share = passed === null ? '' : `${Math.round(100 * passed)} %`, over = interval(change_low, change_high);
-  const facts = [`${plural(tasks, 'task')}, ${plural(trials, 'trial')}${errored ? ` and ${errored} errored` : ''}`, share && `${share} of trials passed`,
-    interval(low, high) && `score within ${interval(low, high)}`, verdict, over && `change within ${over}`, typeof p === 'number' && `p ${p < 0.001 ? '< 0.001' : p.toFixed(3)}`].filter(Boolean);
+  const {score, low, high, verdict, change, change_low, change_high, p, passed, tasks, trials, planned, errored} = figures, left = planned - trials - errored;
+  const share = passed === null ? '' : percent(passed), over = interval(change_low, change_high);
+  const facts = [`${plural(tasks, 'task')}, ${plural(trials, 'trial')}${errored ? ` and ${errored} errored` : ''}${left > 0 ? `, ${left} not run` : ''}`, share && `pass rate ${share}`,
+    interval(low, high) && `score within ${interval(low, high)}`, verdict, over && `change within ${over}`, typeof p === 'number' && probability(p)].filter(Boolean);
   return html`<li><a class="figures ${kind}" href=${href} aria-current=${current ? 'true' : undefined} title=${facts.join(' · ')}>
     <span class="name">${breakable(name)}</span>
     <${ScorePlot} figures=${figures} />
     <span class="number">${figure(score)}</span>
     ${INDEX.compared
       ? html`<span class="number ${tone(verdict)}">${signed(change)}<span class="verdict" aria-hidden="true">${VERDICTS[verdict] ?? ''}</span><span class="hidden"> ${verdict}</span></span>`
-      : html`<span class="number dim">${share || '–'}<span class="hidden"> of trials passed</span></span>`}
+      : html`<span class="number dim">${share || '–'}<span class="hidden"> pass rate</span></span>`}
   </a></li>`;
 }
 
@@ -66,7 +66,7 @@ class Suite extends Component {
 function Buckets({query, printing}) {
   return html`<section class="buckets" aria-labelledby="buckets-title">
     <div class="title"><h2 id="buckets-title">${SUITES.length > 1 ? 'Suites and buckets' : 'Buckets'}</h2>
-      <span class="dim">${INDEX.compared ? html`<span class="key old"></span> before <span class="key"></span> now, change` : 'score, trials passed'}</span></div>
+      <span class="dim">${INDEX.compared ? html`<span class="key old"></span> before <span class="key"></span> now, change` : 'score, pass rate'}</span></div>
     ${suitesInOrder().map((suite) => html`<${Suite} key=${suite.label} suite=${suite} query=${query} printing=${printing} />`)}
   </section>`;
 }
@@ -233,6 +233,7 @@ function List({query, printing}) {
       <section class="tasks" aria-label="Tasks">
         <${Toolbar} query=${query} rows=${tasks.length} />
         ${tasks.length ? html`<${Table} rows=${rows} query=${query} printing=${printing} />`
+          : TASKS.length === 0 ? html`<p class="nothing">No trial has ended.</p>`
           : html`<p class="nothing">No task matches. <a href=${listHash(NO_QUERY)}>Show all ${count(TASKS.length)}</a></p>`}
       </section>
     </div>

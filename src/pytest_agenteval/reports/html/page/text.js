@@ -21,12 +21,18 @@ function oneLine(value, most = 300) {
   return line.length <= most && text.length <= 4 * most ? line : `${line.slice(0, most - 1)}…`;
 }
 
+// As Python, which writes all other reports, rounds: of two that are equally near the even one, 0.625 to 0.62.
+function fixed(value, digits) {
+  const text = value.toFixed(digits), between = /^50*$/.test(value.toFixed(20).slice(digits - 20));
+  return between && '13579'.includes(text.at(-1)) ? (value - 0.5 / 10 ** digits).toFixed(digits) : text;
+}
+
 // 1.00 and 0.00 are never rounded to: who did not reach the end did not.
 function figure(value) {
   if (value === null || value === undefined) return '–';
   const size = Math.abs(value), sign = value < -1e-9 ? '−' : '';
   if (size >= 0.995 && size < 1 - 1e-9) return `${sign}0.99`;
-  return sign + (size > 1e-9 && size < 0.005 ? '0.01' : size.toFixed(2));
+  return sign + (size > 1e-9 && size < 0.005 ? '0.01' : fixed(size, 2));
 }
 
 function signed(value) {
@@ -48,16 +54,22 @@ const short = (number) => (number < 10000 ? count(number) : number < 1e6 ? `${Ma
 
 function money(usd) {
   if (usd === null || usd === undefined) return 'cost unknown';
-  return usd >= 1 || usd === 0 ? `$${usd.toFixed(2)}` : `$${usd.toFixed(4)}`;
+  return usd >= 1 || usd === 0 ? `$${fixed(usd, 2)}` : `$${fixed(usd, 4)}`;
 }
 
 function duration(seconds) {
   if (seconds === null || seconds === undefined) return '–';
   if (seconds < 0.1) return `${Math.round(seconds * 1000)} ms`;
-  if (seconds < 60) return `${seconds.toFixed(1)} s`;
+  if (seconds < 60) return `${fixed(seconds, 1)} s`;
   const whole = Math.round(seconds), hours = Math.floor(whole / 3600), minutes = Math.floor((whole % 3600) / 60);
   return hours ? `${hours} h ${String(minutes).padStart(2, '0')} min` : `${minutes} min ${String(whole % 60).padStart(2, '0')} s`;
 }
+
+// A share is 100 % or 0 % only where it is all or none.
+const percent = (share) => `${Math.min(share < 1 - 1e-9 ? 99 : 100, Math.max(share > 1e-9 ? 1 : 0, Math.round(100 * share)))} %`;
+
+// As `agenteval compare` writes it.
+const probability = (p) => (p < 0.001 ? 'p <0.001' : `p ${fixed(p, p >= 0.1 ? 2 : 3)}`);
 
 // "2026-11-22T20:11:32.376+00:00" as people read it; the zone stays what the run wrote.
 const moment = (stamp) => plain(stamp).replace('T', ' ').replace(/\.\d+/, '').replace(/\+00:00$|Z$/, ' UTC');

@@ -238,7 +238,7 @@ function Title({place, opened, walk}) {
       ${task && task.change !== null && html`<span class="dim">task ${figure(task.old_score)} → ${figure(task.score)}</span> <${Change} value=${task.change} />`}
       <${Strip} places=${siblings} current=${place} most=${60} />
       <span class="dim">${[trial.repetition && `repetition ${trial.repetition}`, RUNS.length > 1 && (INDEX.compared ? (trial.run === NEWEST ? 'now' : 'before') : plain(RUNS[trial.run].name)),
-        duration(trial.seconds), `${short(trial.tokens)} tokens`].filter(Boolean).join(' · ')}</span></p>
+        duration(trial.seconds), `${short(trial.tokens)} tokens`, trial.attempts > 1 && `${trial.attempts} attempts in all`].filter(Boolean).join(' · ')}</span></p>
   </header>`;
 }
 
