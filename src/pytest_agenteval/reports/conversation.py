@@ -91,12 +91,14 @@ def reply_asks(transcript: Transcript) -> Mapping[int, Ask]:
     spoken = [number for number, message in enumerate(transcript.messages) if _may_be_reply(message)]
     replies: dict[int, Ask] = {}
     for ask in reversed(transcript.asks):
-        same = [number for number in spoken if transcript.messages[number].turn == ask.turn]
-        later = [number for number in spoken if transcript.messages[number].turn > ask.turn]
-        if same or later:
-            number = (same or later)[-1]
-            replies[number] = ask
-            spoken = spoken[: spoken.index(number)]
+        at = len(spoken) - 1
+        while at >= 0 and transcript.messages[spoken[at]].turn > ask.turn:
+            at -= 1
+        if at < 0 or transcript.messages[spoken[at]].turn < ask.turn:
+            at = len(spoken) - 1 if at < len(spoken) - 1 else -1  # the last reply of a later turn, if any
+        if at >= 0:
+            replies[spoken[at]] = ask
+            del spoken[at:]
     return replies
 
 
@@ -131,17 +133,19 @@ def _made_calls(
     transcript: Transcript, replies: Mapping[int, Ask]
 ) -> tuple[Mapping[Place, ToolCall], list[ToolCall]]:
     """Give the call that was made of each that was asked for, and those that no message asked for."""
-    left = list(transcript.calls)
+    left = dict(enumerate(transcript.calls))
+    alike: dict[tuple[str, str], list[int]] = defaultdict(list)
+    for place, call in left.items():
+        alike[call.id, call.tool].append(place)
     made: dict[Place, ToolCall] = {}
     for number in sorted(range(len(transcript.messages)), key=lambda number: number not in replies):
         message = transcript.messages[number]
         for at, asked in enumerate(asked_calls(message)):
-            same = [call for call in left if (call.id, call.tool) == (asked.id, asked.tool)]
-            if same:
-                call = min(same, key=lambda call: call.turn != message.turn)
-                made[number, at] = call
-                left.remove(call)
-    return made, left
+            if same := alike[asked.id, asked.tool]:
+                place = next((place for place in same if left[place].turn == message.turn), same[0])
+                same.remove(place)
+                made[number, at] = left.pop(place)
+    return made, list(left.values())
 
 
 def _steps_of_turns(unclaimed: list[ToolCall], before: int | None = None) -> Iterator[Step]:
