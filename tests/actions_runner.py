@@ -23,9 +23,18 @@ class Command(NamedTuple):
 
 
 def commands_in(output: str) -> list[Command]:
-    """Give every command that a runner finds in a step's output, in both spellings that it knows."""
-    lines = re.split(r"\r\n|\r|\n", output)
-    return [command for line in lines if (command := _new(line.lstrip()) or _old(line))]
+    """Give every command that a runner finds in a step's output, in both spellings that it knows.
+
+    Once one has stopped it, it obeys none until the word that was named stands there as one.
+    """
+    commands, resuming = [], ""
+    for line in re.split(r"\r\n|\r|\n", output):
+        if resuming:
+            resuming = "" if line.lstrip().startswith(f"::{resuming}::") else resuming
+        elif command := _new(line.lstrip()) or _old(line):
+            commands.append(command)
+            resuming = command.data if command.name == "stop-commands" else ""
+    return commands
 
 
 def _new(line: str) -> Command | None:

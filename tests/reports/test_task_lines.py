@@ -23,8 +23,10 @@ FILE = """\
     - name: contains
       label: second
     - name: group
+    - {name: contains, label: "second: part"}
 """
 HALF, NONE = Grade("first", 0.5, ""), Grade("second", 0.0, "")
+PART = Grade("second: part", 1.0, "")
 
 
 @pytest.mark.parametrize(
@@ -36,6 +38,8 @@ HALF, NONE = Grade("first", 0.5, ""), Grade("second", 0.0, "")
         ({"grades": (Grade("group: member", 0.0, ""),)}, 9),
         ({"grades": (Grade("was renamed", 0.0, ""),)}, 4),
         ({"grades": (HALF, Grade("group", None, "raised", undecided="grader_crash"))}, 9),
+        ({"grades": (HALF, NONE, PART, Grade("a member's own name", 0.0, "", weight=2))}, 9),
+        ({"grades": (Grade("second: part", 0.0, ""),)}, 10),
         ({"grades": ()}, 4),
         ({"grades": (HALF,), "file": "evals/gone.yaml"}, None),
         ({"grades": (HALF,), "file": "evals/broken.json"}, None),

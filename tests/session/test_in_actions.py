@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.cli.main import main
-from tests.actions_runner import commands_in
+from tests.actions_runner import Command, commands_in
 from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
@@ -15,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 HOSTILE = """
 import logging
+import os
 
 COMMANDS = "::stop-commands::mine\\n  ::add-mask::a\\n::set-output name=x::y\\r::error::z\\nx ##[error]old"
 
@@ -25,6 +29,9 @@ class Hostile:
         logging.getLogger("agent").warning(COMMANDS)
         if task_input["content"] == "raise":
             raise RuntimeError(COMMANDS)
+        if task_input["content"] == "write":  # as a program does that it starts
+            os.write(1, f"{COMMANDS}\\nends in no line".encode())
+            os.write(2, f"{COMMANDS}\\nends in no line".encode())
         return COMMANDS
 
 
@@ -53,6 +60,11 @@ def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Path:
     return pytester.path
 
 
+def our_commands(output: str) -> list[Command]:
+    """Give the commands that a runner obeys, without our own that stop all others."""
+    return [each for each in commands_in(output) if re.fullmatch("[0-9a-f]{32}", each.data) is None]
+
+
 @pytest.mark.parametrize("args", [("-vv",), ("-q", "-rA")], ids=" ".join)
 def test_only_our_own_commands_reach_the_runner(
     pytester: pytest.Pytester, project: Path, args: tuple[str, ...], workers: int
@@ -61,7 +73,7 @@ def test_only_our_own_commands_reach_the_runner(
     result = run(pytester, "evals", "--agent-model=scripted", *args, workers=workers)
     result.assert_outcomes(failed=1, xfailed=1, errors=1)
     output = str(result.stdout)
-    commands = commands_in(output)
+    commands = our_commands(output)
 
     assert ":\\u003astop-commands::mine" in output
     assert sorted((each.name, each.properties["file"], each.properties["line"]) for each in commands) == [
@@ -72,12 +84,24 @@ def test_only_our_own_commands_reach_the_runner(
     assert commands_in(str(result.stderr)) == []
 
 
+@pytest.mark.parametrize("args", [("-s",), ("-n2", "-s", "-p", "xdist.plugin")])
+def test_what_programs_write_past_pytest_is_no_command(project: Path, args: tuple[str, ...]) -> None:
+    """A program that an agent starts has the job's log for its output, and pytest never sees it."""
+    write(project, {"evals/more/strict.json": task("strict", agent="hostile", input={"content": "write"})})
+    command = [sys.executable, "-m", "pytest", "evals/more", "--agent-model=scripted", "-q", *args]
+    log = subprocess.run(command, text=True, stdout=-1, stderr=subprocess.STDOUT, timeout=60, check=False)
+    commands = our_commands(log.stdout)
+
+    assert "add-mask" in log.stdout
+    assert [each.properties.get("file") for each in commands] == ["evals/more/strict.json"]
+
+
 def test_annotations_can_be_left_out_and_are_made_nowhere_else(
     pytester: pytest.Pytester, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """``--agent-annotations=no`` prints none; outside of Actions nothing is changed either."""
     result = run(pytester, "evals", "--agent-model=scripted", "--agent-annotations=no")
-    assert commands_in(str(result.stdout)) == []
+    assert our_commands(str(result.stdout)) == []
     monkeypatch.delenv("GITHUB_ACTIONS")
     output = str(run(pytester, "evals/more", "--agent-model=scripted").stdout)
     assert "::error file" not in output

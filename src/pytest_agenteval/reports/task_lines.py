@@ -38,7 +38,7 @@ class TaskLines:
         if document is None or task_path is None:
             return None
         grade = next((grade for grade in trial.grades if grade.crashed), None) or worst_grade(trial.grades)
-        path = grader_path(_value_at(document, task_path), grade) if grade else None
+        path = grader_path(_value_at(document, task_path), grade, trial.grades) if grade else None
         return document.line_of((*task_path, *(path or ("id",))))
 
 
@@ -67,17 +67,26 @@ def _value_at(document: Document, path: KeyPath) -> Any:
     return value
 
 
-def grader_path(task: Mapping[str, Any], grade: Grade) -> KeyPath | None:
-    """Give the path, within a task, of the grader that gave a grade; None where its name is not there.
+def grader_path(task: Mapping[str, Any], grade: Grade, grades: Sequence[Grade]) -> KeyPath | None:
+    """Give the path, within a task, of the grader that gave one of a trial's grades; None where none can be told.
 
-    A grade is called as the grader is labelled, else named; one of a group has the group's label in front.
+    A grade is called as the grader is labelled, else named; one of a group has the group's label in front. A
+    group without one gave what no other grader did.
     """
     graders = task.get("graders")
     titles = [_title(grader) for grader in graders] if isinstance(graders, Sequence) else []
-    for at, title in enumerate(titles):
-        if title and (grade.grader == title or grade.grader.startswith(f"{title}: ")):
-            return "graders", at
-    return ("graders", 0) if len(titles) == 1 else None
+    givers = {each.grader: _giver(titles, each.grader) for each in grades}
+    at = givers.get(grade.grader)
+    silent = set(range(len(titles))) - set(givers.values())
+    if at is None and len(silent) == 1:
+        (at,) = silent
+    return None if at is None else ("graders", at)
+
+
+def _giver(titles: Sequence[str], grade: str) -> int | None:
+    """Give the place of the grader that a grade names: wholly, or by as much of its beginning as there is."""
+    fitting = [title for title in titles if title and (grade == title or grade.startswith(f"{title}: "))]
+    return titles.index(max(fitting, key=len)) if fitting else None
 
 
 def _title(grader: Any) -> str:

@@ -24,7 +24,8 @@ class RunInfo(NamedTuple):
     ``--agent-only`` chooses from, ``regraded`` are those of ``--agent-regrade``, ``baseline`` is the run, or
     the file, of ``--agent-baseline``: all found before this run becomes the latest. ``reports`` are the files
     of ``--agent-report``. ``controller`` is the process that speaks for the run, ``mistake`` what it refuses
-    to do.
+    to do. ``resuming`` is the word, which no agent can guess, behind which a runner of GitHub Actions obeys
+    commands again.
     """
 
     folder: Path
@@ -39,6 +40,7 @@ class RunInfo(NamedTuple):
     baseline: Path | None = None
     reports: tuple[Path, ...] = ()
     mistake: str = ""
+    resuming: str = ""
 
     @property
     def started(self) -> float:
@@ -124,6 +126,7 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
         regraded=runs_to_regrade(settings, config.rootpath),
         baseline=_baseline(settings, config.rootpath),
         reports=settings.reports,
+        resuming=os.urandom(16).hex(),
     )
 
 

@@ -120,7 +120,7 @@ def write_commands(reporter: Any, lines: Iterable[str]) -> None:
     reporter.ensure_newline()
     writer = reporter._tw
     for line in lines:
-        type(writer).write(writer, f"{KNOWN_SECRETS.text(line)}\n")
+        type(writer).write(writer, f"{KNOWN_SECRETS.text(line)}\n", flush=True)
 
 
 def hide_in_log_file(handler: Any) -> None:
