@@ -18,13 +18,14 @@ class CommentsApi:
     """Pull request 7 of ``o/r``: its comments, who asks, and what is refused.
 
     ``writes`` is the status of every request that would write, 0 for obeying it. A user's own token has a
-    ``login``, a job's has none.
+    ``login``, a job's has none. Where it ``breaks_off``, answers end before they are whole.
     """
 
     def __init__(self) -> None:
         self.comments: list[dict[str, Any]] = []
         self.pulls: list[dict[str, Any]] = []
         self.writes, self.login = 0, ""
+        self.breaks_off = False
         self.requests: list[str] = []
         self.tokens: set[str] = set()
         self.url = ""
@@ -74,7 +75,7 @@ def serving(api: CommentsApi) -> Iterator[CommentsApi]:
             self.send_response(status)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
-            self.wfile.write(data)
+            self.wfile.write(data[:-1] if api.breaks_off else data)
 
         do_GET = do_POST = do_PATCH = _answer
 

@@ -72,7 +72,7 @@ def test_a_pull_request_has_one_comment_that_is_updated(tmp_path: Path, api: Com
 
     ran = job.step("Run")
     assert (ran.returncode, job.output("exit-code")) == (0, "1")
-    (error,) = commands_in(ran.stdout)
+    (_, error) = commands_in(ran.stdout)  # no other is obeyed while trials run
     assert (error.name, error.properties["file"], error.properties["line"]) == ("error", "evals/a.json", "12")
     assert all(Path(job.output(name)).stat().st_size for name in ("report", "junit", "comment"))
     assert "## Agent evals" in (tmp_path / "summary.md").read_text(encoding="utf-8")
@@ -111,6 +111,14 @@ def test_a_token_that_may_not_comment_fails_no_job(
     (said,) = commands_in(comment_job(api, tmp_path, PULL))
 
     assert (said.name, words in said.data) == (level, True)
+
+
+def test_an_answer_that_breaks_off_fails_no_job(tmp_path: Path, api: CommentsApi) -> None:
+    """A connection may end in the middle of one."""
+    api.breaks_off = True
+    (warning,) = commands_in(comment_job(api, tmp_path, PULL))
+
+    assert (warning.name, warning.data[:10]) == ("warning", "no comment")
 
 
 def test_a_comment_is_found_among_hundreds_and_by_who_wrote_it(tmp_path: Path, api: CommentsApi) -> None:

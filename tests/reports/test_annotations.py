@@ -68,6 +68,14 @@ def test_what_fell_since_the_baseline_comes_first(tmp_path: Path) -> None:
     assert [each.properties["title"][-2:] for each in shown] == ["t3", "t1", "t0", "t2"]
 
 
+def test_a_miss_that_fails_the_run_is_an_error(tmp_path: Path) -> None:
+    """Under ``--agent-strict`` the job is red for it."""
+    run = store_run(tmp_path, [trial("a", 1, 0.5)])
+    (error,) = commands_in("\n".join(annotation_lines(run, tmp_path, strict=True)))
+
+    assert (error.name, error.properties["title"]) == ("error", "MISSED 0.50 s/a")
+
+
 def test_no_more_than_github_shows_and_the_rest_is_counted(tmp_path: Path) -> None:
     """Ten of a level, worst first; a passed run has none at all."""
     scores = [0.5 + at / 100 for at in range(MOST + 3)]
@@ -77,5 +85,5 @@ def test_no_more_than_github_shows_and_the_rest_is_counted(tmp_path: Path) -> No
     assert [command.properties["title"] for command in shown] == [
         f"MISSED {score:.2f} s/t{at:02}" for at, score in enumerate(scores[:MOST])
     ]
-    assert (rest.name, rest.data.split(",")[0]) == ("notice", "3 more tasks not passed")
+    assert (rest.name, rest.data.split(",")[0]) == ("notice", "3 more tasks with trials not passed")
     assert annotations(store_run(tmp_path, [trial("a", 1, 1.0)]), tmp_path) == []

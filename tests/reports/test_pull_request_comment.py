@@ -32,7 +32,7 @@ rules: rule-based, no LLM
 
 - 1 of s's 6 trials errored, in no average: 1 provider
 
-<details><summary>3 tasks not passed</summary>
+<details><summary>3 tasks with trials not passed</summary>
 
 **MISSED 0.00** `s/c[rules-1]` in `evals/t.yaml:3`\\
 `g 0.00: found 0.0`
@@ -71,7 +71,7 @@ def test_with_a_baseline_the_verdict_and_what_fell_come_first(tmp_path: Path) ->
     assert text.startswith("### s is worse (0.75 -&gt; 0.25).\n")
     assert "| suite | score | before | change | verdict | 95 % | tasks passed | trials |" in text
     assert re.search(r"\| s \| 0.25 \| 0.75 \| -0.50 \| worse \| [0-9.-]+ \| 1 of 12 \| 12 of 12 \|", text)
-    assert "the 3 worst of 11 tasks not passed" in text
+    assert "the 3 worst of 11 tasks with trials not passed" in text
     assert re.findall(r"\*\*MISSED 0.25\*\* \(-0.75\) `s/(\w+)\[rules-1\]`", text) == ["t10", "t3", "t4"]
     assert "<details><summary>what the verdict rests on</summary>" in text
 

@@ -102,6 +102,14 @@ def test_a_stored_run_gives_the_same_file(pytester: pytest.Pytester, workers: in
     assert json.loads(json.dumps(later).replace(folder, file["properties"]["agenteval.run"])) == file
 
 
+def test_gates_without_a_baseline_stand_in_a_stored_runs_file_too(pytester: pytest.Pytester) -> None:
+    """A broken gate must not look held to whoever reads the run later."""
+    options = ("--agent-gate=score=0.9", "--agent-report=mine.xml")
+    file = told(junit_file(pytester, *options))
+    assert file["properties"]["agenteval.gate"].startswith("broken: ")
+    assert told(pytester.path / "mine.xml") == file
+
+
 def test_readers_find_place_ending_and_reason(pytester: pytest.Pytester) -> None:
     """Misses are skipped everywhere, failures and errors are annotated at the line, with the reason."""
     file = junit_file(pytester)

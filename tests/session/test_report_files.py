@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_agenteval.reports.report_files import listed_files
 from tests.greeters import greet, set_mood, task_names, write_greeters
 from tests.reports.html.pages import Page
 
@@ -30,6 +31,15 @@ def test_reports_are_written_with_what_the_run_is_compared_with(
     worst = min(page.index["tasks"], key=lambda task: task["change"])
     old, new = (page.trial(page.index["trials"][worst[side][0]]) for side in ("old", "trials"))
     assert (old["ending"], new["ending"]) == ("passed", "missed")
+
+
+def test_a_variable_names_several_files(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A comma list, as every list is there; a comma in a name stays what it is."""
+    write_greeters(pytester.path)
+    monkeypatch.setenv("AGENTEVAL_REPORT", "out/a.md, out/b.xml")
+    greet(pytester)
+    assert {file.name for file in (pytester.path / "out").iterdir()} == {"a.md", "b.xml"}
+    assert listed_files("a, b.md") == ["a, b.md"]
 
 
 def test_a_file_that_nobody_could_write_is_refused_before_the_run(pytester: pytest.Pytester) -> None:

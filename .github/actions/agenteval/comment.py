@@ -5,6 +5,7 @@ Standard library only, and no word of the file is printed. Whatever goes wrong h
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import sys
@@ -80,7 +81,7 @@ class GitHub:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
             raise Refused(error.code, str(error.reason)) from None
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             raise Refused(0, str(error)) from None
 
 
@@ -174,7 +175,7 @@ def main() -> int:
             print(f"::notice title=Agent evals::{why}. docs/github.md has the way by workflow_run")
         else:
             print(f"::warning title=Agent evals::no comment: {' '.join(str(refused).split())}")
-    except (OSError, ValueError, LookupError, TypeError) as broken:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
         print(f"::warning title=Agent evals::no comment: {type(broken).__name__}")
     return 0
 

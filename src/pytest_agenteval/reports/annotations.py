@@ -33,14 +33,18 @@ class MissedTask(FrozenValue, frozen=True):
     trials: int
 
 
-def annotation_lines(run: Run, root: Path, comparison: Comparison | None = None) -> Iterator[str]:
+def annotation_lines(
+    run: Run, root: Path, comparison: Comparison | None = None, *, strict: bool = False
+) -> Iterator[str]:
     """Give a run's annotations as workflow commands, a task each; the rest is counted.
 
-    Misses are warnings, failed and errored trials errors. What fell furthest since the baseline comes first,
+    Misses are warnings, failed and errored trials errors; all are where ``strict`` fails misses, too. What fell furthest since the baseline comes first,
     then what is worst. ``root`` is pytest's rootdir.
     """
     task_lines, fallen = TaskLines(root), fallen_tasks(comparison)
-    missed_tasks = sorted(_missed_tasks(run.entries), key=lambda task: fallen.get(task.worst.key[:2], 0.0))
+    missed_tasks = sorted(
+        _missed_tasks(run.entries, strict), key=lambda task: fallen.get(task.worst.key[:2], 0.0)
+    )
     left_out = 0
     for level in (ERROR, WARNING):
         of_level = [task for task in missed_tasks if task.level == level]
@@ -48,17 +52,17 @@ def annotation_lines(run: Run, root: Path, comparison: Comparison | None = None)
         left_out += max(0, len(of_level) - MOST)
     if left_out:
         why = f"GitHub shows {MOST} of a level, and the job's summary all"
-        more = f"{pluralize(left_out, 'more task')} not passed, without an annotation: {why}"
+        more = f"{pluralize(left_out, 'more task')} with trials not passed, without an annotation: {why}"
         yield workflow_command("notice", more, title="Agent evals")
 
 
-def _missed_tasks(entries: Sequence[JournalEntry]) -> list[MissedTask]:
+def _missed_tasks(entries: Sequence[JournalEntry], strict: bool) -> list[MissedTask]:
     trials: dict[tuple[str, ...], int] = {}
     for entry in entries:
         trials[_task(entry)] = trials.get(_task(entry), 0) + 1
     by_level: dict[tuple[str, tuple[str, ...]], list[JournalEntry]] = {}
     for entry in worst_first(entries):
-        by_level.setdefault((_level(entry), _task(entry)), []).append(entry)
+        by_level.setdefault((_level(entry, strict), _task(entry)), []).append(entry)
     return [
         MissedTask(level, not_passed[0], len(not_passed), trials[task])
         for (level, task), not_passed in by_level.items()
@@ -69,8 +73,8 @@ def _task(entry: JournalEntry) -> tuple[str, ...]:
     return entry.key.suite, entry.key.task, entry.key.agent
 
 
-def _level(entry: JournalEntry) -> str:
-    return WARNING if entry.ending == "missed" else ERROR
+def _level(entry: JournalEntry, strict: bool) -> str:
+    return WARNING if entry.ending == "missed" and not strict else ERROR
 
 
 def _command(task: MissedTask, task_lines: TaskLines, root: Path) -> str:

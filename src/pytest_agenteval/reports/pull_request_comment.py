@@ -148,7 +148,7 @@ def _worst(run: Run, task_lines: TaskLines, comparison: Comparison | None) -> It
         pluralize(len(worst), "task") if shown == len(worst) else f"the {shown} worst of {len(worst)} tasks"
     )
     items = (_item(entry, task_lines, fallen.get(entry.key[:2])) for entry in islice(worst, WORST))
-    yield _folded(f"{title} not passed", "\n\n".join(items))
+    yield _folded(f"{title} with trials not passed", "\n\n".join(items))
 
 
 def _item(entry: JournalEntry, task_lines: TaskLines, change: float | None) -> str:

@@ -42,6 +42,12 @@ FILE_KINDS: Mapping[str, FileKind] = {
 EXPECTED = f"a file that ends in {', '.join(FILE_KINDS)}"
 
 
+def listed_files(text: str) -> list[str]:
+    """Give the files of a comma list; a text in which not each part ends as a report does names one file."""
+    parts = [part.strip() for part in text.split(",")]
+    return parts if all(Path(part).suffix.lower() in FILE_KINDS for part in parts) else [text]
+
+
 def check_report_path(path: Path) -> None:
     """Raise UsageMistake where no such file can be written: before a run, not after it."""
     kind = FILE_KINDS.get(path.suffix.lower())

@@ -69,15 +69,16 @@ def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
 
 
 def write_comparison(folder: Path, verdict: Verdict) -> None:
-    """Leave every figure of the comparison in the run's folder, with what came of the gates."""
-    if verdict.comparison is not None:
-        gate = {
-            "broken": verdict.outcome.broken,
-            "held": verdict.outcome.held,
-            "unjudged": verdict.outcome.unjudged,
-        }
-        data = {**comparison_json(verdict.comparison), "gate": gate, "lines": verdict.lines}
-        replace_json(folder / COMPARISON, KNOWN_SECRETS.value(data))
+    """Leave every figure of the comparison, if there was one, in the run's folder, with what came of the gates."""
+    comparison = comparison_json(verdict.comparison) if verdict.comparison is not None else {}
+    gate = {
+        "broken": verdict.outcome.broken,
+        "held": verdict.outcome.held,
+        "unjudged": verdict.outcome.unjudged,
+    }
+    replace_json(
+        folder / COMPARISON, KNOWN_SECRETS.value({**comparison, "gate": gate, "lines": verdict.lines})
+    )
 
 
 def _not_judged(status: int) -> str:

@@ -61,9 +61,9 @@ def report_files(raw: RawValue) -> tuple[Path, ...]:
     ``none`` is no file.
     """
     from pytest_agenteval.errors import UsageMistake
-    from pytest_agenteval.reports.report_files import check_report_path
+    from pytest_agenteval.reports.report_files import check_report_path, listed_files
 
-    files = raw.value if isinstance(raw.value, list) else [raw.value]
+    files = raw.value if isinstance(raw.value, list) else listed_files(str(raw.value))
     if files == ["none"]:
         return ()
     paths = tuple(raw.folder / str(file) for file in files)

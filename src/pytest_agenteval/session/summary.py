@@ -187,12 +187,13 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         _write(reporter, line)
     if os.environ.get("GITHUB_STEP_SUMMARY") and (problem := _leave_markdown(config, run, view)):
         _write(reporter, StyledLine(f"! {problem}", "yellow"))
-    if in_actions() and read_settings(config).annotations == "auto":
+    settings = read_settings(config)
+    if in_actions() and settings.annotations == "auto":
         from pytest_agenteval.reports.annotations import annotation_lines
 
         verdict = config.stash.get(verdict_key, None)
         comparison = verdict.comparison if verdict is not None else None
-        write_commands(reporter, annotation_lines(run, config.rootpath, comparison))
+        write_commands(reporter, annotation_lines(run, config.rootpath, comparison, strict=settings.strict))
 
 
 def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:

@@ -36,6 +36,8 @@ def read_comparison(folder: Path) -> tuple[StoredComparison | None, str]:
         return None, ""
     try:
         data = read_json(path)
+        if "gate" in data and "headline" not in data:  # gates alone: there was no baseline
+            return None, ""
         return StoredComparison(str(data["headline"]), tuple(map(_verdict, data["suites"]))), ""
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
         return None, f"{COMPARISON}: left out: {damage_text(broken)}"

@@ -103,7 +103,7 @@ def _add_ending(case: Element, trial: Trial | JournalEntry) -> None:
         text = "\n".join(explain_trial(trial)) if isinstance(trial, Trial) else ending_reason(trial)
         SubElement(case, "failure", message=_xml(reason_below(trial))).text = _xml(text)
     elif trial.ending == "errored":
-        text = error_text(trial)
+        text = "\n".join(error_text(trial).splitlines())
         message = f'failed on setup with "{text.partition(chr(10))[0]}"'
         SubElement(case, "error", message=_xml(message[:MOST_MESSAGE])).text = _xml(text)
 
