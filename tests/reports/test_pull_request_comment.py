@@ -79,14 +79,14 @@ def test_with_a_baseline_the_verdict_and_what_fell_come_first(tmp_path: Path) ->
 def test_foreign_text_is_code_and_mentions_nobody(tmp_path: Path) -> None:
     """No mention, link, reference, image, comment or end of a fold comes of what an agent or a task says."""
     evil = "`@octocat` #1 </details><!-- x --> ![i](http://e.x/i) https://e.x org/repo#2"
-    missed = trial("a", 1, 0.5, key=key(evil), file=evil)
+    missed = trial("a", 1, 0.5, key=key(evil)._replace(suite="@octocat #1"), file=evil)
     text = comment(
         store_run(tmp_path, [replace(missed, grades=(replace(missed.grades[0], rationale=evil),))]), evil
     )
     outside = re.sub(r"`[^`\n]*`", "", text)
 
     assert text.count("</details>") == 1 + len(re.findall("`[^`]*</details>[^`]*`", text))
-    assert not re.search(r"@(?!\u200b)|<!--|!\[", outside.replace(r"\!\[", ""))
+    assert not re.search(r"[@#](?!\u200b)(?=\w)|<!--|!\[", outside.replace(r"\!\[", ""))
     assert outside.count("https://e.x") == 1  # in the remark, which is the author's own
 
 

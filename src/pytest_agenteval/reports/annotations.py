@@ -38,8 +38,8 @@ def annotation_lines(
 ) -> Iterator[str]:
     """Give a run's annotations as workflow commands, a task each; the rest is counted.
 
-    Misses are warnings, failed and errored trials errors; all are where ``strict`` fails misses, too. What fell furthest since the baseline comes first,
-    then what is worst. ``root`` is pytest's rootdir.
+    Misses are warnings, failed and errored trials errors; misses too where ``strict`` fails them. What fell
+    furthest since the baseline comes first, then what is worst. ``root`` is pytest's rootdir.
     """
     task_lines, fallen = TaskLines(root), fallen_tasks(comparison)
     missed_tasks = sorted(

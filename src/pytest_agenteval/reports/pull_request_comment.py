@@ -6,6 +6,7 @@ link and no markup of it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -69,7 +70,12 @@ def comment_markdown(
 
 def _plain(text: str) -> str:
     """Give a text that is no markup, and mentions nobody."""
-    return escape_markdown(text, MOST_VERDICT).replace("@", "@\u200b")
+    return _mentioning_nothing(escape_markdown(text, MOST_VERDICT))
+
+
+def _mentioning_nothing(markdown: str) -> str:
+    """Give Markdown in which GitHub finds no account and no issue: it looks for them in what is shown."""
+    return re.sub("[@#](?!\u200b)(?=\\w)", "\\g<0>\u200b", markdown)
 
 
 def _remark(text: str) -> str:
@@ -111,7 +117,7 @@ def _table(view: RunView, comparison: Comparison | None) -> str:
         columns = {"score": columns.pop("score"), **changes, **columns}
     names = [view.label(suite) for suite in view.suites]
     rows = [[name, *(cells[at] for cells in columns.values())] for at, name in enumerate(names)]
-    table = markdown_rows([["suite", *columns], *rows[:MOST_SUITES]])
+    table = _mentioning_nothing(markdown_rows([["suite", *columns], *rows[:MOST_SUITES]]))
     left = len(rows) - MOST_SUITES
     return f"{table}\n\nand {pluralize(left, 'more suite')}" if left > 0 else table
 

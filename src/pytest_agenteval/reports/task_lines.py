@@ -68,7 +68,7 @@ def _value_at(document: Document, path: KeyPath) -> Any:
 
 
 def grader_path(task: Mapping[str, Any], grade: Grade, grades: Sequence[Grade]) -> KeyPath | None:
-    """Give the path, within a task, of the grader that gave one of a trial's grades; None where none can be told.
+    """Give the path, within a task, of the grader that gave one of a trial's grades, if it can be told.
 
     A grade is called as the grader is labelled, else named; one of a group has the group's label in front. A
     group without one gave what no other grader did.

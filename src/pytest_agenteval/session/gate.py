@@ -69,7 +69,7 @@ def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
 
 
 def write_comparison(folder: Path, verdict: Verdict) -> None:
-    """Leave every figure of the comparison, if there was one, in the run's folder, with what came of the gates."""
+    """Leave what came of the gates in the run's folder, with every figure of a comparison."""
     comparison = comparison_json(verdict.comparison) if verdict.comparison is not None else {}
     gate = {
         "broken": verdict.outcome.broken,
