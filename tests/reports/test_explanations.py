@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.explanations import UnrecordedCall, explain_trial, short_reason
+from pytest_agenteval.reports.explanations import UnrecordedCall, error_text, explain_trial, short_reason
 from pytest_agenteval.reports.text_width import cell_width
 from tests.store.samples import TRIALS, file
 
@@ -108,6 +108,20 @@ def test_an_errored_trial_says_cause_and_message() -> None:
         "  E",
     ]
     assert short_reason(trial("a", 1, None, cause="", message="")) == "errored"
+
+
+def test_an_errored_trials_own_words_cannot_paint() -> None:
+    """An exception may say what an agent wrote: message and traceback are printed by pytest as they are."""
+    raised = "RuntimeError: \x1b[31mred \u202e"
+    errored = trial("a", 1, None, cause="crash", message=f"{raised}\n{raised}", traceback=raised)
+
+    text = error_text(errored)
+
+    assert not set(text) & {"\x1b", "\u202e"}
+    assert text.splitlines() == [
+        "crash: RuntimeError: \\x1b[31mred \\u202e",
+        *["RuntimeError: \\x1b[31mred \\u202e"] * 2,
+    ]
 
 
 def test_undecided_grades_that_were_required_are_said() -> None:

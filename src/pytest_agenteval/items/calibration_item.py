@@ -13,6 +13,7 @@ from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.executors.executor import CalibrationResult
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.items.trial_functions import declare_marks, marks_of
+from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.tasks.documents import short_path
 
@@ -133,7 +134,7 @@ class CalibrationItem(pytest.Item):
 def _error_text(result: CalibrationResult) -> str:
     """Say what broke; the author's own frames follow where somebody's code raised."""
     error = result.error
-    return "" if error is None else f"{error.cause}: {error.message}\n{error.traceback}".rstrip()
+    return "" if error is None else printable(f"{error.cause}: {error.message}\n{error.traceback}".rstrip())
 
 
 def unreadable(results: dict[str, Any]) -> Iterator[str]:

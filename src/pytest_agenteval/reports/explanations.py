@@ -62,11 +62,11 @@ def reason_below(trial: Trial | JournalEntry) -> str:
 def error_text(trial: Trial | JournalEntry) -> str:
     """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
     head = short_reason(trial)
-    first, _, body = trial.message.partition("\n")
+    first, _, body = printable(trial.message).partition("\n")
     if first not in head:  # it was too long for one line
         head, body = f"{trial.cause}: {first}", body
     notes = trial_notes(trial) if isinstance(trial, Trial) else []
-    trace = trial.traceback[-MOST_TRACE:]
+    trace = printable(trial.traceback[-MOST_TRACE:])
     return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *notes) if part)
 
 
