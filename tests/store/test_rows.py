@@ -172,7 +172,9 @@ def test_a_missing_library_is_named_with_its_extra(
     assert "\n" not in str(missing.value)
 
 
-def test_a_run_is_loaded_by_what_it_is_called(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_is_loaded_by_what_it_is_called(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """As reports find it: its folder, its name, how that begins, or `latest`, in any folder of runs."""
     root = run.folder.parent
 
@@ -181,7 +183,7 @@ def test_a_run_is_loaded_by_what_it_is_called(run: Run, monkeypatch: pytest.Monk
     assert load_run(run.folder).name == run.name
     with pytest.raises(UsageMistake, match=r"there is no run 'nosuch' in .*runs there"):
         load_run("nosuch", root)
-    monkeypatch.chdir(root.parent)
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(UsageMistake, match=r"there is no run 'latest' in .agenteval/runs"):
         load_run("latest")
 
