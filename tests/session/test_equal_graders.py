@@ -14,7 +14,7 @@ from pytest_agenteval import builtin
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.planning import Planner
+from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.tools.functions import tool_of
 
 

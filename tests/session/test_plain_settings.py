@@ -10,8 +10,8 @@ import pytest
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, dataclasses, field_validator
 
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.session.plain_settings import plainly_takes
-from pytest_agenteval.session.registration_check import find_config_problems
+from pytest_agenteval.session.planning.plain_settings import plainly_takes
+from pytest_agenteval.session.planning.registration_check import find_config_problems
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from pathlib import Path
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.loop.suite_history import SuiteTask
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.session.promoted_names import tasks_of_suite
-from pytest_agenteval.session.suites import Suites
+from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
+from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_set_aside_folder
 from pytest_agenteval.tasks.load import load_suite

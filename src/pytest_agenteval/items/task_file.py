@@ -12,7 +12,7 @@ from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.items.trial_functions import PLUGIN, trial_functions
 from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
-from pytest_agenteval.session.parametrization import Case
+from pytest_agenteval.session.planning.parametrization import Case
 from pytest_agenteval.tasks.task_detection import holds_calibration
 
 

@@ -16,7 +16,7 @@ from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.eval_session import EvalSession
-from pytest_agenteval.session.parametrization import Case
+from pytest_agenteval.session.planning.parametrization import Case
 from pytest_agenteval.session.prefetch import replaced_fixtures
 from pytest_agenteval.tasks.documents import short_path
 

@@ -15,7 +15,7 @@ from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import explain_trial, reason_below, short_reason
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
-from pytest_agenteval.session.parametrization import PlannedItem
+from pytest_agenteval.session.planning.parametrization import PlannedItem
 from pytest_agenteval.session.report_hooks import call_trial_finished, longrepr
 
 

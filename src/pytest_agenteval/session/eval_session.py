@@ -16,9 +16,9 @@ from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.session.parametrization import Case, CaseFactory, PlannedItem
-from pytest_agenteval.session.planning import Planner
-from pytest_agenteval.session.preflight import CalibrationTest, Preflight
+from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem
+from pytest_agenteval.session.planning.planner import Planner
+from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
 from pytest_agenteval.session.report_hooks import annotate_report
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_journal import begin_run
@@ -253,7 +253,7 @@ class EvalSession:
             if asked or _has_gate(suites.suite_of_name(name))
         }
         if met:
-            from pytest_agenteval.session.gate_settings import SuiteTasks, planned_gates
+            from pytest_agenteval.session.gates.suite_gates import SuiteTasks, planned_gates
 
             option = self.config.option
             passed_over = getattr(option, "ignore", None) or getattr(option, "ignore_glob", None)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.session.parametrization import PlannedItem, trial_key
+from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
 from pytest_agenteval.session.run_info import RunInfo, get_run_info
 from pytest_agenteval.session.run_journal import group_of_item
 from pytest_agenteval.session.settings import Settings
@@ -132,7 +132,7 @@ def _looks(config: pytest.Config, run: Run, extra: ExtraRepetitions) -> tuple[Su
     from pytest_agenteval.compare.comparison import compare_sides
     from pytest_agenteval.compare.first_look import make_look, with_room
     from pytest_agenteval.compare.sides import side_of
-    from pytest_agenteval.session.judged_run import JudgedRun
+    from pytest_agenteval.session.gates.judged_run import JudgedRun
 
     rule, judged = run.header.repetition_rule, JudgedRun(run, config.rootpath, get_run_info(config).baseline)
     assert rule is not None

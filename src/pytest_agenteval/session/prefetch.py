@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import pytest
 
 from pytest_agenteval.discovery import BENCHMARK_PLUGIN
-from pytest_agenteval.session.parametrization import Attempts, PlannedItem, trial_key
+from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, trial_key
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.pool import Slot

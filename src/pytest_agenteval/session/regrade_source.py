@@ -12,7 +12,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.session.parametrization import UNNAMED, Case
+from pytest_agenteval.session.planning.parametrization import UNNAMED, Case
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunModel

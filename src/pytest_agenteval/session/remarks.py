@@ -122,7 +122,9 @@ def _suite_hints(config: pytest.Config) -> list[str]:
     paths = config.stash.get(uncollected_key, None)
     if not paths:
         return []
-    from pytest_agenteval.session.author_hints import missing_suite_hints  # reads files: brings the task room
+    from pytest_agenteval.session.planning.author_hints import (
+        missing_suite_hints,  # reads files: brings the task room
+    )
 
     return missing_suite_hints(paths, config.rootpath)
 

@@ -13,7 +13,7 @@ import pytest
 from pytest_agenteval import __version__
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.session.parametrization import PlannedItem, trial_key
+from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_gates import SuiteGate, write_gates
@@ -29,11 +29,11 @@ from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import open_run, write_planned
 
 if TYPE_CHECKING:
-    from pytest_agenteval.session.run_info import RunInfo
-    from pytest_agenteval.session.settings import Settings
-    from pytest_agenteval.session.suites import (
+    from pytest_agenteval.session.planning.suites import (
         Suites,  # which brings pydantic: a controller has no use for it
     )
+    from pytest_agenteval.session.run_info import RunInfo
+    from pytest_agenteval.session.settings import Settings
     from pytest_agenteval.store.repetitions import Group
 
 DEAD_WORKERS = "lost"

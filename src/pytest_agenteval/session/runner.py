@@ -22,7 +22,7 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.parametrization import Attempts, PlannedItem, run_conditions, trial_key
+from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.run_journal import RunJournal

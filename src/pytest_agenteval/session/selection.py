@@ -12,7 +12,7 @@ from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.session.parametrization import PlannedItem
+from pytest_agenteval.session.planning.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.runs import find_run

@@ -43,14 +43,14 @@ YES_OR_NO = "true or false"
 
 def variants(raw: RawValue) -> tuple[Variant, ...]:
     """Read the prompt files of each ``NAME=PATH``."""
-    from pytest_agenteval.session.prompt_variants import read_variants
+    from pytest_agenteval.session.planning.prompt_variants import read_variants
 
     return read_variants(names(raw), raw.place, raw.folder)
 
 
 def gate_rules(raw: RawValue) -> Mapping[str, Any] | None:
     """Read what suites have to reach; None where every gate is switched off."""
-    from pytest_agenteval.session.gate_option import read_gate
+    from pytest_agenteval.session.gates.option import read_gate
 
     return read_gate(raw)
 

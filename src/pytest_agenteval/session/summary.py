@@ -36,7 +36,7 @@ from pytest_agenteval.store.runs import end_run
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
-    from pytest_agenteval.session.gate import Verdict
+    from pytest_agenteval.session.gates.run_verdict import Verdict
 
 WIDE = 120
 """Columns of what is not written into a terminal."""
@@ -118,7 +118,7 @@ def _verdict(config: pytest.Config, status: int) -> Verdict | None:
     """Compare the run and judge its gates, where it has any."""
     if not (_folder(config) / GATES).exists() and config.stash[run_info_key].baseline is None:
         return None
-    from pytest_agenteval.session.gate import verdict_on
+    from pytest_agenteval.session.gates.run_verdict import verdict_on
 
     return verdict_on(config, status)
 
@@ -131,7 +131,7 @@ def _write_end(config: pytest.Config, status: int) -> None:
         record_original_judges(_folder(config), regraded)
     verdict = config.stash.get(verdict_key, None)
     if verdict is not None:
-        from pytest_agenteval.session.gate import write_comparison
+        from pytest_agenteval.session.gates.run_verdict import write_comparison
 
         write_comparison(_folder(config), verdict)
     end_run(_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)

@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.session.planning import Planner
+from pytest_agenteval.session.planning.planner import Planner
 from tests.engine.executing import execute, registry
 
 ROOT = Path(__file__).parents[4]

@@ -25,7 +25,7 @@ from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setti
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
-from pytest_agenteval.session.plain_settings import plainly_takes
+from pytest_agenteval.session.planning.plain_settings import plainly_takes
 from pytest_agenteval.tasks.spec import GraderSpec
 
 MOST_KEPT = 4096

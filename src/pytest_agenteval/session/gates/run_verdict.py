@@ -16,8 +16,8 @@ from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.documents import comparison_json
-from pytest_agenteval.session.judged_run import JudgedRun
-from pytest_agenteval.session.recheck import RecheckedTasks, not_tried_again, recheck
+from pytest_agenteval.session.gates.judged_run import JudgedRun
+from pytest_agenteval.session.gates.recheck import RecheckedTasks, not_tried_again, recheck
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.store.file_writing import replace_json

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_agenteval.errors import Problem, ProblemsFound
-from pytest_agenteval.session.suites import Suites
+from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.tasks.documents import parse_document, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_data_name
 from pytest_agenteval.tasks.load import WORDS_OF_A_TASK

@@ -12,7 +12,7 @@ from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.registration_check import ConfigProblem
+from pytest_agenteval.session.planning.registration_check import ConfigProblem
 
 _INCLUDED = re.compile(r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']+)["']""")
 

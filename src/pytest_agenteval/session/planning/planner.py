@@ -14,14 +14,19 @@ from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
-from pytest_agenteval.session.author_hints import add_placement_hints
-from pytest_agenteval.session.grader_planning import GraderPlanning, Graders, graders_key
-from pytest_agenteval.session.labels import label_of, label_problems
-from pytest_agenteval.session.promoted_names import PromotedNames
-from pytest_agenteval.session.prompt_variants import find_unread_prompts
-from pytest_agenteval.session.registration_check import ConfigProblem, RegistrationCheck
-from pytest_agenteval.session.suites import LoadedSuite, Suites
-from pytest_agenteval.session.task_inputs import allowance_of, complete_input, inline_file_settings, text_of
+from pytest_agenteval.session.planning.author_hints import add_placement_hints
+from pytest_agenteval.session.planning.grader_planning import GraderPlanning, Graders, graders_key
+from pytest_agenteval.session.planning.labels import label_of, label_problems
+from pytest_agenteval.session.planning.promoted_names import PromotedNames
+from pytest_agenteval.session.planning.prompt_variants import find_unread_prompts
+from pytest_agenteval.session.planning.registration_check import ConfigProblem, RegistrationCheck
+from pytest_agenteval.session.planning.suites import LoadedSuite, Suites
+from pytest_agenteval.session.planning.task_inputs import (
+    allowance_of,
+    complete_input,
+    inline_file_settings,
+    text_of,
+)
 from pytest_agenteval.tasks.documents import path_in_root, read_document, short_path
 from pytest_agenteval.tasks.file_names import folder_of, holds_baseline, is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
-from pytest_agenteval.session.suites import LoadedSuite, Suites
+from pytest_agenteval.session.planning.suites import LoadedSuite, Suites
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import data_files

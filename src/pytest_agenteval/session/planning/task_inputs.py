@@ -15,7 +15,7 @@ from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.records.plan import Allowance, PlannedGrader
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.registration_check import RegistrationCheck
+from pytest_agenteval.session.planning.registration_check import RegistrationCheck
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.load import LoadedTask
 from pytest_agenteval.tasks.referenced_files import grader_files

@@ -16,8 +16,8 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.parametrization import PlannedItem
-from pytest_agenteval.session.prompt_variants import check_prompts
+from pytest_agenteval.session.planning.parametrization import PlannedItem
+from pytest_agenteval.session.planning.prompt_variants import check_prompts
 from pytest_agenteval.session.settings import Settings
 
 _INSTEAD = {

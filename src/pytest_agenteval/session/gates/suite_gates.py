@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.baseline import read_baseline
 from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest, nearest_names
 from pytest_agenteval.records.record import FrozenValue, from_builtins
-from pytest_agenteval.session.promoted_names import tasks_of_suite
+from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
+from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.session.settings import Settings
-from pytest_agenteval.session.suites import Suites
 from pytest_agenteval.store.run_gates import SuiteGate
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.spec import NO_GATE, Gate

@@ -1,0 +1,1 @@
+"""From task files to planned trials: what is wrong with a file is known before anything runs."""
