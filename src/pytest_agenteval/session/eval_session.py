@@ -25,7 +25,8 @@ from pytest_agenteval.session.run_journal import begin_run
 from pytest_agenteval.session.runner import TrialRunner
 from pytest_agenteval.session.secrets import hide_in_log_file, hide_in_report, hide_on_terminal, learn_secrets
 from pytest_agenteval.session.selection import empty_selection_reason, select, unselectable_lines
-from pytest_agenteval.session.settings import Settings, read_settings
+from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import eval_session_key, registry_key
 from pytest_agenteval.tasks.spec import NO_GATE, Suite
 

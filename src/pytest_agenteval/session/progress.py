@@ -69,7 +69,7 @@ def _setting(config: pytest.Config) -> str:
     evals = config.stash.get(eval_session_key, None)
     if evals is not None:
         return str(evals.settings.progress)
-    from pytest_agenteval.session.settings import read_settings
+    from pytest_agenteval.session.settings_reading import read_settings
 
     return read_settings(config).progress
 

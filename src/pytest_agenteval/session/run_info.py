@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.session.settings import RESULTS, Settings, read_settings
+from pytest_agenteval.session.settings import RESULTS, Settings
+from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import run_info_key
 
 

@@ -28,7 +28,7 @@ from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lin
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.run_journal import forget_dead_workers
 from pytest_agenteval.session.secrets import hide_on_terminal, write_commands
-from pytest_agenteval.session.settings import read_settings
+from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import registry_key, report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.store.run_gates import GATES
 from pytest_agenteval.store.run_reader import Run, load_run

@@ -1,0 +1,85 @@
+"""Settings as they are chosen: the command line, then the environment, then pyproject.toml."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.session.options import PROJECT, Option, RawValue
+from pytest_agenteval.session.settings import RESULTS, Settings
+
+
+def read_settings(config: pytest.Config) -> Settings:
+    """Work out the settings of a run.
+
+    Raises UsageMistake, naming the place, for a value that cannot be obeyed.
+    """
+    project = _project_table(config.rootpath / "pyproject.toml")
+    values: dict[str, object] = {"results": config.rootpath / RESULTS}
+    places: dict[str, str] = {}
+    for row in Settings.rows():
+        raw = _raw_value(row, config, project)
+        if raw is not None:
+            values[row.attribute] = row.parse_value(raw)
+            places[row.attribute] = raw.place
+    if values.get("keep_workspaces") and values["results"] is None:
+        from pytest_agenteval.errors import UsageMistake
+
+        raise UsageMistake(
+            "--agent-keep-workspaces: workspaces are kept in the run's folder; found results none"
+        )
+    # Over all others: they are about this one run, whatever the project says of every run.
+    values |= _by_pytests_own_options(config)
+    return Settings(values, places)
+
+
+def _raw_value(row: Option[Any], config: pytest.Config, project: Mapping[str, Any]) -> RawValue | None:
+    """Give the value of the highest rank: command line, environment, pyproject.toml; None for none."""
+    here = config.invocation_params.dir
+    typed = row.on_command_line(config)
+    if typed is not None:
+        raw = RawValue(typed, str(row.flag), here)
+        # Only here: an empty variable, or key, has always meant that nothing was said.
+        row.refuse_blank(raw)
+        return raw
+    if row.flag and os.environ.get(row.variable):
+        return RawValue(os.environ[row.variable], row.variable, here)
+    if row.name in project:
+        return RawValue(project[row.name], f"{PROJECT}.{row.name}", config.rootpath)
+    return None
+
+
+def _by_pytests_own_options(config: pytest.Config) -> Iterator[tuple[str, object]]:
+    if config.getoption("runxfail", False):
+        yield "strict", True
+    # A debugger and -s want one thing at a time.
+    if config.getoption("usepdb", False) or config.getoption("capture", "") == "no":
+        yield "concurrency", 1
+
+
+def _project_table(path: Path) -> Mapping[str, Any]:
+    """Read ``[tool.agenteval]``; a key that means nothing there is a mistake."""
+    if not path.is_file():
+        return {}
+    import tomllib
+
+    from pytest_agenteval.errors import UsageMistake, nearest
+
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
+        raise UsageMistake(f"{path}: not TOML: {broken}") from None
+    tools = document.get("tool", {})
+    table = tools.get("agenteval", {}) if isinstance(tools, dict) else {}
+    if not isinstance(table, dict):
+        raise UsageMistake(f"{PROJECT}: expected a table; found {table!r}")
+    keys = [row.name for row in Settings.rows()]
+    for key in table:
+        if key not in keys:
+            parts = [f"{PROJECT}.{key}: unknown", f"one of {', '.join(keys)}", nearest(key, keys)]
+            raise UsageMistake("; ".join(part for part in parts if part))
+    return table
