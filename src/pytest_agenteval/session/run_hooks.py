@@ -107,7 +107,7 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """End the run's record, and add the suites' totals to JUnit while its file is not written yet."""
     if _speaks_for_run(session.config):
-        from pytest_agenteval.session.summary import end
+        from pytest_agenteval.session.run_end import end
 
         end(session, int(exitstatus))
 
@@ -129,7 +129,7 @@ def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pyte
 def pytest_unconfigure(config: pytest.Config) -> None:
     """Leave no run folder where none was wanted."""
     if _speaks_for_run(config):
-        from pytest_agenteval.session.summary import remove_unwanted_run
+        from pytest_agenteval.session.run_end import remove_unwanted_run
 
         remove_unwanted_run(config)
 

@@ -3,43 +3,31 @@
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import one_line, pluralize
-from pytest_agenteval.reports.junit import MOST_LINE, prefix_endings, suite_properties, verdict_properties
-from pytest_agenteval.reports.junit_places import set_places
+from pytest_agenteval.reports.junit import MOST_LINE
 from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
-from pytest_agenteval.reports.scorecard import relevant_scorecards
-from pytest_agenteval.reports.text_width import StyledLine, wrap, wrapped_lines
+from pytest_agenteval.reports.text_width import StyledLine, wrap
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.reports.workflow_commands import in_actions
-from pytest_agenteval.session.remarks import Remarks, add_remarks, not_tasks_lines, remark_lines
-from pytest_agenteval.session.run_info import RunInfo
-from pytest_agenteval.session.run_journal import forget_dead_workers
-from pytest_agenteval.session.secrets import hide_on_terminal, write_commands
+from pytest_agenteval.session.remarks import not_tasks_lines, remark_lines
+from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards, stored_run
+from pytest_agenteval.session.secrets import write_commands
 from pytest_agenteval.session.settings_reading import read_settings
-from pytest_agenteval.stash import registry_key, report_paths_key, run_info_key, verdict_key
-from pytest_agenteval.store.run_gates import GATES
-from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import end_run
+from pytest_agenteval.stash import report_paths_key, run_info_key, verdict_key
+from pytest_agenteval.store.run_reader import Run
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
-    from pytest_agenteval.session.gates.run_verdict import Verdict
-
-WIDE = 120
-"""Columns of what is not written into a terminal."""
 
 MOST_MISSING = 50
 """Questions without a recording that are named under -v."""
@@ -72,106 +60,10 @@ def _introduce(name: str, offline: bool, id: str) -> str:
     return name if name == id else f"{name} ({id})"
 
 
-def end(session: pytest.Session, status: int) -> None:
-    """Write down how the run ended, and put the suites' totals into JUnit's file, which workers have not."""
-    config = session.config
-    # Where workers carried out the trials, nothing of evals was here before their reports.
-    hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
-    verdict = _verdict(config, status)
-    if verdict is not None:
-        config.stash[verdict_key] = verdict
-        if verdict.interrupted:
-            status = session.exitstatus = pytest.ExitCode.INTERRUPTED
-        elif verdict.outcome.broken and status == pytest.ExitCode.OK:
-            status = session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    try:
-        _write_end(config, status)
-    except OSError as failed:  # a full disk: what was found is shown all the same
-        remark = f"how the run ended cannot be written to {_folder(config)}: {failed.strerror or failed}"
-        add_remarks(config, Remarks(lines=(remark,)))
-        session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
-    _end_xml(config)
-    problems = [*_write_reports(config), *_write_comment(config)]
-    if problems:
-        add_remarks(config, Remarks(lines=tuple(problems)))
-        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
-
-
-def _write_reports(config: pytest.Config) -> Iterable[str]:
-    if not config.stash[run_info_key].reports:
-        return ()
-    from pytest_agenteval.session.report_writing import write_reports
-
-    return write_reports(config)
-
-
-def _write_comment(config: pytest.Config) -> Iterator[str]:
-    path = read_settings(config).comment
-    if path is not None:
-        from pytest_agenteval.session.pull_request import write_comment
-
-        run = _run(config)
-        yield from write_comment(path, config, run, list(_scorecards(config, run, WIDE, whole=False)))
-
-
-def _verdict(config: pytest.Config, status: int) -> Verdict | None:
-    """Compare the run and judge its gates, where it has any."""
-    if not (_folder(config) / GATES).exists() and config.stash[run_info_key].baseline is None:
-        return None
-    from pytest_agenteval.session.gates.run_verdict import verdict_on
-
-    return verdict_on(config, status)
-
-
-def _write_end(config: pytest.Config, status: int) -> None:
-    regraded = config.stash[run_info_key].regraded
-    if regraded:
-        from pytest_agenteval.session.regrade_source import record_original_judges
-
-        record_original_judges(_folder(config), regraded)
-    verdict = config.stash.get(verdict_key, None)
-    if verdict is not None:
-        from pytest_agenteval.session.gates.run_verdict import write_comparison
-
-        write_comparison(_folder(config), verdict)
-    end_run(_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
-
-
-def _end_xml(config: pytest.Config) -> None:
-    # Private, but the only way to the whole file: what a worker records for its session is lost.
-    from _pytest.junitxml import xml_key
-
-    xml = config.stash.get(xml_key, None)
-    if xml is not None:
-        from pytest_agenteval.session.secrets import hide_in_xml
-
-        hide_in_xml(xml)
-        cases = [case.to_xml() for case in xml.node_reporters_ordered]
-        prefix_endings(cases)
-        set_places(cases)
-        for name, value in suite_properties(view_of(_run(config))):
-            xml.add_global_property(name, value)
-        for name, value in _verdict_properties(config):
-            xml.add_global_property(name, value)
-
-
-def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
-    verdict = config.stash.get(verdict_key, None)
-    if verdict is None:
-        return
-    if verdict.comparison is None:
-        yield from verdict_properties("", "", verdict.lines)
-    else:
-        from pytest_agenteval.reports.comparison.headline import headline
-
-        comparison = verdict.comparison
-        yield from verdict_properties(headline(comparison), comparison.old, verdict.lines)
-
-
 @garbage_uncollected()
 def summarize(reporter: Any, config: pytest.Config) -> None:
     """Write the end of a run, the misses above it, and leave a summary where CI wants one."""
-    run = _run(config)
+    run = stored_run(config)
     view = view_of(run)
     verbosity, width = config.getoption("verbose"), reporter._tw.fullwidth
     calibrations = list(_calibrations(config, width))
@@ -198,7 +90,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
 
 def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:
     """Give what stands around a run's own figures; the place of one that goes is not named."""
-    scorecards = list(_scorecards(config, run, width, whole=verbosity > 0))
+    scorecards = list(run_scorecards(config, run, width, whole=verbosity > 0))
     if verbosity < 0:
         scorecards = [line for line in scorecards if line.style == "red"]
     is_kept = config.stash[run_info_key].is_kept
@@ -207,7 +99,7 @@ def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -
         totals=scorecards,
         remarks=list(_remarks(config, width)),
         footer=[*_gate_lines(config, width), *_report_lines(config)],
-        place=str(_relative(_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
+        place=str(_relative(run_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
         next_steps=list(_next_steps(config, run)) if is_kept and verbosity == 0 else (),
     )
 
@@ -238,7 +130,7 @@ def _next_steps(config: pytest.Config, run: Run) -> Iterator[str]:
     from pytest_agenteval.session.next_steps import next_steps
 
     has_misses = any(entry.ending != "passed" for entry in run.entries)
-    return next_steps(_folder(config), config.invocation_params.dir, has_misses)
+    return next_steps(run_folder(config), config.invocation_params.dir, has_misses)
 
 
 def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
@@ -252,7 +144,7 @@ def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> str:
     from pytest_agenteval.reports.run_markdown import append_summary, code_block, summary_markdown
 
     calibrations = [line.text for line in _calibrations(config, WIDE)]
-    totals = list(_scorecards(config, run, WIDE, whole=False))
+    totals = list(run_scorecards(config, run, WIDE, whole=False))
     markdown = summary_markdown(view, (), totals, list(_gate_lines(config, WIDE)))
     verdict = config.stash.get(verdict_key, None)
     if verdict is not None and verdict.comparison is not None:
@@ -270,34 +162,14 @@ def explain_no_trials(reporter: Any, config: pytest.Config) -> None:
         reporter.write_line(f"agenteval: {line}")
 
 
-def _scorecards(config: pytest.Config, run: Run, width: int, *, whole: bool) -> Iterator[StyledLine]:
-    """Give what benchmarks make of suites whose graders are theirs."""
-    scorecards = relevant_scorecards(run.entries, config.stash[registry_key].scorecards())
-    if scorecards:
-        from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
-
-        try:
-            yield from scorecard_lines(run, scorecards, width, whole=whole)
-        except AgentEvalError as mistake:  # a benchmark's own code: the run's tables stand all the same
-            yield from wrapped_lines(str(mistake), width, "red", indent="")
-
-
 def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
     """Give what judges' comparisons with labels found, with the place of each page."""
-    folder, is_kept = _folder(config), config.stash[run_info_key].is_kept
+    folder, is_kept = run_folder(config), config.stash[run_info_key].is_kept
     for calibration in read_calibrations(folder):
         from pytest_agenteval.reports.calibration_text import calibration_lines
 
         page = str(_relative(page_path(folder, calibration["id"]), config)) if is_kept else "not kept"
         yield from (*calibration_lines(calibration, page, width), StyledLine(""))
-
-
-def remove_unwanted_run(config: pytest.Config) -> None:
-    """Leave what is kept of the run, and nothing else."""
-    info = config.stash[run_info_key]
-    forget_dead_workers(info.folder)
-    if not info.is_kept:
-        shutil.rmtree(info.folder.parent, ignore_errors=True)
 
 
 def _write_misses(reporter: Any, run: Run, view: RunView, width: int) -> None:
@@ -338,12 +210,3 @@ def _write(reporter: Any, line: StyledLine) -> None:
 def _relative(folder: Path, config: pytest.Config) -> Path:
     here = config.invocation_params.dir
     return folder.relative_to(here) if folder.is_relative_to(here) else folder
-
-
-def _folder(config: pytest.Config) -> Path:
-    info: RunInfo = config.stash[run_info_key]
-    return info.folder
-
-
-def _run(config: pytest.Config) -> Run:
-    return load_run(_folder(config))

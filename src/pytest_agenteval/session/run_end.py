@@ -1,0 +1,161 @@
+"""A run is over: its verdict, its end on disk, JUnit's file and those of reports, by who speaks for it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.reports.junit import prefix_endings, suite_properties, verdict_properties
+from pytest_agenteval.reports.junit_places import set_places
+from pytest_agenteval.reports.scorecard import relevant_scorecards
+from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
+from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.session.remarks import Remarks, add_remarks
+from pytest_agenteval.session.run_info import RunInfo
+from pytest_agenteval.session.run_journal import forget_dead_workers
+from pytest_agenteval.session.secrets import hide_on_terminal
+from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.stash import registry_key, run_info_key, verdict_key
+from pytest_agenteval.store.run_gates import GATES
+from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.runs import end_run
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.gates.run_verdict import Verdict
+
+
+WIDE = 120
+"""Columns of what is not written into a terminal."""
+
+
+def end(session: pytest.Session, status: int) -> None:
+    """Write down how the run ended, and put the suites' totals into JUnit's file, which workers have not."""
+    config = session.config
+    # Where workers carried out the trials, nothing of evals was here before their reports.
+    hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
+    verdict = _verdict(config, status)
+    if verdict is not None:
+        config.stash[verdict_key] = verdict
+        if verdict.interrupted:
+            status = session.exitstatus = pytest.ExitCode.INTERRUPTED
+        elif verdict.outcome.broken and status == pytest.ExitCode.OK:
+            status = session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    try:
+        _write_end(config, status)
+    except OSError as failed:  # a full disk: what was found is shown all the same
+        remark = f"how the run ended cannot be written to {run_folder(config)}: {failed.strerror or failed}"
+        add_remarks(config, Remarks(lines=(remark,)))
+        session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
+    _end_xml(config)
+    problems = [*_write_reports(config), *_write_comment(config)]
+    if problems:
+        add_remarks(config, Remarks(lines=tuple(problems)))
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
+
+
+def _write_reports(config: pytest.Config) -> Iterable[str]:
+    if not config.stash[run_info_key].reports:
+        return ()
+    from pytest_agenteval.session.report_writing import write_reports
+
+    return write_reports(config)
+
+
+def _write_comment(config: pytest.Config) -> Iterator[str]:
+    path = read_settings(config).comment
+    if path is not None:
+        from pytest_agenteval.session.pull_request import write_comment
+
+        run = stored_run(config)
+        yield from write_comment(path, config, run, list(run_scorecards(config, run, WIDE, whole=False)))
+
+
+def _verdict(config: pytest.Config, status: int) -> Verdict | None:
+    """Compare the run and judge its gates, where it has any."""
+    if not (run_folder(config) / GATES).exists() and config.stash[run_info_key].baseline is None:
+        return None
+    from pytest_agenteval.session.gates.run_verdict import verdict_on
+
+    return verdict_on(config, status)
+
+
+def _write_end(config: pytest.Config, status: int) -> None:
+    regraded = config.stash[run_info_key].regraded
+    if regraded:
+        from pytest_agenteval.session.regrade_source import record_original_judges
+
+        record_original_judges(run_folder(config), regraded)
+    verdict = config.stash.get(verdict_key, None)
+    if verdict is not None:
+        from pytest_agenteval.session.gates.run_verdict import write_comparison
+
+        write_comparison(run_folder(config), verdict)
+    end_run(run_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
+
+
+def _end_xml(config: pytest.Config) -> None:
+    # Private, but the only way to the whole file: what a worker records for its session is lost.
+    from _pytest.junitxml import xml_key
+
+    xml = config.stash.get(xml_key, None)
+    if xml is not None:
+        from pytest_agenteval.session.secrets import hide_in_xml
+
+        hide_in_xml(xml)
+        cases = [case.to_xml() for case in xml.node_reporters_ordered]
+        prefix_endings(cases)
+        set_places(cases)
+        for name, value in suite_properties(view_of(stored_run(config))):
+            xml.add_global_property(name, value)
+        for name, value in _verdict_properties(config):
+            xml.add_global_property(name, value)
+
+
+def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
+    verdict = config.stash.get(verdict_key, None)
+    if verdict is None:
+        return
+    if verdict.comparison is None:
+        yield from verdict_properties("", "", verdict.lines)
+    else:
+        from pytest_agenteval.reports.comparison.headline import headline
+
+        comparison = verdict.comparison
+        yield from verdict_properties(headline(comparison), comparison.old, verdict.lines)
+
+
+def remove_unwanted_run(config: pytest.Config) -> None:
+    """Leave what is kept of the run, and nothing else."""
+    info = config.stash[run_info_key]
+    forget_dead_workers(info.folder)
+    if not info.is_kept:
+        shutil.rmtree(info.folder.parent, ignore_errors=True)
+
+
+def run_folder(config: pytest.Config) -> Path:
+    """Give the folder of this run."""
+    info: RunInfo = config.stash[run_info_key]
+    return info.folder
+
+
+def stored_run(config: pytest.Config) -> Run:
+    """Read this run back."""
+    return load_run(run_folder(config))
+
+
+def run_scorecards(config: pytest.Config, run: Run, width: int, *, whole: bool) -> Iterator[StyledLine]:
+    """Give what benchmarks make of suites whose graders are theirs."""
+    scorecards = relevant_scorecards(run.entries, config.stash[registry_key].scorecards())
+    if scorecards:
+        from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
+
+        try:
+            yield from scorecard_lines(run, scorecards, width, whole=whole)
+        except AgentEvalError as mistake:  # a benchmark's own code: the run's tables stand all the same
+            yield from wrapped_lines(str(mistake), width, "red", indent="")
