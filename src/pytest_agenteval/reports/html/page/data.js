@@ -24,6 +24,7 @@ async function chunkElement(number) {
 async function readChunk(number) {
   const element = await chunkElement(number);
   if (!element) throw new Error('its part of the file is not there');
+  if (!self.DecompressionStream) throw new Error('this browser is too old to unpack it; Chrome 80, Firefox 113, Safari 16.4 and all later ones can');
   const bytes = Uint8Array.from(atob(element.textContent), (sign) => sign.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
   return JSON.parse(await new Response(stream).text());
@@ -59,13 +60,17 @@ function trialHash(place) {
 
 // ---- which rows are shown, and in which order
 
+// Tables that an address looks into have no prototype: it may ask for the order `constructor`.
+
 const FILTERS = {
+  __proto__: null,
   better: (task) => task.change > 1e-9,
   worse: (task) => task.change !== null && task.change < -1e-9,
   broken: (task) => task.flag === 'broken',
   mended: (task) => task.flag === 'mended',
 };
 const TRIAL_FILTERS = {
+  __proto__: null,
   undecided: (trial) => trial.undecided,
   disagree: (trial) => trial.disagree,
   // For the one who reads, a task of a suite where misses fail has missed all the same.
@@ -91,6 +96,7 @@ function spread(task) {
 
 // Each order: its words, what is compared, which way it goes first, and how its column shows the value.
 const ORDERS = {
+  __proto__: null,
   change: {words: 'worst change', value: (task) => task.change, way: 1},
   score: {words: 'lowest score', value: (task) => task.score, way: 1},
   task: {words: 'task', value: (task) => task.task, way: 1},

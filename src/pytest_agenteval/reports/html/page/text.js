@@ -79,6 +79,13 @@ const size = (characters) => (characters < 1000 ? plural(characters, 'character'
 // A command that one can copy: whatever a name is made of, a shell takes it for one word.
 const showCommand = (name) => `agenteval show '${plain(name).replace(/\s/g, ' ').replaceAll("'", "'\\''")}'`;
 
+// A line of some 100,000 signs in which fonts alternate, as in Korean, takes Chromium half a minute to lay out, for
+// each of its lines goes through all runs of a text node: where nodes are short, that is nothing.
+function breakableText(text) {
+  if (!/[^\n]{2000}/.test(text)) return text;
+  return text.match(/[^]{300,600}?\s|[^]{1,600}/gu).map((part) => html`${part}<wbr />`);
+}
+
 // A long name may be broken where its parts end.
 const breakable = (name) => plain(name).split(/(?<=[_\-/.])(?=[^_\-/.])/).map((part) => html`${part}<wbr />`);
 

@@ -12,7 +12,7 @@ class Text extends Component {
   render({value, kind = ''}, {open, whole}) {
     const text = plain(value), long = text.length > 4000 || text.split('\n', 61).length > 60;
     const shown = whole ? text : text.slice(0, MOST_SHOWN);
-    return html`<div class="text ${kind} ${long && !open ? 'clamp' : ''}"><pre dir="auto">${shown}</pre>
+    return html`<div class="text ${kind} ${long && !open ? 'clamp' : ''}"><pre dir="auto">${breakableText(shown)}</pre>
       ${shown.length < text.length && html`<button class="more" onClick=${() => this.setState({open: true, whole: true})}>${size(text.length - shown.length)} more: show</button>`}
       ${long && html`<button class="more" aria-expanded=${open} onClick=${() => this.setState({open: !open})}>${open ? 'Show less' : `Show all ${size(text.length)}`}</button>`}</div>`;
   }
@@ -89,7 +89,7 @@ function Reason({trial}) {
 
 // ---- the conversation
 
-const TAPES = {hit: ['played', 'dim'], live: ['live', 'accent'], miss: ['not recorded', 'bad']};
+const TAPES = {__proto__: null, hit: ['played', 'dim'], live: ['live', 'accent'], miss: ['not recorded', 'bad']};
 
 function Call({call}) {
   const args = call.raw_args ?? Object.values(call.args ?? {}).map((value) => oneLine(value, 60)).join(', ');
