@@ -11,11 +11,15 @@ from hypothesis import HealthCheck, given, settings
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.exports.junit_file import write_junit
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties, trial_properties
+from pytest_agenteval.reports.report_source import report_source
 from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.store.journal_entry import StartedAttempt
+from pytest_agenteval.store.run_reader import Run
 from tests.store.samples import FULL, TRIALS
 
-from .runs import MIXED, PLANNED, store_run, trial
+from .runs import MIXED, PLANNED, key, store_run, trial
 
 LEGAL = re.compile("[\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]*")
 
@@ -120,6 +124,18 @@ def test_many_and_long_labels_stay_below_4_kb() -> None:
     assert sum(len(part.encode()) for pair in found for part in pair) < 4000
     assert found[-1][0] == "agenteval.grades_left_out"
     assert int(found[-1][1]) == 200 - sum(name.startswith("agenteval.grade.") for name, _ in found)
+
+
+def test_a_trial_that_was_begun_and_never_ended_is_an_error(tmp_path: Path) -> None:
+    """A worker that was killed must not leave a file in which all passed."""
+    run = store_run(tmp_path, [trial("a", 1, 1.0)])
+    lost = Run(run.folder, run.header, run.planned, run.entries, (StartedAttempt(key("b"), 1),))
+    write_junit(tmp_path / "j.xml", report_source([lost]))
+    (suite,) = ElementTree.parse(tmp_path / "j.xml").getroot()
+
+    assert [suite.get(name) for name in ("tests", "errors", "failures")] == ["2", "1", "0"]
+    (error,) = suite.findall("testcase[@name='b[rules-1]']/error")
+    assert error.get("message") == "begun, and never ended"
 
 
 def test_totals_of_each_suite_with_their_denominators(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
     """Show what the run is at, and stop what is still running when the loop ends, however it ends."""
-    _stop_commands(session.config)
+    are_stopped = _stop_commands(session.config)
     evals = _eval_session(session.config)
     if evals is not None and evals.selected:
         from pytest_agenteval.session.progress import begin_progress
@@ -54,18 +54,21 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
             from pytest_agenteval.session.remarks import own_remarks
 
             session.config.workeroutput["agenteval"] = own_remarks(session.config).to_json()
-        if _speaks_for_run(session.config):
+        if are_stopped or _speaks_for_run(session.config):
             from pytest_agenteval.session.stopped_commands import resume_commands
 
             resume_commands(session.config)
 
 
-def _stop_commands(config: pytest.Config) -> None:
+def _stop_commands(config: pytest.Config) -> bool:
+    """Let runners of GitHub Actions obey nothing while agents act; gives whether this process ends that."""
     evals = _eval_session(config)
-    if evals is not None and (evals.selected or evals.calibrations) and not config.option.collectonly:
-        from pytest_agenteval.session.stopped_commands import stop_commands
+    if evals is None or not (evals.selected or evals.calibrations) or config.option.collectonly:
+        return False
+    from pytest_agenteval.session.stopped_commands import stop_commands
 
-        stop_commands(config)
+    stop_commands(config)
+    return not hasattr(config, "workerinput")  # other workers may not have ended
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

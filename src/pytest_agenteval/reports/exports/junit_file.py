@@ -11,6 +11,7 @@ from typing import Any
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.explanations import ending_reason, error_text, explain_trial, reason_below
@@ -41,7 +42,8 @@ _NO_ASCII = re.compile(r"[^\x20-\x7e]")
 def write_junit(path: Path, source: ReportSource) -> None:
     """Write a ``testsuite`` for each run, in the family xunit2 with ``file`` and ``line``.
 
-    A miss is skipped, as pytest reports it without ``--agent-strict``. Lines are those of the task files as
+    A miss is skipped, as pytest reports it without ``--agent-strict``; a trial that was begun and has no
+    ending, as of a worker that was killed, is an error. Lines are those of the task files as
     they are now, below the working folder or one above it. Raises UsageMistake where the file cannot be
     written.
     """
@@ -75,24 +77,32 @@ def _cases(run: Run) -> Iterator[Element]:
     cases = [_case(run, entry, lines) for entry in run.entries]
     prefix_endings(cases)
     set_places(cases)
+    ended = {entry.key for entry in run.entries}
     yield from cases
+    yield from (_lost_case(begun.key) for begun in run.begun if begun.key not in ended)
 
 
 def _case(run: Run, entry: JournalEntry, lines: TaskLines) -> Element:
     trial = run.trial_if_readable(entry) or entry
-    key = entry.key
-    who = _NO_ASCII.sub(_escape, model_label(key.model, key.variant))
-    case = Element(
-        "testcase",
-        classname=_xml(entry.file.replace("/", ".")),
-        name=_xml(f"{key.task}[{who}-{key.repetition}]"),
-        time=f"{entry.seconds:.3f}",
-    )
+    case = _named_case(entry.key, entry.file.replace("/", "."), entry.seconds)
     transcripts = str(run.folder / entry.location.file)
     places = place_properties(entry.file, lines.line_of(trial))
     case.append(_properties([*trial_properties(trial, transcripts), *places]))
     _add_ending(case, trial)
     return case
+
+
+def _lost_case(key: TrialKey) -> Element:
+    """Give the case of a trial of which is known that it was begun, and no more: not even its file."""
+    case = _named_case(key, key.suite, 0.0)
+    SubElement(case, "error", message="begun, and never ended")
+    return case
+
+
+def _named_case(key: TrialKey, classname: str, seconds: float) -> Element:
+    who = _NO_ASCII.sub(_escape, model_label(key.model, key.variant))
+    name = f"{key.task}[{who}-{key.repetition}]"
+    return Element("testcase", classname=_xml(classname), name=_xml(name), time=f"{seconds:.3f}")
 
 
 def _add_ending(case: Element, trial: Trial | JournalEntry) -> None:
