@@ -64,3 +64,14 @@ def test_a_command_that_is_copied_does_nothing_else(visit: Open, eighths: Path) 
     seen.open_trial(name := f"s/{QUOTED}[rules-1]")
     command = seen.get("document.querySelector('.facts .command').textContent")
     assert shlex.split(command) == ["agenteval", "show", name]
+
+
+def test_a_change_says_over_which_tasks_it_is(visit: Open, tmp_path: Path) -> None:
+    """A score over tasks that the old run lacks is not the end of the change, and no dot says that it is."""
+    old = store_run(tmp_path / "runs", [trial("a", 1, 0.5, "x"), trial("c", 1, 0.5, "y")])
+    new = [trial("a", 1, 0.75, "x"), trial("b", 1, 0.0, "x"), trial("c", 1, 0.75, "y")]
+    seen = visit(write(tmp_path, old, store_run(tmp_path / "runs", new)), viewport=TALL)
+    rows = seen.get("[...document.querySelectorAll('.figures.bucket')].map(row => row.innerText).sort()")
+    assert ["compared over 1 of 2 tasks" in row for row in rows] == [True, False]
+    ends = "[...document.querySelectorAll('.figures.bucket .dot')].map(dot => +dot.getAttribute('cx'))"
+    assert seen.get(ends) == [4 + 92 * score for score in (0.5, 0.75) * 2]

@@ -5,18 +5,24 @@ const ENDINGS = {passed: 'passed', missed: 'missed', failed: 'failed', errored: 
 const VERDICTS = {better: '▲', worse: '▼'};
 const tone = (verdict) => ({better: 'good', worse: 'bad'}[verdict] ?? 'dim');
 
-// A score from 0 to 1 as a dot, its interval as a bar; the old run's hollow above it.
+// A change is over the tasks that both sides have. Where the score is over others too, it is not the new end of it.
+function comparedPart({old, change, score, tasks}) {
+  const whole = !old || typeof change !== 'number' || Math.abs(old.score + change - score) < 1e-9;
+  return whole ? '' : `compared over ${old.tasks} of ${plural(tasks, 'task')}`;
+}
+
+// A score from 0 to 1 as a dot, its interval as a bar; the old run's hollow above it. Both are over the same tasks.
 function ScorePlot({figures}) {
-  const {score, low, high, old} = figures, at = (value) => 4 + 92 * Math.min(1, Math.max(0, value));
-  const mark = (y, part, kind) => part && part.score !== null && html`
-    ${typeof part.low === 'number' && html`<line class="bar ${kind}" x1=${at(part.low)} x2=${at(part.high)} y1=${y} y2=${y} />`}
-    <circle class="dot ${kind}" cx=${at(part.score)} cy=${y} r="3.2" />`;
+  const {score, low, high, old, change} = figures, part = comparedPart(figures), at = (value) => 4 + 92 * Math.min(1, Math.max(0, value));
+  const mark = (y, side, kind) => side && side.score !== null && html`
+    ${typeof side.low === 'number' && html`<line class="bar ${kind}" x1=${at(side.low)} x2=${at(side.high)} y1=${y} y2=${y} />`}
+    <circle class="dot ${kind}" cx=${at(side.score)} cy=${y} r="3.2" />`;
   const says = [score === null ? 'no score' : `score ${figure(score)}`, interval(low, high) && `between ${interval(low, high)}`,
-    old && old.score !== null && `before ${figure(old.score)}`].filter(Boolean).join(', ');
+    part, old && old.score !== null && `before ${figure(old.score)}${part && ` now ${figure(old.score + change)}`}`].filter(Boolean).join(', ');
   return html`<svg class="plot" viewBox="0 0 100 20" role="img" aria-label=${says} preserveAspectRatio="none">
     <line class="axis" x1="4" x2="96" y1="10" y2="10" />
     ${[0, 0.5, 1].map((tick) => html`<line class="tick" x1=${at(tick)} x2=${at(tick)} y1="7" y2="13" />`)}
-    ${old && mark(5.5, old, 'old')}${mark(old ? 14.5 : 10, {score, low, high}, 'new')}
+    ${old && mark(5.5, old, 'old')}${mark(old ? 14.5 : 10, part ? {score: old.score + change} : {score, low, high}, 'new')}
   </svg>`;
 }
 

@@ -28,10 +28,11 @@ const suitesInOrder = () => (INDEX.compared ? [...SUITES].sort((a, b) => b.bucke
 function FigureRow({figures, name, kind, href, current}) {
   const {score, low, high, verdict, change, change_low, change_high, p, passed, tasks, trials, planned, errored} = figures, left = planned - trials - errored;
   const share = passed === null ? '' : percent(passed), over = interval(change_low, change_high);
+  const part = comparedPart(figures), {old} = figures;
   const facts = [`${plural(tasks, 'task')}, ${plural(trials, 'trial')}${errored ? ` and ${errored} errored` : ''}${left > 0 ? `, ${left} not run` : ''}`, share && `pass rate ${share}`,
-    interval(low, high) && `score within ${interval(low, high)}`, verdict, over && `change within ${over}`, typeof p === 'number' && probability(p)].filter(Boolean);
+    interval(low, high) && `score within ${interval(low, high)}`, part && `${part}: ${figure(old.score)} → ${figure(old.score + change)}`, verdict, over && `change within ${over}`, typeof p === 'number' && probability(p)].filter(Boolean);
   return html`<li><a class="figures ${kind}" href=${href} aria-current=${current ? 'true' : undefined} title=${facts.join(' · ')}>
-    <span class="name">${breakable(name)}</span>
+    <span class="name">${breakable(name)}${part && html`<span class="part dim"> ${part}</span>`}</span>
     <${ScorePlot} figures=${figures} />
     <span class="number">${figure(score)}</span>
     ${INDEX.compared
