@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
 import subprocess
 import sys
@@ -74,13 +75,22 @@ class Terminal:
 class PytestOnTerminal:
     """A pytest that runs on a terminal of its own, as a person starts it there."""
 
-    def __init__(self, root: Path, columns: int, args: Sequence[str], **environment: str) -> None:
+    def __init__(
+        self,
+        root: Path,
+        columns: int,
+        args: Sequence[str],
+        program: Sequence[str] = ("-m", "pytest"),
+        **environment: str,
+    ) -> None:
         self.terminal = Terminal(columns)
         env = {**os.environ, "TERM": "xterm-256color", **environment}
         env.pop("COLUMNS", None)
         end = self.terminal.its
+        command = [sys.executable, *program, *args]
+        # A group of its own, whose parent is not of it: nobody else can be stopped as by Ctrl-Z.
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "pytest", *args], cwd=root, stdin=end, stdout=end, stderr=end, env=env
+            command, cwd=root, stdin=end, stdout=end, stderr=end, env=env, process_group=0
         )
         os.close(end)
 
@@ -97,6 +107,16 @@ class PytestOnTerminal:
             if all(any(text in line for line in lines) for text in texts):
                 return lines
         raise AssertionError(f"{texts} were never shown:\n" + "\n".join(self.terminal.lines()))
+
+    def stop(self, seconds: float = 10.0) -> list[str]:
+        """Stop it as Ctrl-Z does; give the lines that stand then."""
+        self.process.send_signal(signal.SIGTSTP)
+        until = time.monotonic() + seconds
+        while os.waitpid(self.process.pid, os.WUNTRACED | os.WNOHANG) == (0, 0):
+            assert time.monotonic() < until, "it did not stop"
+            self.terminal.read(0.02)
+        self.terminal.read(0.05)
+        return self.terminal.lines()
 
     def end(self, seconds: float = 60.0) -> list[str]:
         """Wait for the end; give all lines that stand then, with what no two runs have alike left out."""

@@ -79,6 +79,22 @@ def test_no_line_reaches_the_last_column(columns: int) -> None:
     assert "more" in lines[3]
 
 
+@pytest.mark.parametrize("columns", [76, 80, 100])
+def test_the_bar_and_the_counts_stand_still(columns: int) -> None:
+    """Whatever has ended, and whether anybody can tell when the run ends."""
+    lines = [
+        drawn(columns, ended=ended, in_flight=in_flight, planned=823, most=823, seconds_left=left)[1]
+        for ended, in_flight, left in ((0, 9, None), (99, 100, None), (100, 10, 5.0), (823, 0, 100.0))
+    ]
+    assert len({line.index(" of 823") for line in lines}) == 1
+    assert all("━" in line or "─" in line for line in lines)
+
+
+def test_quick_trials_are_not_named_as_slow() -> None:
+    """Their names would flicker."""
+    assert drawn(slowest=RunningTrial("pkm/quick[rules-1]", 0.9))[4] == "  slowest  -"
+
+
 def test_what_is_not_known_is_not_said() -> None:
     """No time before there is a base for it, no price that nobody knows, nobody in flight."""
     trials, ended, scores, slowest = drawn(

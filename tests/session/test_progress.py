@@ -14,7 +14,6 @@ import pytest
 from pytest_agenteval.portable.terminals import is_terminal_with_escapes
 from pytest_agenteval.session.run_progress import RunProgress
 from pytest_agenteval.store.run_reader import load_run
-from tests.journals import run_folder
 from tests.suites import run, suite, task, write
 
 if os.name == "posix":
@@ -26,14 +25,14 @@ pytestmark = [pytest.mark.usefixtures("quick"), pytest.mark.posix]
 TOLD = [{"text": "Mina", "input_tokens": 1200, "output_tokens": 34}]
 CONFTEST = """
 import asyncio
-import sys
+import os
 from pathlib import Path
 
 
 class Waiting:
     async def run(self, task_input, ctx):
-        for _ in range(3000):  # a minute: whoever looks may be gone
-            if Path("seen").exists():
+        for _ in range(int(os.environ.get("LOOKS", 3000))):  # a minute: whoever looks may be gone
+            if "LOOKS" not in os.environ and Path("seen").exists():
                 break
             await asyncio.sleep(0.02)
         return "Mina"
@@ -70,47 +69,56 @@ def evals(root: Path) -> None:
     write(root, {"conftest.py": CONFTEST})
 
 
-OPTIONS: Mapping[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
-    "dots": (80, (), {}),
-    "words": (60, ("-v",), {}),
-    "workers": (120, ("-v", "-pxdist.plugin", "-n2"), {}),
-    "quiet": (80, ("-q",), {}),
-    "without capture": (80, ("-s",), {}),
-    "on a CI server": (80, (), {"CI": "true"}),
+ARGUMENTS = ("evals", "--agent-model=scripted", "-pno:cacheprovider")
+OPTIONS: Mapping[str, tuple[int, tuple[str, ...]]] = {
+    "dots": (80, ("--agent-results=none",)),
+    "words": (80, ("--agent-results=none", "-v")),
+    "workers": (120, ("--agent-results=kept", "-v", "-pxdist.plugin", "-n2", "--repetitions=2")),
 }
-WITH_PANEL, PLAIN = ("dots", "words", "workers"), ("quiet", "without capture", "on a CI server")
+COUNTS = {"dots": "4 of 6   2 in flight", "words": "4 of 6   2 in flight", "workers": "8 of 12   4 in flight"}
+AFTER_EACH_OTHER = ("--agent-progress=no", "-v --agent-progress=no", "-q", "-s", "CI", "")
+"""What one process runs: each of them but the last switches the panel off, CI as a variable."""
+
+PROGRAM = """
+import os, sys, pytest
+from pytest_agenteval.session import progress
+
+progress.PATIENCE_S, progress.TICK_S = 0.0, 0.02
+for more in sys.argv[1].split(","):
+    os.environ.pop("CI", None)
+    if more == "CI":
+        os.environ["CI"] = "true"
+    pytest.main([*sys.argv[2:], "--agent-results=none", *more.replace("CI", "").split()])
+    print("<over>", flush=True)
+"""
 
 
 class Runs:
     """Pytest on many terminals at once: with a panel, and without."""
 
     def __init__(self, root: Path) -> None:
-        stopped = self.start(root, 80)
-        self.on = {
-            name: self.start(root, columns, *args, **env) for name, (columns, args, env) in OPTIONS.items()
-        }
-        off = {
-            name: self.start(root, OPTIONS[name][0], *OPTIONS[name][1], "--agent-progress=no")
-            for name in ("dots", "words")
-        }
+        stopped = self.start(root, 80, "--agent-results=none")
+        self.on = {name: self.start(root, columns, *args) for name, (columns, args) in OPTIONS.items()}
+        others = (",".join(AFTER_EACH_OTHER), *ARGUMENTS)
+        off = PytestOnTerminal(root, 80, others, program=("-c", PROGRAM), LOOKS="10")
+        stopped.wait_for("in flight")
+        self.in_shell = stopped.stop()
+        stopped.process.send_signal(signal.SIGCONT)
         stopped.wait_for("in flight")
         for _ in range(2):
             stopped.process.send_signal(signal.SIGINT)
         self.stopped = stopped.end()
-        texts = ("4 of 6   2 in flight", "firm 0.00", "  slowest  ")
-        self.seen = {name: self.on[name].wait_for(*texts) for name in WITH_PANEL}
+        self.seen = {name: run.wait_for(COUNTS[name], "firm 0.00", "slow[") for name, run in self.on.items()}
         (root / "seen").touch()
-        self.without = {name: run.end() for name, run in off.items()}
         self.with_panel = {name: run.end() for name, run in self.on.items()}
+        lines = "\n".join(off.end()).split("<over>\n")
+        self.without = {name: lines[at].split("\n")[:-1] for at, name in enumerate(("dots", "words"))}
+        self.written = dict(zip(AFTER_EACH_OTHER, off.terminal.written.split(b"<over>"), strict=False))
+        self.folder = next((root / "kept").iterdir())
 
     @staticmethod
-    def start(root: Path, columns: int, *args: str, **env: str) -> PytestOnTerminal:
-        options = ("--agent-results=none", "--agent-model=scripted", "-pno:cacheprovider")
-        return PytestOnTerminal(root, columns, ("evals", *options, *args), **env)
-
-    def written(self, name: str) -> bytes:
-        """Give all that a run wrote to its terminal."""
-        return self.on[name].terminal.written
+    def start(root: Path, columns: int, *args: str) -> PytestOnTerminal:
+        return PytestOnTerminal(root, columns, (*ARGUMENTS, *args))
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +141,7 @@ def test_the_panel_says_what_the_run_is_at(runs: Runs) -> None:
     assert runs.seen["dots"][at - 1] == ""
     assert runs.seen["dots"][at - 2].startswith("evals/able/tasks.json")
     panel = runs.seen["dots"][at:]
-    assert panel[0].startswith("  trials   ━━━━━━━━━━━━━━━━────────   4 of 6   2 in flight")
+    assert panel[0].startswith("  trials   ━━━━━━━━━━━━━━────────   4 of 6   2 in flight")
     assert panel[1].startswith("  ended    1 passed   1 missed   1 failed   1 errored")
     assert panel[2] == "  score    able 0.50   firm 0.00"
     assert panel[3].startswith("  slowest  able/slow[scripted-1]   ")
@@ -150,16 +158,19 @@ def test_the_screen_at_the_end_is_as_without_it(runs: Runs, name: str) -> None:
 def test_with_workers_each_line_of_theirs_is_whole(runs: Runs) -> None:
     """Their controller draws; which of them is first is chance."""
     lines = runs.with_panel["workers"]
-    assert sum(line.startswith("[gw") and "tasks.json::" in line for line in lines) == 6
+    assert sum(line.startswith("[gw") and "tasks.json::" in line for line in lines) == 12
     assert not any("in flight" in line or "slowest" in line for line in lines)
 
 
-@pytest.mark.parametrize("name", PLAIN)
-def test_where_it_is_not_wanted_nothing_of_it_is_written(runs: Runs, name: str) -> None:
-    """Under -q and -s, and on CI servers: not one byte."""
-    assert DOWN not in runs.written(name)
-    assert ERASE not in runs.written(name)
-    assert DOWN in runs.written("dots")
+@pytest.mark.parametrize("option", AFTER_EACH_OTHER)
+def test_where_it_is_not_wanted_nothing_of_it_is_written(runs: Runs, option: str) -> None:
+    """Under -q and -s, on CI servers, and where it is switched off: not one byte."""
+    assert (DOWN in runs.written[option]) is (ERASE in runs.written[option]) is (option == "")
+
+
+def test_ctrl_z_takes_it_away_until_the_run_goes_on(runs: Runs) -> None:
+    """The shell writes where it stood; the process really stops."""
+    assert runs.in_shell[-1].startswith("evals/able/tasks.json")
 
 
 def test_ctrl_c_takes_it_away(runs: Runs) -> None:
@@ -177,22 +188,19 @@ def test_nothing_is_written_to_a_pipe(pytester: pytest.Pytester) -> None:
     assert "\x1b" not in result.stdout.str()
 
 
-def test_its_figures_are_those_of_the_end(pytester: pytest.Pytester) -> None:
+def test_its_figures_are_those_of_the_end(runs: Runs) -> None:
     """Read from the journals of all processes, piece by piece, half lines too."""
-    evals(pytester.path)
-    (pytester.path / "seen").touch()
-    run(pytester, "evals", "--agent-model=scripted", "--repetitions=2", workers=2)
-    folder = run_folder(pytester.path)
-    journals = {path: path.read_bytes() for path in folder.glob("journal-*")}
+    journals = {path: path.read_bytes() for path in runs.folder.glob("journal-*")}
     for path in journals:
         path.write_bytes(b"")
-    progress = RunProgress(folder)
+    progress = RunProgress(runs.folder)
     for path, data in journals.items():
         for end in range(0, len(data), 1000):  # in the middle of lines
             with path.open("ab") as file:
                 file.write(data[end : end + 1000])
             progress.update(float(end))
-    compare(progress.progress(1.0), folder)
+    assert len(journals) >= 2
+    compare(progress.progress(1.0), runs.folder)
 
 
 def compare(shown: Any, folder: Path) -> None:

@@ -87,6 +87,21 @@ def test_dots_pass_by_and_a_new_line_pushes_the_panel_down(terminal: Terminal) -
         rows.close()
 
 
+def test_keys_that_move_the_cursor_leave_nothing_of_the_panel_behind(terminal: Terminal) -> None:
+    """Enter, pressed while one waits: the terminal itself writes it."""
+    with os.fdopen(os.dup(terminal.its), "w", encoding="utf-8") as stream:
+        rows = RowsBelow(stream, [], 0)
+        for key in (b"\n", b"\n", b"\n\n"):
+            rows.show(PANEL, rows.size())
+            os.write(terminal.ours, key)
+            terminal.read(0.05)
+        rows.show(PANEL, rows.size())
+        stream.write(".\n")
+        rows.close()
+        terminal.read(0.05)
+        assert terminal.lines() == ["", "", "", "", "."]
+
+
 def test_a_terminal_that_was_made_smaller_is_left_alone_until_lines_fit(terminal: Terminal) -> None:
     """Lines made for a wider terminal would wrap."""
     with os.fdopen(os.dup(terminal.its), "w", encoding="utf-8") as stream:

@@ -1,9 +1,12 @@
-"""Terminals: whether one understands escape sequences, and whether it is this process's turn to use it."""
+"""Terminals: whether one understands escape sequences, whose turn it is to use it, and Ctrl-Z."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
+from collections.abc import Callable
 
 WITHOUT_ESCAPES = ("", "dumb", "unknown")
 """Values of TERM, which names the kind of terminal, that promise nothing."""
@@ -29,6 +32,32 @@ def is_in_foreground(fd: int) -> bool:
         return os.tcgetpgrp(fd) == os.getpgrp()
     except OSError:  # it is not the terminal that controls this process: there are no jobs
         return True
+
+
+def stop_by_way_of(call: Callable[[Callable[[], None]], None]) -> Callable[[], None]:
+    """Have Ctrl-Z call a function with what stops this process until it goes on; give the undoing.
+
+    Nothing changes without such a signal (Windows), outside the main thread, and where others handle it.
+    """
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
+        return lambda: None
+
+    def stop() -> None:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # this returns when the process goes on
+        signal.signal(signal.SIGTSTP, handle)
+
+    def handle(*_: object) -> None:
+        call(stop)
+
+    def undo() -> None:
+        if signal.getsignal(signal.SIGTSTP) is handle:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+    signal.signal(signal.SIGTSTP, handle)
+    return undo
 
 
 def _console_mode(fd: int) -> int:

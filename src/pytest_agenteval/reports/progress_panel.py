@@ -20,6 +20,12 @@ LABEL, GAP = 11, 3
 """Columns of the words at the left, and between two figures."""
 
 LONGEST_BAR, SHORTEST_BAR = 24, 8
+TIME_ROOM = len("a few seconds left")
+"""Columns that the first line keeps free for the time left, so that the bar never changes its length."""
+
+SHORTEST_WAIT_S = 1.0
+"""Seconds from which on a trial in flight is named as slow: names of quick ones would only flicker."""
+
 NAME_ROOM = 30
 """Columns of the name of a suite: a line has room for two at least."""
 
@@ -88,11 +94,12 @@ def panel_lines(progress: Progress, columns: int, *, ascii_only: bool = False) -
 
 def _trials(progress: Progress, width: int, ascii_only: bool) -> PanelLine:
     more = f" to {progress.most:,}" if progress.most > progress.planned else ""
-    counts = [f"{progress.ended:,} of {progress.planned:,}{more}", f"{progress.in_flight:,} in flight"]
+    planned = f"{progress.planned:,}"
+    counts = [f"{progress.ended:>{len(planned)},} of {planned}{more}", f"{progress.in_flight:,} in flight"]
     figures = _spaced(map(Piece, counts))
     left = [] if progress.seconds_left is None else [time_left(progress.seconds_left)]
-    taken = _columns(figures) + sum(GAP + len(text) for text in left) + GAP
-    bar = _bar(progress, min(LONGEST_BAR, width - LABEL - taken), ascii_only)
+    room = width - LABEL - GAP - len(counts[0]) - GAP - len("100 in flight") - GAP - TIME_ROOM
+    bar = _bar(progress, min(LONGEST_BAR, room), ascii_only)
     return _line("graded" if progress.is_regraded else "trials", [*bar, *figures], left, width)
 
 
@@ -142,7 +149,7 @@ def _first(texts: Sequence[str], shown: int) -> str:
 
 
 def _slowest(progress: Progress, width: int) -> PanelLine:
-    if progress.slowest is None:
+    if progress.slowest is None or progress.slowest.seconds < SHORTEST_WAIT_S:
         return _line("slowest", [Piece("-", "dim")], [], width)
     seconds = whole_seconds(progress.slowest.seconds)
     name = shorten_middle(progress.slowest.name, width - LABEL - GAP - len(seconds))

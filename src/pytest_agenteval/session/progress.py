@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.terminal import TerminalReporter
 
-from pytest_agenteval.portable.terminals import is_terminal_with_escapes
+from pytest_agenteval.portable.terminals import is_terminal_with_escapes, stop_by_way_of
 from pytest_agenteval.stash import eval_session_key, progress_key, run_info_key
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ class ProgressPanel:
         self._ascii_only = not _writes_unicode(writer._file)
         self._progress = RunProgress(folder)
         self._rows = RowsBelow(writer._file, _other_terminals(), writer.width_of_current_line)
+        self._leave_stops = stop_by_way_of(self._rows.step_aside)
         self._shown_from = time.monotonic() + PATIENCE_S
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="agenteval-progress", daemon=True)
@@ -98,6 +99,7 @@ class ProgressPanel:
         """Take the panel away for good; nobody waits for its thread."""
         self._over.set()
         self._rows.close()
+        self._leave_stops()
 
     def pytest_enter_pdb(self) -> None:
         """Leave the terminal to the debugger."""

@@ -42,14 +42,21 @@ class RowsBelow:
         return os.get_terminal_size(self._fd)
 
     def show(self, lines: Sequence[str], size: os.terminal_size) -> None:
-        """Have these lines stand below the cursor from now on; ``size`` is the one they were made for."""
+        """Have these lines stand below the cursor from now on; ``size`` is the one they were made for.
+
+        They are written even if they stand there: a key that somebody pressed may have moved the cursor.
+        """
         with self._lock:
-            if tuple(lines) == self._lines and size == self._made_for and self._is_drawn:
-                return
             if len(lines) < len(self._lines) or size != self._made_for:
                 self._erase()
             self._lines, self._made_for = tuple(lines), size
             self._draw()
+
+    def step_aside(self, stop: Callable[[], None]) -> None:
+        """Take the lines away while ``stop`` lasts, in which nothing is written."""
+        with self._lock:
+            self._erase()
+            stop()
 
     def pause(self) -> None:
         """Take the lines away until ``go_on``: somebody else has the terminal."""
@@ -112,7 +119,8 @@ class RowsBelow:
         rows = "".join(f"\r\n{line}{ERASE_LINE}" for line in self._lines)
         count = len(self._lines)
         self._is_drawn = True
-        self._send(f"{DOWN * count}{UP.format(count)}{SAVE}{rows}{RESTORE}")
+        # What is right of the cursor may be a line of the panel, where somebody pressed Enter.
+        self._send(f"{ERASE_LINE}{DOWN * count}{UP.format(count)}{SAVE}{rows}{RESTORE}")
 
     def _erase(self) -> None:
         if self._is_drawn:
