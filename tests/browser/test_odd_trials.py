@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pytest_agenteval.records.transcript import Message, Transcript
+from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
 from tests.browser.sample_reports import write
-from tests.browser.visit import Visit, trial_address
+from tests.browser.visit import PHONE, WIDE, Visit, trial_address
 from tests.reports.runs import store_run, trial
 
 Open = Callable[..., Visit]
@@ -24,7 +25,10 @@ SECONDS = 8
 def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a long line, of a long name, and of names that differ in little."""
     folder = tmp_path_factory.mktemp("odd")
-    said = Transcript((Message("user", KOREAN),))
+    call = ToolCall("c", 1, 0, LONG, {}, error=ToolError(LONG, LONG))
+    said = Transcript(
+        (Message("user", KOREAN), Message("assistant", "", calls=(call,), turn=1)), calls=(call,)
+    )
     names = {"Case": 0.25, "case": 0.5, "\u00e9": 0.75, "e\u0301": 1.0, "a%41?run=0#b&c/d": 0.0}
     trials = [trial(name, 1, score, transcript=said) for name, score in names.items()]
     return write(folder, store_run(folder / "runs", [*trials, trial(LONG, 1, 0.5, LONG, transcript=said)]))
@@ -47,9 +51,11 @@ def test_names_that_differ_in_little_are_told_apart(visit: Open, odd: Path, name
     assert seen.title == name
 
 
-def test_a_long_name_widens_no_page(visit: Open, odd: Path) -> None:
-    """It is broken where there is no room."""
-    seen = visit(odd, trial_address(f"s/{LONG}[rules-1]"))
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_a_long_name_widens_no_page(visit: Open, odd: Path, viewport: Any) -> None:
+    """Of a task, a bucket, a tool: it is broken, or cut, where there is no room."""
+    seen = visit(odd, trial_address(f"s/{LONG}[rules-1]"), viewport=viewport)
+    seen.until("document.getElementById('conversation')")
     assert seen.get("document.documentElement.scrollWidth <= innerWidth")
 
 

@@ -13,7 +13,7 @@ from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.reports.file_changes import LARGE, MOST_ROWS, file_changes
-from pytest_agenteval.reports.trial_view import TrialView, trial_view
+from pytest_agenteval.reports.trial_view import TrialView, judges_disagree, trial_view
 from tests.reports.runs import trial
 
 USAGE = Usage(10, 5, cost_usd=0.01, asks=1, attempts=1)
@@ -217,8 +217,8 @@ def test_grades_stand_in_the_order_in_which_they_explain() -> None:
     assert [check.claim for check in seen.grades[0].checks] == ["two", "one"]
     assert [vote.judge for vote in seen.grades[0].votes] == ["j1", "j2"]
     assert seen.grades[0].details == {"judgement": {"seed": "7"}}
-    assert seen.judges_disagree
-    assert not view(grades=grades[:3]).judges_disagree
+    assert judges_disagree(grades)
+    assert not judges_disagree(grades[:3])
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))

@@ -134,15 +134,15 @@ class TrialView(FrozenValue, frozen=True):
     log: str
     workspace: str
 
-    @property
-    def judges_disagree(self) -> bool:
-        """Whether two judges gave one dimension of one grade different scores."""
-        return any(_differ(grade.votes) for grade in self.grades)
-
 
 def full_name(suite: str, task: str, model: str, variant: str, repetition: int) -> str:
     """Write which trial is meant, uncut: ``travel/cheapest_flight[claude@short-1]``."""
     return f"{suite}/{task}[{model_label(model, variant)}-{repetition}]"
+
+
+def judges_disagree(grades: Iterable[Grade]) -> bool:
+    """Whether two judges gave one dimension of one grade different scores."""
+    return any(_differ(_votes_of(grade)) for grade in grades)
 
 
 def trial_view(trial: Trial) -> TrialView:
@@ -196,7 +196,6 @@ def _explains(grade: Grade) -> tuple[int, float, float]:
 
 def _grade(grade: Grade) -> GradeView:
     judgement = grade.details.get("judgement")
-    votes = judgement.get("votes") if isinstance(judgement, Mapping) else None
     details = dict(grade.details)
     if isinstance(judgement, Mapping):
         details["judgement"] = {name: value for name, value in judgement.items() if name != "votes"}
@@ -211,12 +210,14 @@ def _grade(grade: Grade) -> GradeView:
         undecided=grade.undecided,
         rationale=grade.rationale,
         checks=tuple(sorted(grade.checks, key=lambda check: check.passed)),
-        votes=tuple(_votes(votes)),
+        votes=tuple(_votes_of(grade)),
         details=jsonable(details),
     )
 
 
-def _votes(votes: Any) -> Iterator[VoteView]:
+def _votes_of(grade: Grade) -> Iterator[VoteView]:
+    judgement = grade.details.get("judgement")
+    votes = judgement.get("votes") if isinstance(judgement, Mapping) else None
     for vote in votes if isinstance(votes, Sequence) else ():
         get = vote.get
         scores = get("scores")

@@ -78,15 +78,19 @@ def test_every_trial_is_in_a_row_and_every_row_opens(tmp_path: Path, mixed: Run)
     assert {row["name"] for row in rows} == {f"s/{t.key.task}[rules-{t.key.repetition}]" for t in MIXED}
 
 
+def chips_of(folder: Path) -> dict[str, str]:
+    """Give the counts of the filters."""
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    return dict(re.findall(r'data-filter="(\w+)"[^>]*>\w+ <b>(\d+)</b>', page))
+
+
 def test_chips_count_the_tasks_that_they_show(tmp_path: Path, mixed: Run) -> None:
     """A task with a miss and an errored trial is counted by both filters, once each."""
     chips = {
         chip.attributes["data-filter"] for chip in write(tmp_path, mixed).all("a", **{"class": "chip missed"})
     }
     assert chips == {"missed"}
-    page = (tmp_path / "report.html").read_text()
-    counts = dict(re.findall(r'data-filter="(\w+)"[^>]*>\w+ <b>(\d+)</b>', page))
-    assert counts == {"missed": "2", "errored": "1", "disagree": "0", "undecided": "0"}
+    assert chips_of(tmp_path) == {"missed": "2", "errored": "1", "disagree": "0", "undecided": "0"}
 
 
 def test_two_runs_show_what_became_of_each_task(tmp_path: Path) -> None:
@@ -182,14 +186,20 @@ def test_hostile_texts_make_no_elements(tmp_path: Path) -> None:
 
 
 def test_above_the_limit_trials_that_passed_are_left_out_and_counted(
-    tmp_path: Path, mixed: Run, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Failed trials stay however large the file becomes; the page says how many others are not in it."""
+    """Failed trials stay however large the file becomes; the page says how many others are not in it.
+
+    They count as before, also where judges disagree, which transcripts alone know.
+    """
     monkeypatch.setattr(chunks, "MOST_IN_FILE", 0)
     monkeypatch.setattr(chunks, "MOST_TRIALS", 1)
-    index = write(tmp_path, mixed).index
+    votes = [{"judge": name, "scores": {"tone": score}} for name, score in (("a", 1.0), ("b", 0.5))]
+    judged = trial("a", 1, 1.0, grades=(Grade("g", 1.0, "", details={"judgement": {"votes": votes}}),))
+    index = write(tmp_path, store_run(tmp_path / "runs", [judged, *MIXED[1:]])).index
     without = [row["ending"] for row in index["trials"] if row["chunk"] is None]
     assert without == ["passed"] * 2
+    assert chips_of(tmp_path)["disagree"] == "1"
     assert index["left_out"].startswith("The transcripts of 2 trials that passed are not in this file")
 
 

@@ -14,7 +14,7 @@ from pytest_agenteval.json_form import stand_in
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.html.index import TrialRow, page_json
 from pytest_agenteval.reports.html.index_making import TrialSource
-from pytest_agenteval.reports.trial_view import TrialView, trial_view
+from pytest_agenteval.reports.trial_view import TrialView, judges_disagree, trial_view
 
 MOST_TRIALS = 10
 MOST_BYTES = 256 * 1024
@@ -80,16 +80,16 @@ def write_chunks(
         source = sources[at]
         if source.run is None:
             continue
-        if rows[at].ending == "passed" and writer.bytes >= MOST_IN_FILE:
-            left_out += 1
-            continue
         trial = source.run.trial_if_readable(source.entry)
         if trial is None:
             unreadable += 1
             continue
-        view = trial_view(trial)
-        chunk, place = writer.add(document_of(view))
-        placed[at] = replace(rows[at], chunk=chunk, at=place, disagree=view.judges_disagree)
+        placed[at] = replace(rows[at], disagree=judges_disagree(trial.grades))
+        if rows[at].ending == "passed" and writer.bytes >= MOST_IN_FILE:
+            left_out += 1
+            continue
+        chunk, place = writer.add(document_of(trial_view(trial)))
+        placed[at] = replace(placed[at], chunk=chunk, at=place)
     writer.flush()
     return placed, " ".join(_left_out(left_out, unreadable))
 

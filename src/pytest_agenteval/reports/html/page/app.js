@@ -7,19 +7,15 @@ let listScroll = 0;
 let view = {place: -1, opened: {}, unknown: '', printing: false, filtering: false, lastRow: null};
 
 function listHash({show, bucket, suite, q, sort, group}) {
-  const parts = [show.length && `show=${show.map(encodeURIComponent).join(',')}`, suite !== null && `suite=${encodeURIComponent(suite)}`,
-    bucket !== null && `bucket=${encodeURIComponent(bucket)}`, q && `q=${encodeURIComponent(q)}`, sort && `sort=${encodeURIComponent(sort)}`, group && 'group=bucket'];
-  const query = parts.filter(Boolean).join('&');
-  return query ? `#/?${query}` : '#/';
+  const pairs = {show: show.length ? show : null, suite, bucket, q: q || null, sort: sort || null, group: group ? 'bucket' : null};
+  const query = Object.entries(pairs).filter(([, value]) => value !== null).map(([key, value]) => `${key}=${[value].flat().map(encodeURIComponent)}`);
+  return query.length ? `#/?${query.join('&')}` : '#/';
 }
 
 const decoded = (text) => { try { return decodeURIComponent(text); } catch { return text; } };
 
 function parseQuery(text) {
-  const pairs = Object.fromEntries(text.split('&').filter(Boolean).map((pair) => {
-    const at = pair.indexOf('=');
-    return at < 0 ? [pair, ''] : [pair.slice(0, at), pair.slice(at + 1)];
-  }));
+  const pairs = Object.fromEntries(text.split('&').map((pair) => pair.split(/=(.*)/)));
   return {
     show: (pairs.show ?? '').split(',').filter(Boolean).map(decoded),
     bucket: pairs.bucket === undefined ? null : decoded(pairs.bucket),
@@ -206,16 +202,12 @@ function afterPrint() {
   draw();
 }
 
-function start() {
-  root.replaceChildren();
-  document.querySelector('.skip')?.addEventListener('click', (event) => { event.preventDefault(); root.focus(); });
-  wireChips();
-  addEventListener('hashchange', follow);
-  addEventListener('keydown', onKey);
-  addEventListener('beforeprint', beforePrint);
-  addEventListener('afterprint', afterPrint);
-  follow();
-  performance.mark('list-usable');
-}
-start();
+root.replaceChildren();
+document.querySelector('.skip')?.addEventListener('click', (event) => { event.preventDefault(); root.focus(); });
+wireChips();
+addEventListener('hashchange', follow);
+addEventListener('keydown', onKey);
+addEventListener('beforeprint', beforePrint);
+addEventListener('afterprint', afterPrint);
+follow();
 performance.mark('list-usable');

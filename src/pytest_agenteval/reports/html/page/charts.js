@@ -1,7 +1,5 @@
 // Small drawings: scores with their intervals, and one cell for each repetition.
 
-const ENDINGS = {passed: 'passed', missed: 'missed', failed: 'failed', errored: 'errored'};
-
 const VERDICTS = {better: '▲', worse: '▼'};
 const tone = (verdict) => ({better: 'good', worse: 'bad'}[verdict] ?? 'dim');
 
@@ -34,27 +32,23 @@ function glyph({ending, score}) {
 }
 
 function cellLabel(trial) {
-  const run = RUNS.length > 1 ? (INDEX.compared ? (trial.run === NEWEST ? '' : 'before, ') : `run ${trial.run + 1}, `) : '';
+  const run = RUNS.length > 1 ? (COMPARED ? (trial.run === NEWEST ? '' : 'before, ') : `run ${trial.run + 1}, `) : '';
   const score = trial.score === null ? '' : ` ${figure(trial.score)}`;
-  return `${run}repetition ${trial.repetition}: ${ENDINGS[trial.ending] ?? plain(trial.ending)}${score}`;
+  return `${run}repetition ${trial.repetition}: ${trial.ending}${score}`;
 }
 
 function Cell({place, current}) {
   const trial = TRIALS[place], fill = trial.ending === 'errored' || trial.score === null ? 0 : trial.score;
-  const past = INDEX.compared && trial.run !== NEWEST;
-  return html`<a class="cell ${ENDINGS[trial.ending] ?? 'odd'} ${past ? 'old' : ''}" href=${trialHash(place)} title=${cellLabel(trial)}
+  const past = COMPARED && trial.run !== NEWEST;
+  return html`<a class="cell ${trial.ending} ${past ? 'old' : ''}" href=${trialHash(place)} title=${cellLabel(trial)}
     aria-label=${cellLabel(trial)} aria-current=${current === place ? 'page' : undefined}
     data-sign=${glyph(trial)} style=${`--fill:${Math.round(fill * 100)}%`}></a>`;
 }
 
 function Strip({places, current, most}) {
-  const runs = new Map();
-  for (const place of places.slice(0, most)) {
-    const run = TRIALS[place].run;
-    runs.set(run, [...(runs.get(run) ?? []), place]);
-  }
-  return html`<span class="strip">${[...runs.values()].map((group) => html`<span class="cells">
-    ${group.map((place) => html`<${Cell} key=${place} place=${place} current=${current} />`)}</span>`)}
+  const shown = places.slice(0, most), runOf = (place) => TRIALS[place].run;
+  return html`<span class="strip">${[...new Set(shown.map(runOf))].map((run) => html`<span class="cells">
+    ${shown.filter((place) => runOf(place) === run).map((place) => html`<${Cell} key=${place} place=${place} current=${current} />`)}</span>`)}
     ${places.length > most && html`<span class="dim further">+${places.length - most}</span>`}</span>`;
 }
 

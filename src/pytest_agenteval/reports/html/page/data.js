@@ -1,7 +1,7 @@
 // What the file holds: the index, read at once, and trials in compressed chunks, read when they are opened.
 
 const INDEX = JSON.parse(document.getElementById('index').textContent);
-const {trials: TRIALS, tasks: TASKS, suites: SUITES, runs: RUNS} = INDEX;
+const {trials: TRIALS, tasks: TASKS, suites: SUITES, runs: RUNS, compared: COMPARED} = INDEX;
 const NEWEST = RUNS.length - 1;
 const MOST_CHUNKS = 4;
 const chunks = new Map();
@@ -24,7 +24,7 @@ async function chunkElement(number) {
 async function readChunk(number) {
   const element = await chunkElement(number);
   if (!element) throw new Error('its part of the file is not there');
-  if (!self.DecompressionStream) throw new Error('this browser is too old to unpack it; Chrome 80, Firefox 113, Safari 16.4 and all later ones can');
+  if (!self.DecompressionStream) throw new Error('this browser is too old: Chrome 80, Firefox 113 and Safari 16.4 can');
   const bytes = Uint8Array.from(atob(element.textContent), (sign) => sign.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
   return JSON.parse(await new Response(stream).text());
@@ -66,8 +66,6 @@ const FILTERS = {
   __proto__: null,
   better: (task) => task.change > 1e-9,
   worse: (task) => task.change !== null && task.change < -1e-9,
-  broken: (task) => task.flag === 'broken',
-  mended: (task) => task.flag === 'mended',
 };
 const TRIAL_FILTERS = {
   __proto__: null,
@@ -106,7 +104,7 @@ const ORDERS = {
   cost: {words: 'highest cost', value: cost, way: -1, column: 'Cost', text: money},
   time: {words: 'longest', value: (task) => total(task, 'seconds'), way: -1, column: 'Time', text: duration},
 };
-const DEFAULT_ORDER = INDEX.compared ? 'change' : 'score';
+const DEFAULT_ORDER = COMPARED ? 'change' : 'score';
 
 function compareBy(order) {
   const backwards = order.startsWith('-'), {value, way} = ORDERS[backwards ? order.slice(1) : order] ?? ORDERS[DEFAULT_ORDER];
@@ -156,6 +154,6 @@ function worstTrial(task) {
 // The old run's trial of the same repetition or, where there is none, its first.
 function oldTrial(place) {
   const {row, repetition} = TRIALS[place];
-  if (!row || row.old.includes(place)) return -1;
+  if (row.old.includes(place)) return -1;
   return row.old.find((other) => TRIALS[other].repetition === repetition) ?? row.old[0] ?? -1;
 }

@@ -23,19 +23,19 @@ function byRank(a, b) {
 }
 const bucketsOf = (suite) => (suite.buckets.length > 1 ? [...suite.buckets].sort(byRank) : []);
 // Suites stay in their order, except that those in which something moved come first.
-const suitesInOrder = () => (INDEX.compared ? [...SUITES].sort((a, b) => b.buckets.some(moved) - a.buckets.some(moved)) : SUITES);
+const suitesInOrder = () => (COMPARED ? [...SUITES].sort((a, b) => b.buckets.some(moved) - a.buckets.some(moved)) : SUITES);
 
 function FigureRow({figures, name, kind, href, current}) {
   const {score, low, high, verdict, change, change_low, change_high, p, passed, tasks, trials, planned, errored} = figures, left = planned - trials - errored;
   const share = passed === null ? '' : percent(passed), over = interval(change_low, change_high);
-  const part = comparedPart(figures), {old} = figures;
+  const part = comparedPart(figures);
   const facts = [`${plural(tasks, 'task')}, ${plural(trials, 'trial')}${errored ? ` and ${errored} errored` : ''}${left > 0 ? `, ${left} not run` : ''}`, share && `pass rate ${share}`,
-    interval(low, high) && `score within ${interval(low, high)}`, part && `${part}: ${figure(old.score)} → ${figure(old.score + change)}`, verdict, over && `change within ${over}`, typeof p === 'number' && probability(p)].filter(Boolean);
+    interval(low, high) && `score within ${interval(low, high)}`, part, verdict, over && `change within ${over}`, typeof p === 'number' && probability(p)].filter(Boolean);
   return html`<li><a class="figures ${kind}" href=${href} aria-current=${current ? 'true' : undefined} title=${facts.join(' · ')}>
     <span class="name">${breakable(name)}${part && html`<span class="part dim"> ${part}</span>`}</span>
     <${ScorePlot} figures=${figures} />
     <span class="number">${figure(score)}</span>
-    ${INDEX.compared
+    ${COMPARED
       ? html`<span class="number ${tone(verdict)}">${signed(change)}<span class="verdict" aria-hidden="true">${VERDICTS[verdict] ?? ''}</span><span class="hidden"> ${verdict}</span></span>`
       : html`<span class="number dim">${share || '–'}<span class="hidden"> pass rate</span></span>`}
   </a></li>`;
@@ -43,11 +43,11 @@ function FigureRow({figures, name, kind, href, current}) {
 
 // Buckets that are as before are one line; of many suites, and where buckets stand above the tasks, the first few of
 // the others are shown.
-const MANY = SUITES.length > 2 && !INDEX.compared;
+const MANY = SUITES.length > 2 && !COMPARED;
 class Suite extends Component {
   render({suite, query, printing}, {all}) {
     const inSuite = query.suite === suite.label, here = inSuite && query.bucket === null;
-    const buckets = bucketsOf(suite), first = INDEX.compared ? buckets.filter(moved).length : buckets.length;
+    const buckets = bucketsOf(suite), first = COMPARED ? buckets.filter(moved).length : buckets.length;
     const most = all || printing ? buckets.length : STACKED.matches || MANY ? Math.min(first, MOST_NARROW) : first;
     return html`<div class="suite">
     <ul>
@@ -67,7 +67,7 @@ class Suite extends Component {
 function Buckets({query, printing}) {
   return html`<section class="buckets" aria-labelledby="buckets-title">
     <div class="title"><h2 id="buckets-title">${SUITES.length > 1 ? 'Suites and buckets' : 'Buckets'}</h2>
-      <span class="dim">${INDEX.compared ? html`<span class="key old"></span> before <span class="key"></span> now, change` : 'score, pass rate'}</span></div>
+      <span class="dim">${COMPARED ? html`<span class="key old"></span> before <span class="key"></span> now, change` : 'score, pass rate'}</span></div>
     ${suitesInOrder().map((suite) => html`<${Suite} key=${suite.label} suite=${suite} query=${query} printing=${printing} />`)}
   </section>`;
 }
@@ -89,7 +89,7 @@ function Toolbar({query, rows}) {
       value=${query.q} onInput=${(event) => type(event.target.value)} onChange=${settle} />
     <label class="choice"><span class="hidden">Order</span>
       <select value=${query.sort || DEFAULT_ORDER} onChange=${(event) => goto({...query, sort: event.target.value})}>
-        ${Object.entries(ORDERS).filter(([key]) => key !== 'change' || INDEX.compared).map(([key, order]) =>
+        ${Object.entries(ORDERS).filter(([key]) => key !== 'change' || COMPARED).map(([key, order]) =>
           html`<option value=${key} selected=${key === (query.sort || DEFAULT_ORDER).replace('-', '')}>${order.words}</option>`)}
       </select></label>
     <label class="choice"><input type="checkbox" checked=${query.group} onChange=${() => goto({...query, group: !query.group})} /> by bucket</label>
@@ -110,15 +110,15 @@ function Head({query, column}) {
   };
   return html`<div role="rowgroup" class="thead"><div role="row" class="row" aria-rowindex="1">
     ${cell('task', 'Task', 'what')}${cell('bucket', 'Bucket', 'where')}
-    <span role="columnheader" class="trials">${INDEX.compared ? 'Trials before, now' : 'Trials'}</span>
-    ${cell('score', 'Score', 'number')}${INDEX.compared && cell('change', 'Change', 'number')}
+    <span role="columnheader" class="trials">${COMPARED ? 'Trials before, now' : 'Trials'}</span>
+    ${cell('score', 'Score', 'number')}${COMPARED && cell('change', 'Change', 'number')}
     ${column && cell(column, ORDERS[column].column, 'number')}
   </div></div>`;
 }
 
 function worstEnding(task) {
   const endings = task.trials.map((place) => TRIALS[place].ending);
-  return ['errored', 'failed', 'missed', 'passed'].find((ending) => endings.includes(ending)) ?? 'odd';
+  return ['errored', 'failed', 'missed', 'passed'].find((ending) => endings.includes(ending));
 }
 
 // As many cells as fit on each side; where that is not all of them, two fewer and how many more there are.
@@ -143,7 +143,7 @@ function Row({task, number, column}) {
       ${task.old.length > 0 && html`<${Strip} places=${task.old} most=${mostCells(task)} /><span class="dim" aria-hidden="true">→</span>`}
       <${Strip} places=${task.trials} most=${mostCells(task)} /></span>
     <span role="cell" class="number">${figure(task.score)}</span>
-    ${INDEX.compared && html`<span role="cell" class="number"><${Change} value=${task.change} /></span>`}
+    ${COMPARED && html`<span role="cell" class="number"><${Change} value=${task.change} /></span>`}
     ${column && html`<span role="cell" class="number dim">${ORDERS[column].text(ORDERS[column].value(task))}</span>`}
   </div>`;
 }
@@ -200,7 +200,7 @@ class Table extends Component {
   render({rows, query, printing}, {first, last}) {
     const height = rowHeight(), column = ORDERS[(query.sort || '').replace('-', '')]?.column && query.sort.replace('-', '');
     const shown = printing ? rows : rows.slice(first, last), skipped = printing ? 0 : first;
-    const widest = TASKS.reduce((most, task) => Math.max(most, task.trials.length + task.old.length), 2) + INDEX.compared + 0.6;
+    const widest = TASKS.reduce((most, task) => Math.max(most, task.trials.length + task.old.length), 2) + COMPARED + 0.6;
     return html`<div role="table" class="table" aria-label="Tasks" aria-rowcount=${rows.length + 1}
       style=${`--row:${height}px;--strip:${Math.ceil(Math.min(MOST_CELLS + 2.6, widest) * 21)}px`}>
       <${Head} query=${query} column=${column} />
@@ -217,11 +217,11 @@ class Table extends Component {
 
 // The head has said what makes the newer run's figures doubtful.
 function Runs() {
-  return html`<section class="runs" aria-labelledby="runs-title"><h2 id="runs-title">${RUNS.length > 1 ? 'Runs' : 'Run'}</h2>
+  return html`<section class="runs" aria-labelledby="runs-title"><h2 id="runs-title">Runs</h2>
     ${RUNS.map((run, place) => html`<div class="run" key=${place}>
-      <p><b>${plain(run.name)}</b> <span class="dim">${[INDEX.compared && (place === NEWEST ? 'now' : 'before'), run.started_at && moment(run.started_at),
+      <p><b>${plain(run.name)}</b> <span class="dim">${[COMPARED && (place === NEWEST ? 'now' : 'before'), run.started_at && moment(run.started_at),
         run.ended_at ? `ended ${moment(run.ended_at)}` : run.started_at && 'never ended', run.exit_status !== null && `exit ${run.exit_status}`, plain(run.place)].filter(Boolean).join(' · ')}</span></p>
-      ${INDEX.compared && place !== NEWEST && run.warnings.map((warning) => html`<p class="warning">${plain(warning)}</p>`)}
+      ${COMPARED && place !== NEWEST && run.warnings.map((warning) => html`<p class="warning">${plain(warning)}</p>`)}
     </div>`)}
   </section>`;
 }

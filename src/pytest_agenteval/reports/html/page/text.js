@@ -66,7 +66,7 @@ function duration(seconds) {
 }
 
 // A share is 100 % or 0 % only where it is all or none.
-const percent = (share) => `${Math.min(share < 1 - 1e-9 ? 99 : 100, Math.max(share > 1e-9 ? 1 : 0, Math.round(100 * share)))} %`;
+const percent = (share) => `${Math.round(100 * figure(share))} %`;
 
 // As `agenteval compare` writes it.
 const probability = (p) => (p < 0.001 ? 'p <0.001' : `p ${fixed(p, p >= 0.1 ? 2 : 3)}`);

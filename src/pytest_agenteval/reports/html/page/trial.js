@@ -20,7 +20,7 @@ class Text extends Component {
 
 // JSON as people read it: the fields of an object each with its text, everything else indented.
 function Json({value}) {
-  if (value === null || typeof value !== 'object' || Array.isArray(value) || !Object.keys(value).length) return html`<${Text} value=${value === null ? 'null' : value} kind="json" />`;
+  if (typeof value !== 'object' || Array.isArray(value) || empty(value)) return html`<${Text} value=${value === null ? 'null' : value} kind="json" />`;
   return html`<dl class="fields">${Object.entries(value).map(([key, part]) => {
     const text = typeof part === 'string' ? part : JSON.stringify(part), inline = text.length < 90 && !text.includes('\n');
     return html`<div class=${inline ? 'inline' : ''}><dt>${plain(key)}</dt><dd><${Text} value=${inline ? text : part} kind="json" /></dd></div>`;
@@ -115,7 +115,7 @@ function Message({message}) {
     return html`<${Fold} kind="message system" title=${html`<b class="role">system</b> <span class="dim preview">${oneLine(body, 140)}</span> <span class="dim">${size(body.length)}</span>`}>
       <${Text} value=${body} /><//>`;
   }
-  return html`<article class="message ${['user', 'assistant', 'tool'].includes(role) ? role : ''}"><header><b class="role">${plain(role)}</b> <span class="dim">${facts}</span></header>
+  return html`<article class="message ${role}"><header><b class="role">${plain(role)}</b> <span class="dim">${facts}</span></header>
     ${reasoning && html`<${Fold} kind="reasoning" title=${`Reasoning, ${size(reasoning.length)}`}><${Text} value=${reasoning} kind="prose" /><//>`}
     ${body && html`<${Text} value=${body} kind="prose" />`}
     ${calls.map((call) => html`<${Call} call=${call} />`)}
@@ -148,7 +148,7 @@ const DIFF_ROWS = {' ': 'same', '~': 'pair', '-': 'gone', '+': 'new'};
 
 function Hunk({hunk}) {
   let old = hunk.old_start, now = hunk.new_start;
-  return html`<tbody>${hunk.rows.map(([tag, before, after]) => html`<tr class=${DIFF_ROWS[tag] ?? 'same'}>
+  return html`<tbody>${hunk.rows.map(([tag, before, after]) => html`<tr class=${DIFF_ROWS[tag]}>
     <td class="at old">${before === null ? '' : old++}</td><td class="old">${before !== null && tag !== ' ' && html`<span class="hidden">removed: </span>`}<${Marked} line=${before} other=${tag === '~' ? after : null} tag="del" /></td>
     <td class="at now">${after === null ? '' : now++}</td><td class="now">${after !== null && tag !== ' ' && html`<span class="hidden">added: </span>`}<${Marked} line=${after} other=${tag === '~' ? before : null} tag="ins" /></td>
   </tr>`)}</tbody>`;
@@ -225,19 +225,18 @@ function Missing({place, problem, loading}) {
 
 function Title({place, opened, walk}) {
   const trial = TRIALS[place], task = trial.row, at = placeIn(walk);
-  const siblings = task ? [...task.old, ...task.trials] : [place];
   return html`<header class="trial-head ${trial.ending}">
     <p class="crumbs"><a href=${listHash(listQuery)}>← All tasks</a>
-      ${task && html`<span class="dim">${plain(task.label)} · ${plain(task.bucket)}</span>`}
+      <span class="dim">${plain(task.label)} · ${plain(task.bucket)}</span>
       <span class="steps">${at >= 0 && html`<span class="dim">${at + 1} of ${walk.length}</span>`}
         <button onClick=${() => step(-1)} disabled=${at <= 0} aria-label="Previous trial (k)">‹</button><button onClick=${() => step(1)} disabled=${at === walk.length - 1} aria-label="Next trial (j)">›</button>
         ${oldTrial(place) >= 0 && html`<button class="wordy" aria-pressed=${opened.beside} onClick=${toggleBeside}>Before beside it <kbd>o</kbd></button>`}<${KeysButton} /></span></p>
-    <h1 tabindex="-1">${breakable(task ? task.task : trial.name)}</h1>
+    <h1 tabindex="-1">${breakable(task.task)}</h1>
     <p class="summary"><b class="ending ${trial.ending}">${plain(trial.ending)}</b>
       <b class="score">${figure(trial.score)}</b>
-      ${task && task.change !== null && html`<span class="dim">task ${figure(task.old_score)} → ${figure(task.score)}</span> <${Change} value=${task.change} />`}
-      <${Strip} places=${siblings} current=${place} most=${60} />
-      <span class="dim">${[trial.repetition && `repetition ${trial.repetition}`, RUNS.length > 1 && (INDEX.compared ? (trial.run === NEWEST ? 'now' : 'before') : plain(RUNS[trial.run].name)),
+      ${task.change !== null && html`<span class="dim">task ${figure(task.old_score)} → ${figure(task.score)}</span> <${Change} value=${task.change} />`}
+      <${Strip} places=${[...task.old, ...task.trials]} current=${place} most=${60} />
+      <span class="dim">${[trial.repetition && `repetition ${trial.repetition}`, RUNS.length > 1 && (COMPARED ? (trial.run === NEWEST ? 'now' : 'before') : plain(RUNS[trial.run].name)),
         duration(trial.seconds), `${short(trial.tokens)} tokens`, trial.attempts > 1 && `${trial.attempts} attempts in all`].filter(Boolean).join(' · ')}</span></p>
   </header>`;
 }
