@@ -91,10 +91,9 @@ def test_keys_that_move_the_cursor_leave_nothing_of_the_panel_behind(terminal: T
     """Enter, pressed while one waits: the terminal itself writes it."""
     with os.fdopen(os.dup(terminal.its), "w", encoding="utf-8") as stream:
         rows = RowsBelow(stream, [], 0)
-        for key in (b"\n", b"\n", b"\n\n"):
+        for echo in (b"\r\n", b"\r\n", b"\r\n\r\n"):
             rows.show(PANEL, rows.size())
-            os.write(terminal.ours, key)
-            terminal.read(0.05)
+            os.write(terminal.its, echo)
         rows.show(PANEL, rows.size())
         stream.write(".\n")
         rows.close()
@@ -115,6 +114,26 @@ def test_a_terminal_that_was_made_smaller_is_left_alone_until_lines_fit(terminal
         terminal.read(0.1)
         assert terminal.lines() == ["", "  3 of 9"]
         rows.close()
+
+
+def test_a_terminal_whose_size_nobody_set_shows_pytests_lines_alone() -> None:
+    """Such as that of a container at its start; the panel is there once its size is."""
+    terminal = Terminal(60, 12)
+    terminal.resize(0, 0)
+    with os.fdopen(os.dup(terminal.its), "w", encoding="utf-8") as stream:
+        rows = RowsBelow(stream, [], 0)
+        rows.show(PANEL, rows.size())
+        stream.write("가나다")
+        stream.write("\n")
+        stream.flush()
+        terminal.resize(60, 12)
+        rows.show(PANEL, rows.size())
+        stream.write("a.py")
+        stream.flush()
+        terminal.read(0.05)
+        assert terminal.lines()[1:] == ["a.py", *PANEL[:-1], terminal.lines()[-1]]
+        rows.close()
+    terminal.close()
 
 
 def test_streams_are_left_as_they_were(terminal: Terminal) -> None:

@@ -16,7 +16,8 @@ class CurrentLine:
     """Follows what is written to a terminal.
 
     ``is_known`` is False from where nobody can tell the column until the line ends: something moves the
-    cursor within the line, as ``\\r`` does, or a wide letter may have been put on the next row.
+    cursor within the line, as ``\\r`` does, or a wide letter may have been put on the next row. A terminal
+    whose size nobody has set, such as one of a container, has 0 ``columns``.
     """
 
     def __init__(self, column: int) -> None:
@@ -28,7 +29,7 @@ class CurrentLine:
         if "\n" in text:
             return True
         width = _width(text)
-        return width is None or width >= columns - self._column % columns
+        return width is None or columns < 1 or width >= columns - self._column % columns
 
     def take(self, text: str, columns: int) -> None:
         """Note what is written."""
@@ -42,7 +43,7 @@ class CurrentLine:
 
     def has_room(self, columns: int) -> bool:
         """Whether the cursor stands within a row, and not behind its last column, where terminals differ."""
-        return self.is_known and (self._column == 0 or self._column % columns != 0)
+        return self.is_known and columns > 0 and (self._column == 0 or self._column % columns != 0)
 
 
 def _width(text: str) -> int | None:
