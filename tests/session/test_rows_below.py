@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -84,6 +85,22 @@ def test_dots_pass_by_and_a_new_line_pushes_the_panel_down(terminal: Terminal) -
         stream.flush()
         terminal.read(0.1)
         assert terminal.lines() == ["...", "a.py .", *PANEL]
+        rows.close()
+
+
+def test_what_another_thread_writes_stands_alone(terminal: Terminal) -> None:
+    """Until the panel is shown again: such a thread may end the process at once, as pytest-timeout's does."""
+    with os.fdopen(os.dup(terminal.its), "w", encoding="utf-8") as stream:
+        rows = RowsBelow(stream, [], 0)
+        rows.show(PANEL, rows.size())
+        thread = threading.Thread(target=lambda: (stream.write("timeout\n"), stream.flush()))
+        thread.start()
+        thread.join()
+        terminal.read(0.1)
+        assert terminal.lines() == ["timeout"]
+        rows.show(PANEL, rows.size())
+        terminal.read(0.1)
+        assert terminal.lines() == ["timeout", "", *PANEL]
         rows.close()
 
 

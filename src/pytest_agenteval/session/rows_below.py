@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from threading import RLock
+from threading import RLock, get_ident
 from typing import Any
 
 from pytest_agenteval.portable.terminals import is_in_foreground
@@ -22,14 +22,15 @@ class RowsBelow:
 
     The methods that write are replaced on the streams themselves, so that it does not matter who writes:
     pytest, another plugin, a hook that prints. Dots that stay on their line pass by; what ends the line takes
-    the panel away, and it comes back when the stream is flushed or the panel shown again. From any thread.
+    the panel away, and it comes back when the stream is flushed or the panel shown again: the latter alone
+    after another thread than pytest's has written.
     """
 
     def __init__(self, terminal: Any, others: Iterable[Any], column: int) -> None:
         # Of its own: while a test runs, pytest captures what is written to the stream's.
         self._fd = os.dup(terminal.fileno())
         self._encoding = getattr(terminal, "encoding", None) or "utf-8"
-        self._lock, self._process = RLock(), os.getpid()
+        self._lock, self._process, self._thread = RLock(), os.getpid(), get_ident()
         self._line = CurrentLine(column)
         self._lines: tuple[str, ...] = ()
         self._made_for = os.get_terminal_size(self._fd)
@@ -94,7 +95,8 @@ class RowsBelow:
             if not self._is_closed and os.getpid() == self._process:
                 with self._lock:
                     self._is_unflushed = False
-                    if not self._is_drawn:
+                    # Another thread may be about to end the process, as pytest-timeout's does.
+                    if not self._is_drawn and get_ident() == self._thread:
                         self._draw()
 
         try:
