@@ -209,7 +209,7 @@ def test_a_transcript_that_is_lost_loses_no_figure(tmp_path: Path, mixed: Run) -
     transcripts.write_bytes(transcripts.read_bytes()[:-40])
     index = write(tmp_path, mixed).index
     assert [row["chunk"] is None for row in index["trials"]].count(True) == 1
-    assert index["left_out"] == "The transcripts of 1 trials cannot be read."
+    assert index["left_out"] == "The transcripts of 1 trial cannot be read."
 
 
 def test_the_same_run_gives_the_same_file(tmp_path: Path, mixed: Run) -> None:

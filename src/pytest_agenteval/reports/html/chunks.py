@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.json_form import stand_in
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.html.index import TrialRow, page_json
 from pytest_agenteval.reports.html.index_making import TrialSource
 from pytest_agenteval.reports.trial_view import TrialView, judges_disagree, trial_view
@@ -97,11 +98,11 @@ def write_chunks(
 def _left_out(passed: int, unreadable: int) -> Iterator[str]:
     if passed:
         yield (
-            f"The transcripts of {passed:,} trials that passed are not in this file, which would be larger "
-            "than 100 MB: agenteval show opens them."
+            f"The transcripts of {pluralize(passed, 'trial')} that passed are not in this file, which would "
+            "be larger than 100 MB: agenteval show opens them."
         )
     if unreadable:
-        yield f"The transcripts of {unreadable:,} trials cannot be read."
+        yield f"The transcripts of {pluralize(unreadable, 'trial')} cannot be read."
 
 
 def document_of(view: TrialView) -> bytes:
