@@ -59,7 +59,7 @@ def test_the_sign_flip_test_equals_counting_all_signs(differences: list[float]) 
     assert sign_flip_test(differences).p == pytest.approx(expected, abs=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(TRIALS, TRIALS), min_size=1, max_size=3))
 def test_the_label_test_equals_counting_all_labellings(tasks: list[PairedScores]) -> None:
     """p is the share of all labellings within tasks, however many old and new trials each task has."""
@@ -70,7 +70,7 @@ def test_the_label_test_equals_counting_all_labellings(tasks: list[PairedScores]
     assert test.smallest_p == pytest.approx(share_at_least(sums, max(map(abs, sums))), abs=1e-12)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     st.lists(
         st.tuples(st.lists(QUARTERS, min_size=3, max_size=3), st.lists(QUARTERS, min_size=3, max_size=3)),
@@ -103,6 +103,7 @@ def test_with_one_repetition_both_tests_are_one(pairs: list[tuple[float, float]]
     assert labels.p == pytest.approx(sign_flip_test([new - old for old, new in pairs]).p, abs=1e-12)
 
 
+@settings(max_examples=15, deadline=None)
 @given(st.lists(QUARTERS, min_size=7, max_size=7), st.lists(QUARTERS, min_size=7, max_size=7))
 def test_many_repetitions_are_counted_by_equal_sums(old: list[float], new: list[float]) -> None:
     """3,432 labellings of 14 trials are not written out one by one; they come to the same."""
@@ -176,7 +177,7 @@ def test_small_differences_are_not_rounded_away() -> None:
     assert label_test([([0.5], [0.5 + rise]) for rise in differences]).p == pytest.approx(2 / 2**10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     st.lists(
         st.one_of(st.sampled_from([-1, -0.5, 0, 0.25, 0.5, 1]), st.floats(-1, 1)), min_size=7, max_size=40
