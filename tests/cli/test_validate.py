@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pytest_agenteval.cli.main import main
 from tests.calibration.judges import project
-from tests.cli.conftest import Agenteval
-from tests.suites import suite, task, write
+from tests.cli.conftest import Agenteval, Said
+from tests.suites import only_our_plugin, suite, task, write
 
 pytest_plugins = ["pytester"]
 
@@ -25,6 +26,25 @@ def pytest_agenteval_register(registry):
 """
 
 
+@pytest.fixture
+def in_process(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Agenteval:
+    """Run the command in this process, in pytester's folder, as far as it needs no process of its own."""
+    only_our_plugin(monkeypatch)
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_agenteval.plugin")
+    monkeypatch.delenv("PYTEST_ADDOPTS")
+
+    def run(*args: str) -> Said:
+        try:
+            status = main(list(args))
+        except SystemExit as ended:
+            status = int(ended.code or 0)
+        return Said(status, *capfd.readouterr())
+
+    return run
+
+
 def test_files_without_problems_are_counted(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
     """Tasks count once, however many trials they have, held out ones too; nothing is left behind."""
     many = [task("one", trials_per_run=3), task("two", split="held_out")]
@@ -41,22 +61,22 @@ def test_files_without_problems_are_counted(pytester: pytest.Pytester, agenteval
     ] == before
 
 
-def test_calibrations_are_counted_beside_tasks(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+def test_calibrations_are_counted_beside_tasks(pytester: pytest.Pytester, in_process: Agenteval) -> None:
     """A folder that holds nothing but a calibration has something to run."""
     project(pytester.path)
 
-    output = agenteval("validate", "evals")
+    output = in_process("validate", "evals")
 
     assert (output.status, output.out.strip()) == (0, "0 tasks, 1 calibration, 0 files with problems")
 
 
-def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, in_process: Agenteval) -> None:
     """One broken file hides no other; the exit status is 1."""
     broken = {**task("greet"), "trials_pre_run": 3, "clock": "noon"}
     files = {"evals/a.json": broken, "evals/b.json": task("fine"), "evals/c.yaml": "id: x\ngraders: [}\n"}
     write(pytester.path, {"evals/suite.yaml": suite(), **files})
 
-    output = agenteval("validate", "evals")
+    output = in_process("validate", "evals")
 
     assert output.status == 1
     assert "a.json:19: trials_pre_run" in output.out
@@ -66,7 +86,7 @@ def test_every_problem_of_every_file_is_printed(pytester: pytest.Pytester, agent
     assert "Traceback" not in output.out + output.err
 
 
-def test_what_is_no_task_is_listed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+def test_what_is_no_task_is_listed(pytester: pytest.Pytester, in_process: Agenteval) -> None:
     """Below a suite nothing is passed over in silence; what lies in no suite may be meant as a task."""
     files = {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b/data.yaml": "x: 1\n"}
     write(
@@ -74,7 +94,7 @@ def test_what_is_no_task_is_listed(pytester: pytest.Pytester, agenteval: Agentev
         {**files, "evals/broken.yaml": "a: [\n", "loose/b.json": task("b"), "x.json": {"id": 1}},
     )
 
-    output = agenteval("validate", ".")
+    output = in_process("validate", ".")
 
     assert output.status == 1
     assert "evals/broken.yaml:2" in output.out
@@ -85,39 +105,39 @@ def test_what_is_no_task_is_listed(pytester: pytest.Pytester, agenteval: Agentev
     ]
 
 
-def test_graders_of_conftests_are_known(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+def test_graders_of_conftests_are_known(pytester: pytest.Pytester, in_process: Agenteval) -> None:
     """As in a run, with their settings; what nobody offers is a problem."""
     good = task("good", graders=[{"name": "polite", "config": {"word": "please"}}])
     bad = task("bad", graders=[{"name": "polite", "config": {"wrod": "please"}}])
     write(pytester.path, {"conftest.py": POLITE, "evals/suite.yaml": suite(), "evals/good.json": good})
 
-    assert agenteval("validate", "evals").status == 0
+    assert in_process("validate", "evals").status == 0
 
     write(pytester.path, {"evals/bad.json": bad})
-    output = agenteval("validate", "evals")
+    output = in_process("validate", "evals")
     assert output.status == 1
     assert "evals/bad.json:14: graders[0].config" in output.out
     assert "unexpected keyword argument 'wrod'" in output.out
 
 
-def test_no_key_is_needed(pytester: pytest.Pytester, agenteval: Agenteval) -> None:
+def test_no_key_is_needed(pytester: pytest.Pytester, in_process: Agenteval) -> None:
     """A suite for a real model is validated by who has no key."""
     write(
         pytester.path, {"evals/suite.yaml": suite().replace("scripted", "claude"), "evals/a.json": task("a")}
     )
 
-    assert agenteval("validate", "evals").status == 0
+    assert in_process("validate", "evals").status == 0
 
 
 def test_the_users_options_for_pytest_do_not_matter(
-    pytester: pytest.Pytester, agenteval: Agenteval, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, in_process: Agenteval, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Neither those in pyproject.toml nor those in the environment."""
     options = "[tool.pytest.ini_options]\naddopts = '-x -q --no-such-option'\n"
     write(pytester.path, {"pyproject.toml": options, "evals/suite.yaml": suite(), "evals/a.json": task("a")})
     monkeypatch.setenv("PYTEST_ADDOPTS", "-q --nor-such-a-one")
 
-    output = agenteval("validate", "evals")
+    output = in_process("validate", "evals")
 
     assert (output.status, output.out.strip()) == (0, "1 task, 0 files with problems")
 
@@ -131,12 +151,12 @@ def test_the_users_options_for_pytest_do_not_matter(
     ],
 )
 def test_nothing_to_validate_is_no_success(
-    pytester: pytest.Pytester, agenteval: Agenteval, args: tuple[str, ...], status: int, out: str, err: str
+    pytester: pytest.Pytester, in_process: Agenteval, args: tuple[str, ...], status: int, out: str, err: str
 ) -> None:
     """A path that is not there is a mistake in use; a folder without tasks is not fine either."""
     pytester.mkdir("empty")
 
-    output = agenteval("validate", *args)
+    output = in_process("validate", *args)
 
     assert output.status == status
     assert out in output.out

@@ -115,21 +115,24 @@ def carry_out(pytester: pytest.Pytester, *tasks: object, model: str = "scripted"
     return run(pytester, "evals", "-v", f"--agent-model={model}")
 
 
-@pytest.mark.parametrize("agent", ["asking", "swallowing", "wrapping", "stubborn"])
+AGENTS_WITHOUT_END = ("asking", "swallowing", "wrapping", "stubborn")
+
+
 @pytest.mark.parametrize(
     ("limit", "allowed", "asks"), [("steps", 3, 3), ("tokens", 120, 3), ("seconds", 0.1, None)]
 )
 def test_a_limit_ends_the_agent_and_the_trial_is_graded(
-    pytester: pytest.Pytester, agent: str, limit: str, allowed: float, asks: int | None
+    pytester: pytest.Pytester, limit: str, allowed: float, asks: int | None
 ) -> None:
     """Whatever the agent makes of it: never errored, the limit in the journal, no ask beyond it."""
-    result = carry_out(pytester, task("long", agent=agent, script=SLOW, limits={limit: allowed}))
-    result.assert_outcomes(passed=1)
-    assert finished(pytester.path)["long"]["limit"] == limit
-    trial = trials(pytester.path)["long"]
-    assert asks is None or trial.usage.asks == asks
-    (event_text,) = (event.text for event in trial.transcript.events if event.kind == "limit")
-    assert event_text.startswith(f"limit reached: {limit} (allowed {allowed:g}, used ")
+    tasks = [task(agent, agent=agent, script=SLOW, limits={limit: allowed}) for agent in AGENTS_WITHOUT_END]
+    carry_out(pytester, *tasks).assert_outcomes(passed=len(tasks))
+    endings, stored = finished(pytester.path), trials(pytester.path)
+    for agent in AGENTS_WITHOUT_END:
+        assert endings[agent]["limit"] == limit
+        assert asks is None or stored[agent].usage.asks == asks
+        (event_text,) = (event.text for event in stored[agent].transcript.events if event.kind == "limit")
+        assert event_text.startswith(f"limit reached: {limit} (allowed {allowed:g}, used ")
 
 
 def test_money_is_a_limit_too(pytester: pytest.Pytester) -> None:
