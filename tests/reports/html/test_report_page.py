@@ -65,6 +65,25 @@ def test_the_head_rounds_as_all_other_reports_do(tmp_path: Path) -> None:
     assert [span.text.strip() for span in shown] == [format_interval(total.mean.interval)] == ["0.99-1.00"]
 
 
+def test_scores_that_lack_a_judge_are_marked(tmp_path: Path) -> None:
+    """A score without the grades that only a judge gives has the mark that the warning explains."""
+    grades = (Grade("g", 0.5, ""), Grade("tone", None, "no judge", undecided="no_judge"))
+    page = write(tmp_path, store_run(tmp_path / "runs", [trial("a", 1, 0.5, grades=grades)]))
+    assert page.index["suites"][0]["all"]["mark"] == "*"
+    assert page.all("h1")[0].text.strip() == "s 0.50*"
+    assert "* not judged" in page.index["runs"][0]["warnings"][0]
+
+
+def test_a_single_run_shows_its_tasks_at_once(tmp_path: Path) -> None:
+    """A scorecard is folded; what stands side by side is what several runs are looked at for."""
+    first, second = (store_run(tmp_path / "runs", [trial("a", 1, 1.0)]) for _ in "ab")
+    third = store_run(tmp_path / "runs", [trial("a", 1, 1.0)])
+    assert not [each for each in write(tmp_path, first).all("details") if "open" in each.attributes]
+    assert [
+        each for each in write(tmp_path, first, second, third).all("details") if "open" in each.attributes
+    ]
+
+
 def test_every_trial_is_in_a_row_and_every_row_opens(tmp_path: Path, mixed: Run) -> None:
     """Nothing that ended is missing: passed, missed and errored trials have a row, and a document each."""
     page = write(tmp_path, mixed)

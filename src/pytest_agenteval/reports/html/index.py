@@ -39,7 +39,8 @@ class Figures(FrozenValue, frozen=True):
     """The figures of a suite or of a bucket, and of its change, which is over the compared tasks alone.
 
     Scores and ends of intervals run from 0 to 1; ``passed`` is the mean of
-    tasks' shares of trials that passed.
+    tasks' shares of trials that passed. ``mark`` is ``*`` where trials lack a
+    grade that only a judge gives, as in every table.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Figures(FrozenValue, frozen=True):
     trials: int
     planned: int
     errored: int
+    mark: str
     score: float | None
     low: float | None
     high: float | None

@@ -25,6 +25,7 @@ from pytest_agenteval.reports.html.index import (
 from pytest_agenteval.reports.leaderboard.standings import suite_entries
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.statistics import GroupStatistics, TaskName, group_by_task
+from pytest_agenteval.reports.suite_table import MARK
 from pytest_agenteval.reports.trial_view import full_name
 from pytest_agenteval.reports.view import RunView, SuiteView, view_of
 from pytest_agenteval.scoring.aggregates import decided_scores
@@ -141,6 +142,7 @@ def _figures(row: GroupStatistics, change: Change | None) -> Figures:
         trials=row.averaged,
         planned=row.planned,
         errored=sum(row.errored.values()),
+        mark=MARK if row.unscored and row.mean else "",
         score=row.mean.mean if row.mean else None,
         low=interval.low if interval else None,
         high=interval.high if interval else None,
