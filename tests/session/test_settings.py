@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
+
 import pytest
 
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.session.settings_reading import read_settings
 from tests.suites import collected_ids, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -11,6 +15,13 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 GREET = {"evals/suite.yaml": suite(), "evals/task.json": task("greet")}
 USAGE = pytest.ExitCode.USAGE_ERROR
+
+
+def refusal(pytester: pytest.Pytester, *args: str) -> str:
+    """Give why the settings of a run are refused, which has not begun."""
+    with pytest.raises(UsageMistake) as refused:
+        read_settings(pytester.parseconfig(*args))
+    return str(refused.value)
 
 
 def models(pytester: pytest.Pytester, *args: str) -> list[str]:
@@ -73,12 +84,18 @@ def test_an_empty_text_is_not_taken_for_nothing(
     pytester: pytest.Pytester, option: str, expected: str
 ) -> None:
     """A shell's variable may be empty: nobody is asked, and paid, in place of what was meant."""
+    text = f"{option}: expected {expected}; found ''"
+    assert fnmatch(refusal(pytester, f"{option}="), text)
+
+
+def test_an_empty_text_begins_no_run(pytester: pytest.Pytester) -> None:
+    """The refusal is the run's: exit status 4, and nothing is left behind."""
     write(pytester.path, GREET)
 
-    result = run(pytester, f"{option}=")
+    result = run(pytester, "--agent-model=")
 
     assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"ERROR: {option}: expected {expected}; found ''"])
+    result.stderr.fnmatch_lines(["ERROR: --agent-model: expected the name of a model*; found ''"])
     assert not (pytester.path / ".agenteval").exists()
 
 
@@ -87,65 +104,57 @@ def test_settings_hold_in_workers_too(pytester: pytest.Pytester, monkeypatch: py
     monkeypatch.setenv("AGENTEVAL_REPETITIONS", "2")
     write(pytester.path, GREET | {"pyproject.toml": "[tool.agenteval.models]\nplay = 'scripted'\n"})
 
-    run(pytester, "--agent-model=play", workers=2).assert_outcomes(passed=2)
+    run(pytester, "--agent-model=play", workers=1).assert_outcomes(passed=2)
 
     assert journaled(pytester.path) == ["greet[play-1]", "greet[play-2]"]
 
 
 @pytest.mark.parametrize(
-    ("table", "complaints"),
+    ("table", "complaint"),
     [
-        ("[tool.agenteval]\nmodl = 'nop'", ["*tool.agenteval.modl: unknown*did you mean 'model'?"]),
-        (
-            "[tool.agenteval]\nrepetitions = 0",
-            ["*tool.agenteval.repetitions: *as in 2..6; found 0"],
-        ),
-        (
-            "[tool.agenteval]\nrepetitions = 2.5",
-            ["*as in 2..6; found 2.5"],
-        ),
-        (
-            "[tool.agenteval]\nrepetitions = true",
-            ["*as in 2..6; found True"],
-        ),
+        ("[tool.agenteval]\nmodl = 'nop'", "*tool.agenteval.modl: unknown*did you mean 'model'?"),
+        ("[tool.agenteval]\nrepetitions = 0", "*tool.agenteval.repetitions: *as in 2..6; found 0"),
+        ("[tool.agenteval]\nrepetitions = 2.5", "*as in 2..6; found 2.5"),
+        ("[tool.agenteval]\nrepetitions = true", "*as in 2..6; found True"),
         (
             "[tool.agenteval]\nsplit = 'heldout'",
-            ["*one of dev, held_out, all; found 'heldout'; did you mean*"],
+            "*one of dev, held_out, all; found 'heldout'; did you mean*",
         ),
         (
             "[tool.agenteval]\nstrict = 'maybe'",
-            ["*tool.agenteval.strict: expected true or false; found 'maybe'"],
+            "*.strict: expected true or false; found 'maybe'",
         ),
-        ("[tool.agenteval]\nmodel = 3", ["*tool.agenteval.model: *a list of texts; found 3"]),
-        ("[tool.agenteval]\nmodels = 'claude'", ["*tool.agenteval.models: expected a table; found 'claude'"]),
-        ("[tool]\nagenteval = 1", ["*tool.agenteval: expected a table; found 1"]),
-        ("[tool.agenteval]\nprompt = 'short'", ["*tool.agenteval.prompt: expected NAME=PATH; found 'short'"]),
+        ("[tool.agenteval]\nmodel = 3", "*tool.agenteval.model: *a list of texts; found 3"),
+        ("[tool.agenteval]\nmodels = 'claude'", "*tool.agenteval.models: expected a table; found 'claude'"),
+        ("[tool]\nagenteval = 1", "*tool.agenteval: expected a table; found 1"),
+        ("[tool.agenteval]\nprompt = 'short'", "*tool.agenteval.prompt: expected NAME=PATH; found 'short'"),
     ],
 )
 def test_what_pyproject_says_wrong_is_a_usage_error(
-    pytester: pytest.Pytester, table: str, complaints: list[str]
+    pytester: pytest.Pytester, table: str, complaint: str
 ) -> None:
-    """Unknown keys and values that cannot be obeyed end the run with exit status 4, and their place."""
-    write(pytester.path, GREET | {"pyproject.toml": table})
+    """Unknown keys and values that cannot be obeyed are refused with their place."""
+    write(pytester.path, {"pyproject.toml": table})
+
+    assert fnmatch(refusal(pytester), complaint)
+
+
+def test_a_mistake_in_pyproject_ends_the_run(pytester: pytest.Pytester) -> None:
+    """With exit status 4 and one clean message."""
+    write(pytester.path, GREET | {"pyproject.toml": "[tool.agenteval]\nmodl = 'nop'"})
 
     result = run(pytester)
 
     assert result.ret == USAGE
-    result.stderr.fnmatch_lines([f"ERROR: {line}" for line in complaints])
+    result.stderr.fnmatch_lines(["ERROR: *tool.agenteval.modl: unknown*did you mean 'model'?"])
     result.stdout.no_fnmatch_line("*Traceback*")
 
 
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        (
-            "--repetitions=0",
-            "--repetitions: expected a whole number, 1 or more, or LOW..HIGH*",
-        ),
-        (
-            "--repetitions=many",
-            "--repetitions: expected a whole number, 1 or more, or LOW..HIGH*",
-        ),
+        ("--repetitions=0", "--repetitions: expected a whole number, 1 or more, or LOW..HIGH*"),
+        ("--repetitions=many", "--repetitions: expected a whole number, 1 or more, or LOW..HIGH*"),
         ("--agent-concurrency=0", "--agent-concurrency: expected a whole number, 1 or more; found '0'"),
         ("--agent-sample=-1", "--agent-sample: expected a whole number, 1 or more; found '-1'"),
         ("--agent-seed=x", "--agent-seed: expected a whole number, 0 or more; found 'x'"),
@@ -153,15 +162,6 @@ def test_what_pyproject_says_wrong_is_a_usage_error(
         ("--agent-record=once,all", "--agent-record: expected one of none, once, *"),
         ("--agent-record=off", "--agent-record: expected one of none, once, *; found 'off'*"),
         ("--agent-record-chat=on", "--agent-record-chat: expected one of off, none, once, *"),
-        ("--agent-only=mised", "--agent-only: expected endings: *; found 'mised'; did you mean 'missed'?"),
-        ("--agent-only=@latest", "--agent-only: expected endings: *; found '@latest'"),
-        ("--agent-only=missed", "--agent-only: *no run 'latest'*there are no runs yet"),
-        (
-            "--agent-model=scriptd",
-            "--agent-model: unknown model 'scriptd'; known: *; did you mean 'scripted'?",
-        ),
-        ("--agent-model=nop,nop", "--agent-model: the model 'nop' is named more than once"),
-        ("--agent-model=a@b/c", "--agent-model: the model name 'a@b/c' cannot stand in a test id*"),
         ("--agent-prompt=short", "--agent-prompt: expected NAME=PATH; found 'short'"),
         ("--agent-prompt=짧은=prompts", "--agent-prompt: the name '짧은' may hold ASCII letters*"),
         ("--agent-prompt=a@b=prompts", "--agent-prompt: the name 'a@b' may hold ASCII letters*"),
@@ -171,12 +171,36 @@ def test_what_pyproject_says_wrong_is_a_usage_error(
         ("--agent-prompt=a=x.md,a=x.md", "--agent-prompt: the variant 'a' is named more than once"),
     ],
 )
+def test_a_value_that_cannot_be_obeyed_is_refused(
+    pytester: pytest.Pytester, option: str, message: str
+) -> None:
+    """With the flag, what was expected and what was found."""
+    prompts = {"double/system.md": "a", "double/system.txt": "b", "empty/.hidden": "", "x.md": "x"}
+    write(pytester.path, prompts)
+
+    assert fnmatch(refusal(pytester, option), message)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--agent-split=dve", "--agent-split: expected one of *; found 'dve'; did you mean 'dev'?"),
+        ("--agent-only=mised", "--agent-only: expected endings: *; found 'mised'; did you mean 'missed'?"),
+        ("--agent-only=@latest", "--agent-only: expected endings: *; found '@latest'"),
+        ("--agent-only=missed", "--agent-only: *no run 'latest'*there are no runs yet"),
+        (
+            "--agent-model=scriptd",
+            "--agent-model: unknown model 'scriptd'; known: *; did you mean 'scripted'?",
+        ),
+        ("--agent-model=nop,nop", "--agent-model: the model 'nop' is named more than once"),
+        ("--agent-model=a@b/c", "--agent-model: the model name 'a@b/c' cannot stand in a test id*"),
+    ],
+)
 def test_an_option_that_cannot_be_obeyed_is_a_usage_error(
     pytester: pytest.Pytester, option: str, message: str
 ) -> None:
     """Exit status 4, one clean message, nothing run, nothing left behind; also when only collecting."""
-    prompts = {"double/system.md": "a", "double/system.txt": "b", "empty/.hidden": "", "x.md": "x"}
-    write(pytester.path, GREET | prompts)
+    write(pytester.path, GREET)
 
     for dry in ((), ("--collect-only",)):
         result = run(pytester, option, *dry, "-p", "no:cacheprovider")
@@ -187,18 +211,18 @@ def test_an_option_that_cannot_be_obeyed_is_a_usage_error(
         assert not (pytester.path / ".agenteval").exists()
 
 
-@pytest.mark.parametrize("said_in", ["environment", "pyproject.toml"])
 @pytest.mark.parametrize(
-    ("name", "value", "mistake"),
+    ("said_in", "name", "value", "mistake"),
     [
-        ("model", "scriptd", "unknown model 'scriptd'; *"),
-        ("judge", "cluade", "unknown model 'cluade'; *"),
-        ("executor", "localy", "unknown executor 'localy'; *"),
-        ("executor", "processes:x", "*expected a number of processes, 1 or more"),
-        ("only", "missd", "expected endings: *; found 'missd'; *"),
-        ("only", "missed@1999", "there is no run '1999' in *"),
-        ("regrade", "1999", "there is no run '1999' in *"),
-        ("split", "dve", "expected one of *; found 'dve'; *"),
+        ("environment", "model", "scriptd", "unknown model 'scriptd'; *"),
+        ("pyproject.toml", "model", "scriptd", "unknown model 'scriptd'; *"),
+        ("environment", "judge", "cluade", "unknown model 'cluade'; *"),
+        ("pyproject.toml", "executor", "localy", "unknown executor 'localy'; *"),
+        ("environment", "executor", "processes:x", "*expected a number of processes, 1 or more"),
+        ("pyproject.toml", "only", "missd", "expected endings: *; found 'missd'; *"),
+        ("environment", "only", "missed@1999", "there is no run '1999' in *"),
+        ("pyproject.toml", "regrade", "1999", "there is no run '1999' in *"),
+        ("environment", "split", "dve", "expected one of *; found 'dve'; *"),
     ],
 )
 def test_a_refusal_names_the_place_also_where_it_comes_late(
@@ -242,7 +266,7 @@ def test_with_workers_the_controller_says_it_once(
     write(pytester.path, GREET)
     monkeypatch.setenv("TMPDIR", str(pytester.mkdir("temporary")))
 
-    result = run(pytester, option, "-p", "no:cacheprovider", workers=2)
+    result = run(pytester, option, "-p", "no:cacheprovider", workers=1)
 
     assert result.ret == USAGE
     printed = str(result.stdout) + str(result.stderr)
