@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.engine.executors import processes
 from pytest_agenteval.engine.executors.executor import ExecutorContext, ExecutorReport, TrialRequest
 from pytest_agenteval.engine.executors.processes import ProcessExecutor
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
@@ -218,6 +219,13 @@ def wait_until_no_children(until: float) -> None:
     assert not active_children()
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that computes for ever is killed soon: its computing costs other tests their time."""
+    monkeypatch.setattr(processes, "CLOSING_S", 0.4)
+
+
+@pytest.mark.usefixtures("impatient")
 def test_minus_x_leaves_no_process_behind(evals: Path, pytester: pytest.Pytester) -> None:
     """One that computes for ever hears nothing: it is killed, and the run is over at once."""
     pid_file = pytester.path / "pid"
@@ -239,6 +247,7 @@ def test_minus_x_leaves_no_process_behind(evals: Path, pytester: pytest.Pytester
         os.kill(int(pid_file.read_text()), 0)
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_process_that_is_still_coming_up_holds_up_no_end(tmp_path: Path, capfd: Any) -> None:
     """Its conftest takes minutes there: it is killed like one that computes, and nothing is printed."""
     (tmp_path / "conftest.py").write_text("import time\ntime.sleep(100)\n", encoding="utf-8")
@@ -312,15 +321,15 @@ def test_a_calibration_and_a_regraded_run_have_the_same_figures(
     project(pytester.path)
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task("t")})
     found = []
-    for executor in ("local", "processes"):
-        run(pytester, "evals", "--agent-judge=noisy", f"--agent-executor={executor}").assert_outcomes(
-            passed=2
-        )
+    for executor in ("local", "processes:1"):
+        options = ("--agent-judge=noisy", f"--agent-executor={executor}")
+        run(pytester, "evals", *options).assert_outcomes(passed=2)
         found.append((found_in(pytester.path), finished(pytester.path)["t"]["score"]))
-        result = run(pytester, "evals/t.json", "--agent-regrade=latest", f"--agent-executor={executor}")
-        result.assert_outcomes(passed=1)
-        (pytester.path / ".agenteval").rename(pytester.path / executor)
+        (pytester.path / ".agenteval").rename(pytester.path / executor.partition(":")[0])
     assert found[0] == found[1]
+    (pytester.path / "processes").rename(pytester.path / ".agenteval")
+    result = run(pytester, "evals/t.json", "--agent-regrade=latest", "--agent-executor=processes:1")
+    result.assert_outcomes(passed=1)
 
 
 @pytest.mark.parametrize(
