@@ -20,10 +20,22 @@ from tests.suites import suite, task, write
 ROOT = Path(__file__).parents[2]
 OUTSIDE = ROOT / "tests" / "outside_benchmark"
 CORE = "session/test_endings.py"
-"""Tests of ours that go through all of a run; .ci/run runs all of core's so."""
-COMMAND = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+SOME = "reach_their_thresholds or capability_suite or breaks or oracle"
+"""Tests of ours that go through all of a run, some of each ending; .ci/run runs all of core's so."""
 PYTEST = ("-m", "pytest", "evals", "-p", "no:cacheprovider")
-REPORT = ("-c", COMMAND, "report", "latest")
+EACH = """
+import contextlib, io, json, sys
+from pytest_agenteval.cli.main import main
+
+ends = []
+for arguments in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = main(arguments)
+    ends.append((status, out.getvalue(), err.getvalue()))
+print(json.dumps(ends))
+"""
+"""Commands one after the other: a process for each would import all of it again."""
 ASKING = """
 import pytest
 
@@ -88,6 +100,12 @@ def _runs_in(python: Path, cwd: Path) -> Environment:
     return run
 
 
+def _commands(environment: Environment, *commands: tuple[str, ...]) -> list[tuple[int, str, str]]:
+    """Give exit status, output and errors of each ``agenteval`` command, in one process there."""
+    ends = json.loads(environment("-c", EACH, json.dumps(commands)).stdout)
+    return [(status, out, err) for status, out, err in ends]
+
+
 @pytest.fixture(scope="module")
 def wheel_of_ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Our wheel."""
@@ -109,11 +127,14 @@ def test_a_benchmark_from_outside_uses_every_seam(outside: Environment, tmp_path
     where = outside("-c", "import pytest_agenteval as a, tiny_agentbench as b; print(a.__file__, b.__file__)")
     assert where.stdout.count(str(tmp_path / "env")) == 2
     (here / "names.txt").write_text("Mina\nMinami\n", encoding="utf-8")
-    importing = ("-c", COMMAND, "import", "tiny", "names.txt", "--to", "evals/greetings")
+    importing = ("import", "tiny", "names.txt", "--to", "evals/greetings")
 
-    assert "tiny: a text file with a name on each line" in outside("-c", COMMAND, "import").stdout
-    assert outside(*importing).stdout.startswith("2 tasks: ")
-    assert "--grader=tinny: nobody registered it" in outside(*importing, "--grader=tinny", rc=2).stderr
+    offered, imported, refused = _commands(outside, ("import",), importing, (*importing, "--grader=tinny"))
+    assert "tiny: a text file with a name on each line" in offered[1]
+    assert imported[0] == 0
+    assert imported[1].startswith("2 tasks: ")
+    assert refused[0] == 2
+    assert "--grader=tinny: nobody registered it" in refused[2]
     (here / "evals" / "conftest.py").write_text(ASKING, encoding="utf-8")
 
     done = outside(*PYTEST, "--agent-model=rules", "--agent-judge=tiny_panel").stdout
@@ -124,11 +145,17 @@ def test_a_benchmark_from_outside_uses_every_seam(outside: Environment, tmp_path
     journal_text = "".join(journal.read_text(encoding="utf-8") for journal in journals)
     assert all(f'"{label}"' in journal_text for label in ("greets", "short", "judge"))
 
-    report = outside(*REPORT, "-v", "--greets", "0.5")
-    assert "one question is no benchmark" in report.stdout
-    data = json.loads(outside(*REPORT, "--greets", "0.5", "--json", "-").stdout)
-    assert data["weights"] == {"manners": 0.5, "brevity": 0.5}
-    written = outside(*REPORT, "--as", "tiny", "-o", "out").stdout.strip()
+    report = ("report", "latest")
+    printed, as_json, as_tiny = _commands(
+        outside,
+        (*report, "-v", "--greets", "0.5"),
+        (*report, "--greets", "0.5", "--json", "-"),
+        (*report, "--as", "tiny", "-o", "out"),
+    )
+    assert (printed[0], as_json[0], as_tiny[0]) == (0, 0, 0)
+    assert "one question is no benchmark" in printed[1]
+    assert json.loads(as_json[1])["weights"] == {"manners": 0.5, "brevity": 0.5}
+    written = as_tiny[1].strip()
     lines = (here / written).read_text(encoding="utf-8").splitlines()
     assert sorted(lines) == ["greet_Mina passed 1.0", "greet_Minami passed 1.0"]
 
@@ -148,18 +175,21 @@ def without_benchmarks(wheel_of_ours: Path, tmp_path: Path) -> Environment:
 def test_core_works_without_any_benchmark(without_benchmarks: Environment, tmp_path: Path) -> None:
     """A user's suite runs, scripted and by rules; there is no importer, and core's own tests pass."""
     write(tmp_path / "project", {"evals/suite.yaml": suite(), "evals/all.yaml": [task("good"), task("fine")]})
-    assert "2 passed" in without_benchmarks(*PYTEST).stdout
-    by_rules = without_benchmarks(*PYTEST, "--agent-model=rules").stdout
-    assert "\nrules: rule-based, no LLM\n" in by_rules
-    assert "warning" not in by_rules
-    assert "there are no importers" in without_benchmarks("-c", COMMAND, "import").stdout
-    assert "known: " not in without_benchmarks("-c", COMMAND, "import", "memex", rc=2).stderr
+    output = without_benchmarks(*PYTEST, "--agent-model=scripted", "--agent-model=rules").stdout
+    assert "4 passed" in output
+    assert "rule-based, no LLM" in output
+    assert "warning" not in output
+    offered, refused = _commands(without_benchmarks, ("import",), ("import", "memex"))
+    assert "there are no importers" in offered[1]
+    assert (refused[0], "known: " in refused[2]) == (2, False)
     command = (
         "-m",
         "pytest",
         "-q",
         "-p",
         "no:cacheprovider",
+        "-k",
+        SOME,
         f"--rootdir={ROOT}",
         "-c",
         str(ROOT / "pyproject.toml"),

@@ -17,7 +17,7 @@ from pytest_agenteval.engine.executors.executor import ExecutorContext, Executor
 from pytest_agenteval.engine.executors.processes import ProcessExecutor
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.registry import Registry
-from tests.calibration.judges import found_in, project
+from tests.calibration.judges import found_in, project, rows
 from tests.journals import finished, trials
 from tests.suites import import_multiprocessing, only_our_plugin, run, suite, task, write
 
@@ -318,7 +318,7 @@ def test_a_calibration_and_a_regraded_run_have_the_same_figures(
 ) -> None:
     """Judges are asked there, and stored trials are sent there to be graded again."""
     only_our_plugin(monkeypatch)
-    project(pytester.path)
+    project(pytester.path, examples=rows(5))
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task("t")})
     found = []
     for executor in ("local", "processes:1"):
