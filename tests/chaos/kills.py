@@ -9,7 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.chaos.project import (
     AT_ONCE,
@@ -53,10 +53,21 @@ def kills(count: int, trials: int, seed: int) -> Iterator[Kill]:
         yield Kill(workers, whom, kind, chance.randrange(3, trials * 3 // 4))
 
 
-def killed(root: Path, kill: Kill, trials: int = 200, patience_s: float = PATIENCE_S) -> list[str]:
-    """Carry out a run, kill, and say what was lost; TooSlow where it never came to its kill point."""
+def killed(
+    root: Path,
+    kill: Kill,
+    trials: int = 200,
+    patience_s: float = PATIENCE_S,
+    *,
+    conftest: str = "",
+    **more: Any,
+) -> list[str]:
+    """Carry out a run, kill, and say what was lost; TooSlow where it never came to its kill point.
+
+    ``conftest`` and ``more``, which every task has, are those of ``project``.
+    """
     with provider() as server:
-        project(root, server, trials)
+        project(root, server, trials, conftest, **more)
         run = start(root, "-n", str(kill.workers), "-q")
         try:
             if not until(lambda: finished_lines(root) >= kill.after, run, patience_s):

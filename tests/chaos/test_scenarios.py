@@ -16,16 +16,50 @@ from tests.suites import only_our_plugin, suite, task, write
 
 pytest_plugins = ["pytester"]
 
+ASKING = """
+import json
+import os
+import tomllib
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+os.environ["AGENTEVAL_LIVE"] = "1"
+MODELS = tomllib.loads(Path("pyproject.toml").read_text())["tool"]["agenteval"]["models"]
+URL = MODELS["local"]["api_base"] + "/chat/completions"
+
+
+class Asking:
+    def run(self, task_input, ctx):
+        messages = [{"role": "user", "content": task_input["content"]}]
+        body = json.dumps({"model": "any", "messages": messages}).encode()
+        with urlopen(Request(URL, body, {"Content-Type": "application/json"})) as response:
+            return json.load(response)["choices"][0]["message"]["content"]
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("asking", Asking)
+"""
+"""An agent that asks the provider by itself: to import what asks real ones takes longer than the run."""
+
 
 def test_a_killed_run_keeps_what_was_answered(tmp_path: Path) -> None:
     """Killed in the middle: every trial that was written down is whole, there, and asked for once."""
-    assert killed(tmp_path / "project", Kill(0, "process", signal.SIGKILL, 10), trials=40) == []
+    assert (
+        killed(
+            tmp_path / "project",
+            Kill(0, "process", signal.SIGKILL, 10),
+            trials=40,
+            conftest=ASKING,
+            agent="asking",
+        )
+        == []
+    )
 
 
 def test_a_run_too_slow_for_its_kill_is_no_loss(tmp_path: Path) -> None:
     """It was never killed: there is no verdict, and its stacks show where it was, or where it hangs."""
-    with pytest.raises(TooSlow, match=r"(?s)^\d+ of 40 trials after 1 s: .*most recent call first"):
-        killed(tmp_path / "project", Kill(0, "process", signal.SIGKILL, 40), trials=40, patience_s=1.0)
+    with pytest.raises(TooSlow, match=r"(?s)^\d+ of 40 trials after 0.6 s: .*most recent call first"):
+        killed(tmp_path / "project", Kill(0, "process", signal.SIGKILL, 40), trials=40, patience_s=0.6)
 
 
 @pytest.mark.parametrize(

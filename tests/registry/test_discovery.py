@@ -72,9 +72,10 @@ def install(site: Path, name: str, files: dict[str, str]) -> None:
 
 
 def run(root: Path, *arguments: str, site: Path | None = None) -> subprocess.CompletedProcess[str]:
-    """Run pytest in a process of its own, this path before the others, with xdist and our plugin alone."""
+    """Run pytest in a process of its own, this path before the others, with our plugin alone, or xdist."""
     environ = {**os.environ, "PYTHONPATH": str(site or root), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    plugins = ("-p", "agenteval", "-p", "xdist.plugin", "-p", "no:cacheprovider")
+    spread = ("-p", "xdist.plugin") if "-n2" in arguments else ()
+    plugins = ("-p", "agenteval", *spread, "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", *plugins, "-q", *arguments]
     return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=60)
 
@@ -117,15 +118,15 @@ def test_a_benchmark_that_cannot_be_imported_is_one_line(tmp_path: Path, workers
         task("good"),
         task("card", graders=[{"name": "answer_contains", "config": {"text": "Mina"}}]),
     )
-    done = run(tmp_path, "evals", *workers, site=tmp_path / "site")
+    write(tmp_path, {"evals/odd.yaml": [task("odd", graders=[{"name": "of_tiny_perhaps"}])]})
+    arguments = ("evals", "--continue-on-collection-errors", *workers)
+    done = run(tmp_path, *arguments, site=tmp_path / "site")
     output = "".join(done.stdout.split())  # it is broken into lines as wide as the terminal
     assert "2 passed" in done.stdout, done.stdout + done.stderr
-    assert output.count(BROKEN.replace(" ", "")) == 1
+    assert output.count(f"warning:{BROKEN}".replace(" ", "")) == 1
+    assert f"hint:     {BROKEN}" in done.stdout
     assert f"{tmp_path / 'site' / 'tiny_benchmark' / 'register.py'}:1" in output
     assert "Traceback" not in done.stdout + done.stderr
-    if not workers:
-        evals(tmp_path, task("good", graders=[{"name": "of_tiny_perhaps"}]))
-        assert f"hint:     {BROKEN}" in run(tmp_path, "evals", site=tmp_path / "site").stdout
 
 
 def test_a_name_that_two_benchmarks_take_shows_both(tmp_path: Path) -> None:
@@ -165,20 +166,21 @@ def test_benchmarks_with_a_mistake_are_one_line_each_and_stop_no_other_run(tmp_p
     assert "1 passed" in done.stdout, done.stdout + done.stderr
     assert done.stdout.count("warning: the benchmark 'tiny") == 3
     output = "".join(done.stdout.split())  # it is broken into lines as wide as the terminal
-    listed = agenteval(tmp_path, "import").stdout.splitlines()
-    validated = agenteval(tmp_path, "validate", "evals").stdout
+    commands = agenteval(tmp_path, ["import"], ["validate", "evals"]).stdout
+    listed, validated = commands.split("NEXT\n")
     for number, (_, expected) in enumerate(NOT_USABLE.values()):
         name = f"the benchmark 'tiny{number}' of tiny{number} 1.2 cannot be used: "
         assert number == 3 or f"{name}{expected.format(number)}".replace(" ", "") in output
-        assert len([line for line in listed if name in line]) == 1
+        assert len([line for line in listed.splitlines() if name in line]) == 1
         assert f"warning: {name}".partition(" of ")[0] in validated
 
 
-def agenteval(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run `agenteval` in a process of its own, with the path of what was installed."""
-    code = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+def agenteval(root: Path, *commands: list[str]) -> subprocess.CompletedProcess[str]:
+    """Run `agenteval` in one process for all commands, with the path of what was installed."""
+    code = f"from pytest_agenteval.cli.main import main; main({commands[0]!r})"
+    code += "".join(f"; print('NEXT'); main({command!r})" for command in commands[1:])
     environ = {**os.environ, "PYTHONPATH": str(root / "site")}
-    command = [sys.executable, "-c", code, *arguments]
+    command = [sys.executable, "-c", code]
     return subprocess.run(command, cwd=root, env=environ, capture_output=True, text=True, timeout=60)
 
 
@@ -197,7 +199,7 @@ def test_two_benchmarks_of_one_name_are_told_in_one_line(tmp_path: Path) -> None
     )
     output = " ".join(run(tmp_path, "evals", site=tmp_path / "site").stdout.split("MODULES")[0].split())
     assert re.search(rf"warning: {expected.rstrip('$')} 1 passed", output), output
-    assert re.search(expected, agenteval(tmp_path, "import").stdout, re.MULTILINE)
+    assert re.search(expected, agenteval(tmp_path, ["import"]).stdout, re.MULTILINE)
 
 
 def test_a_part_of_a_benchmark_that_is_not_there_is_told_where_it_is_missed(tmp_path: Path) -> None:
