@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_agenteval.cli.main import main
 from tests.suites import run, write
 
 CONFTEST = '''
@@ -72,3 +74,20 @@ def latest_header(root: Path) -> dict[str, Any]:
     """Give the header of the newest run."""
     header: dict[str, Any] = json.loads((root / ".agenteval/runs/latest/run.json").read_text())
     return header
+
+
+TRIED: list[Path] = []
+
+
+def write_tried_greeters(pytester: pytest.Pytester, gate: Mapping[str, Any] | None = None) -> None:
+    """Write the suite, a run of it in which all was well, and its kept.json: tried once, copied later."""
+    write_greeters(pytester.path)
+    if not TRIED:
+        greet(pytester)
+        main(["baseline", "set", "latest", "--to=kept.json"])
+        TRIED.append(pytester.mkdir("tried"))
+        shutil.copytree(pytester.path / ".agenteval", TRIED[0] / ".agenteval", symlinks=True)
+        shutil.copy(pytester.path / "kept.json", TRIED[0])
+    else:
+        shutil.copytree(TRIED[0], pytester.path, symlinks=True, dirs_exist_ok=True)
+    write_greeters(pytester.path, gate)

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.cli.main import main
-from tests.greeters import greet, latest_header, set_mood, task_names, write_greeters
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.session.options import RawValue
+from pytest_agenteval.session.settings import Settings
+from tests.greeters import (
+    greet,
+    latest_header,
+    set_mood,
+    task_names,
+    write_greeters,
+    write_tried_greeters,
+)
 from tests.suites import import_multiprocessing, write
 
 pytest_plugins = ["pytester"]
@@ -19,14 +30,14 @@ WORSE = "night is worse on these 5 tasks (1.00 -> 0.00)"
 def test_the_verdict_stands_above_the_suites(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    """On the terminal, in JUnit, in GitHub's summary and in the run's folder, with workers and without."""
+    """On the terminal, in JUnit, in GitHub's summary, a comment and the run's folder, whoever ran it."""
     summary = pytester.path / "summary.md"
-    write_greeters(pytester.path)
-    greet(pytester, workers=workers)
+    write_tried_greeters(pytester)
     set_mood(pytester.path, "tired", task_names("night"))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
 
-    result = greet(pytester, "--agent-baseline=latest", "--junitxml=junit.xml", workers=workers)
+    files = ("--junitxml=junit.xml", "--agent-comment=out/comment.md")
+    result = greet(pytester, "--agent-baseline=latest", *files, workers=workers)
 
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     lines = result.outlines
@@ -46,17 +57,33 @@ def test_the_verdict_stands_above_the_suites(
     assert figures["headline"].startswith(WORSE)
     assert figures["gate"]["broken"] == ["night is worse (1.00 -> 0.00)"]
     assert latest_header(pytester.path)["exit_status"] == 1
+    first, _, gate, *_ = (pytester.path / "out/comment.md").read_text().splitlines()
+    assert first.replace("&gt;", ">").startswith(f"### {WORSE}")
+    assert gate.replace("&gt;", ">") == "**gate: broken: night is worse (1.00 -> 0.00)**"
 
 
-def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester, workers: int) -> None:
+def test_a_comment_that_cannot_be_written_is_named(pytester: pytest.Pytester) -> None:
+    """A folder stands in its place; the gate is broken all the same."""
+    write_tried_greeters(pytester)
+    set_mood(pytester.path, "tired", task_names("night"))
+
+    args = ("--agent-baseline=latest", "--agent-comment=evals", "-k", "night")
+    result = greet(pytester, *args)
+
+    assert "cannot be written: Is a directory" in " ".join(result.outlines)
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+
+
+@pytest.mark.parametrize(
+    ("executor", "workers"), [("processes:1", 0), ("local", 1)], ids=["processes", "one-worker"]
+)
+def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester, executor: str, workers: int) -> None:
     """A file is as good a baseline as a run, also in other processes; exit status 0 stays."""
     import_multiprocessing()
-    write_greeters(pytester.path)
-    greet(pytester)
-    main(["baseline", "set", "latest", "--to=mine.json"])
+    write_tried_greeters(pytester)
 
-    executor = "--agent-executor=processes" if not workers else "--agent-executor=local"
-    result = greet(pytester, "--agent-baseline=mine.json", executor, workers=workers)
+    args = ("--agent-baseline=kept.json", f"--agent-executor={executor}")
+    result = greet(pytester, *args, workers=workers)
 
     assert result.ret == 0
     result.stdout.fnmatch_lines(
@@ -68,8 +95,7 @@ def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester, workers: int) ->
 
 def test_what_is_said_of_a_rule_stays_beside_a_baseline(pytester: pytest.Pytester) -> None:
     """A baseline brings rules where nobody has asked for any; one that is switched off stays off."""
-    write_greeters(pytester.path)
-    greet(pytester)
+    write_tried_greeters(pytester)
     set_mood(pytester.path, "asleep", task_names("night"))
 
     result = greet(pytester, "--agent-baseline=latest", "--agent-gate=not_worse=false")
@@ -86,12 +112,7 @@ def test_what_is_said_of_a_rule_stays_beside_a_baseline(pytester: pytest.Pyteste
         ("--agent-baseline=moods.json", "expected a baseline's file"),
         ("--agent-baseline=newer", "newer/run.json: written in format 99"),
         ("--agent-gate=scores=1", "--agent-gate: expected one of score, buckets.NAME"),
-        ("--agent-gate=score=2", "--agent-gate: expected numbers and true or false"),
-        ("--agent-gate=score", "--agent-gate: expected KEY=VALUE, as in score=0.8,not_worse=true; or none"),
         ("--agent-gate=buckets.mornin=1", "expected a bucket of the suites; found 'mornin'; did you mean"),
-        ("--agent-gate=none,score=1", "none stands alone"),
-        ("--agent-gate=score=0.9,score=0.5", "each rule only once"),
-        ("--agent-gate=buckets=1,buckets.morning=1", "--agent-gate: expected numbers and true or false"),
     ],
 )
 def test_what_cannot_be_obeyed_is_refused_before_anything_is_tried(
@@ -107,10 +128,25 @@ def test_what_cannot_be_obeyed_is_refused_before_anything_is_tried(
     assert says in str(result.stdout) + str(result.stderr)
 
 
+@pytest.mark.parametrize(
+    ("typed", "says"),
+    [
+        ("score=2", "--agent-gate: expected numbers and true or false"),
+        ("score", "--agent-gate: expected KEY=VALUE, as in score=0.8,not_worse=true; or none"),
+        ("none,score=1", "none stands alone"),
+        ("score=0.9,score=0.5", "each rule only once"),
+        ("buckets=1,buckets.morning=1", "--agent-gate: expected numbers and true or false"),
+    ],
+)
+def test_a_gate_that_cannot_be_obeyed_is_refused(tmp_path: Path, typed: str, says: str) -> None:
+    """With what may be typed."""
+    with pytest.raises(UsageMistake, match=re.escape(says)):
+        Settings.gate.parse_value(RawValue(typed, "--agent-gate", tmp_path))
+
+
 def test_a_part_of_a_suite_is_compared_with_its_like(pytester: pytest.Pytester) -> None:
     """Tasks of the baseline that were not selected are no obstacle; those that differ are named."""
-    write_greeters(pytester.path)
-    greet(pytester)
+    write_tried_greeters(pytester)
     path = pytester.path / "evals/greetings/night/night_0.json"
     path.write_text(path.read_text().replace('"Mina"', '"Juna"'))
 
@@ -125,8 +161,7 @@ def test_a_part_of_a_suite_is_compared_with_its_like(pytester: pytest.Pytester) 
 
 def test_how_much_is_shown_is_for_pytests_own_options(pytester: pytest.Pytester) -> None:
     """-v shows the whole comparison, -q the verdict and the gate."""
-    write_greeters(pytester.path)
-    greet(pytester)
+    write_tried_greeters(pytester)
     set_mood(pytester.path, "tired", task_names("night"))
 
     quiet = greet(pytester, "-q", "--agent-baseline=latest").outlines
@@ -145,8 +180,7 @@ def test_the_project_and_the_environment_may_name_it(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """A path in pyproject.toml is from there; ``none`` switches it off, and with it its gate."""
-    write_greeters(pytester.path)
-    greet(pytester)
+    write_tried_greeters(pytester)
     main(["baseline", "set", "latest", "--to=kept/mine.json"])
     table = '[tool.agenteval]\nbaseline = "kept/mine.json"\ngate = {score = 0.9, errored = 0.1}\n'
     (pytester.path / "pyproject.toml").write_text(table)
@@ -158,18 +192,3 @@ def test_the_project_and_the_environment_may_name_it(
     off.stdout.no_fnmatch_line("gate: *")
     monkeypatch.setenv("AGENTEVAL_BASELINE", "nowhere")
     assert greet(pytester).ret == pytest.ExitCode.USAGE_ERROR
-
-
-def test_a_comment_carries_the_verdict(pytester: pytest.Pytester, workers: int) -> None:
-    """Verdict and broken gate stand first, whoever carried the trials out; a folder in its place is named."""
-    write_greeters(pytester.path)
-    greet(pytester)
-    set_mood(pytester.path, "tired", task_names("night"))
-    greet(pytester, "--agent-baseline=latest", "--agent-comment=out/comment.md", workers=workers)
-    first, _, gate, *_ = (pytester.path / "out/comment.md").read_text().splitlines()
-
-    assert first.replace("&gt;", ">").startswith(f"### {WORSE}")
-    assert gate.replace("&gt;", ">") == "**gate: broken: night is worse (1.00 -> 0.00)**"
-    refused = greet(pytester, "--agent-comment=out", "-k", "night", workers=workers)
-    assert "cannot be written: Is a directory" in " ".join(refused.outlines)
-    assert refused.ret == pytest.ExitCode.TESTS_FAILED

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -14,7 +13,14 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cli.main import main
-from tests.greeters import greet, latest_header, set_mood, task_names, write_greeters
+from tests.greeters import (
+    greet,
+    latest_header,
+    set_mood,
+    task_names,
+    write_greeters,
+    write_tried_greeters,
+)
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -25,23 +31,6 @@ NIGHT, MORNING = task_names("night"), task_names("morning")
 def gate_lines(result: pytest.RunResult) -> list[str]:
     """Give what a run says of its gates, and of what it tried again."""
     return [line for line in result.outlines if line.startswith(("gate: ", "recheck: "))]
-
-
-TRIED: list[Path] = []
-
-
-def write_tried_greeters(pytester: pytest.Pytester, gate: dict[str, Any] | None = None) -> None:
-    """Write the suite, a run of it in which all was well, and its kept.json: tried once, copied later."""
-    write_greeters(pytester.path)
-    if not TRIED:
-        greet(pytester)
-        main(["baseline", "set", "latest", "--to=kept.json"])
-        TRIED.append(pytester.mkdir("tried"))
-        shutil.copytree(pytester.path / ".agenteval", TRIED[0] / ".agenteval", symlinks=True)
-        shutil.copy(pytester.path / "kept.json", TRIED[0])
-    else:
-        shutil.copytree(TRIED[0], pytester.path, symlinks=True, dirs_exist_ok=True)
-    write_greeters(pytester.path, gate)
 
 
 @pytest.mark.parametrize(

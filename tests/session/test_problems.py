@@ -116,101 +116,103 @@ def test_an_id_is_taken_once_in_a_suite(pytester: pytest.Pytester) -> None:
     printed_text(result)
 
 
-def grader(**more: Any) -> dict[str, Any]:
+def grader(id: str = "greet", **more: Any) -> dict[str, Any]:
     """Give a task whose only grader is the one described."""
-    return task("greet", graders=[{"name": "answer_contains", "config": {"text": "a"}, **more}])
+    return task(id, graders=[{"name": "answer_contains", "config": {"text": "a"}, **more}])
 
 
-@pytest.mark.parametrize(
-    ("content", "lines"),
-    [
-        (
-            grader(name="answer_contain"),
-            [
-                "evals/task.json:13: graders?0?.name",
-                "*one of answer_contains, answer_*",
-                "*'answer_contain'*",
-                "  hint: *did you mean 'answer_contains'?",
-            ],
-        ),
-        (
-            grader(config={"txt": "a"}),
-            [
-                "evals/task.json:15: graders?0?.config.txt",
-                "*one of ignore_case, text",
-                "*unknown key 'txt'",
-                "  hint: *did you mean 'text'?",
-            ],
-        ),
-        (
-            grader(config={"text": "a", "ignore_case": "yes"}),
-            ["evals/task.json:16: graders?0?.config.ignore_case", "*a valid boolean", "*'yes' (text)"],
-        ),
-        (
-            grader(config={"text": 5}),
-            ["evals/task.json:15: graders?0?.config.text", "*a valid string", "*5 (number)"],
-        ),
-        (
-            grader(config={}),
-            ["evals/task.json:14: graders?0?.config.text", "*a value: it has no default", "*no key 'text'"],
-        ),
-        (
-            grader(config={"text": ""}),
-            [
-                "evals/task.json:14: graders?0?.config",
-                "*settings that answer_contains takes",
-                "  found: *an empty text is contained in every answer",
-            ],
-        ),
-        (
-            task("greet", agent="tool_caling"),
-            [
-                "evals/task.json:*: agent",
-                "*one of *tool_calling",
-                "*'tool_caling'",
-                "*did you mean 'tool_calling'?",
-            ],
-        ),
-        (
-            task("greet", settings={"sytem": "Be kind."}),
-            [
-                "evals/task.json:*: settings.sytem",
-                "*one of conversation, system, tools",
-                "*",
-                "*did you mean 'system'?",
-            ],
-        ),
-        (
-            task("greet", settings={"tools": ["search"]}),
-            [
-                "evals/task.json:*: settings.tools?0?",
-                "*nothing: there is none",
-                "*'search', no registered tool",
-            ],
-        ),
-    ],
-    ids=["grader", "key", "flag", "text", "missing", "refusal", "agent", "setting", "tool"],
-)
-def test_what_does_not_fit_is_told_at_its_line(
-    pytester: pytest.Pytester, content: dict[str, Any], lines: list[str]
-) -> None:
+MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "grader": (
+        grader("grader", name="answer_contain"),
+        [
+            "evals/grader.json:13: graders?0?.name",
+            "*one of answer_contains, answer_*",
+            "*'answer_contain'*",
+            "  hint: *did you mean 'answer_contains'?",
+        ],
+    ),
+    "key": (
+        grader("key", config={"txt": "a"}),
+        [
+            "evals/key.json:15: graders?0?.config.txt",
+            "*one of ignore_case, text",
+            "*unknown key 'txt'",
+            "  hint: *did you mean 'text'?",
+        ],
+    ),
+    "flag": (
+        grader("flag", config={"text": "a", "ignore_case": "yes"}),
+        ["evals/flag.json:16: graders?0?.config.ignore_case", "*a valid boolean", "*'yes' (text)"],
+    ),
+    "text": (
+        grader("text", config={"text": 5}),
+        ["evals/text.json:15: graders?0?.config.text", "*a valid string", "*5 (number)"],
+    ),
+    "missing": (
+        grader("missing", config={}),
+        ["evals/missing.json:14: graders?0?.config.text", "*a value: it has no default", "*no key 'text'"],
+    ),
+    "refusal": (
+        grader("refusal", config={"text": ""}),
+        [
+            "evals/refusal.json:14: graders?0?.config",
+            "*settings that answer_contains takes",
+            "  found: *an empty text is contained in every answer",
+        ],
+    ),
+    "agent": (
+        task("agent", agent="tool_caling"),
+        [
+            "evals/agent.json:*: agent",
+            "*one of *tool_calling",
+            "*'tool_caling'",
+            "*did you mean 'tool_calling'?",
+        ],
+    ),
+    "setting": (
+        task("setting", settings={"sytem": "Be kind."}),
+        [
+            "evals/setting.json:*: settings.sytem",
+            "*one of conversation, system, tools",
+            "*",
+            "*did you mean 'system'?",
+        ],
+    ),
+    "tool": (
+        task("tool", settings={"tools": ["search"]}),
+        [
+            "evals/tool.json:*: settings.tools?0?",
+            "*nothing: there is none",
+            "*'search', no registered tool",
+        ],
+    ),
+}
+
+
+def test_what_does_not_fit_is_told_at_its_line(pytester: pytest.Pytester) -> None:
     """Unknown names, keys and values of another type are found before any trial starts."""
-    write(pytester.path, {"evals/suite.yaml": suite(), "evals/task.json": content})
+    files = {f"evals/{name}.json": content for name, (content, _) in MISTAKES.items()}
+    write(pytester.path, {"evals/suite.yaml": suite(), **files})
 
     result = run(pytester)
 
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(lines, consecutive=True)
+    result.assert_outcomes(errors=len(MISTAKES))
+    for _, lines in MISTAKES.values():
+        result.stdout.fnmatch_lines(lines, consecutive=True)
     printed_text(result)
 
 
-@pytest.mark.parametrize("more", [{"name": "nope"}, {"config": {"text": 5}}], ids=["name", "config"])
-def test_the_same_mistake_is_told_in_each_file(pytester: pytest.Pytester, more: dict[str, Any]) -> None:
+def test_the_same_mistake_is_told_in_each_file(pytester: pytest.Pytester) -> None:
     """Answers are remembered for what fits only: a second file with the mistake does not pass for good."""
-    tasks = {f"evals/{name}/task.json": {**grader(**more), "id": name} for name in "ab"}
+    mistakes: dict[str, dict[str, Any]] = {"name": {"name": "nope"}, "config": {"config": {"text": 5}}}
+    tasks = {
+        f"evals/{name}_{part}/task.json": grader(f"{name}_{part}", **more)
+        for part, more in mistakes.items()
+        for name in "ab"
+    }
     write(pytester.path, {"evals/suite.yaml": suite(), **tasks})
 
-    run(pytester, "--collect-only").assert_outcomes(errors=2)
+    run(pytester, "--collect-only").assert_outcomes(errors=4)
 
 
 def test_a_mistake_is_told_also_where_the_same_grader_is_right_elsewhere(pytester: pytest.Pytester) -> None:
@@ -224,41 +226,41 @@ def test_a_mistake_is_told_also_where_the_same_grader_is_right_elsewhere(pyteste
     result.stdout.fnmatch_lines(["evals/b.json:15: graders?0?.config.txt"])
 
 
-@pytest.mark.parametrize("base", ["pkm/strater", "../../../etc"])
-def test_a_missing_fixture_is_told(pytester: pytest.Pytester, base: str) -> None:
+def test_a_missing_fixture_is_told(pytester: pytest.Pytester) -> None:
     """A starting tree that is not there, or not below the project, is no trial's error but the file's."""
-    files = {"fixtures/pkm/starter/PKM/a.md": "a", "evals/suite.yaml": suite()}
-    write(
-        pytester.path,
-        {**files, "evals/task.json": task("greet", input={"content": "", "base_fixture": base})},
-    )
+    bases = {"typo": "pkm/strater", "outside": "../../../etc"}
+    tasks = {
+        f"evals/{name}.json": task(name, input={"content": "", "base_fixture": base})
+        for name, base in bases.items()
+    }
+    write(pytester.path, {"fixtures/pkm/starter/PKM/a.md": "a", "evals/suite.yaml": suite(), **tasks})
 
     result = run(pytester)
 
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["evals/task.json:5: input.base_fixture"])
-    assert ("did you mean 'pkm/starter'?" in printed_text(result)) == base.startswith("pkm")
+    result.assert_outcomes(errors=2)
+    for name in bases:
+        result.stdout.fnmatch_lines([f"evals/{name}.json:5: input.base_fixture"])
+    outside, typo = printed_text(result).split("evals/typo.json:5: ")
+    assert "did you mean 'pkm/starter'?" in typo
+    assert "did you mean" not in outside
 
 
-@pytest.mark.parametrize(
-    ("line", "key"),
-    [
-        ("agent: crad", "agent"),
-        ("settings: {sytem: hi}", "settings.sytem"),
-        ("prompts: {system: none.md}", "prompts.system"),
-    ],
-)
-def test_what_a_suite_says_wrong_is_told_once_at_the_suite(
-    pytester: pytest.Pytester, line: str, key: str
-) -> None:
+def test_what_a_suite_says_wrong_is_told_once_at_the_suite(pytester: pytest.Pytester) -> None:
     """A task is not blamed for what it inherits."""
-    tasks = {f"evals/{name}/task.json": task(name) for name in "abc"}
-    write(pytester.path, {"evals/suite.yaml": suite(more=f"{line}\n"), **tasks})
+    lines = {
+        "agent": "agent: crad",
+        "settings.sytem": "settings: {sytem: hi}",
+        "prompts.system": "prompts: {system: none.md}",
+    }
+    for key, line in lines.items():
+        tasks = {f"{key}/{name}/task.json": task(name) for name in "abc"}
+        write(pytester.path, {f"{key}/suite.yaml": suite(key, more=f"{line}\n"), **tasks})
 
     result = run(pytester, "--continue-on-collection-errors")
 
-    result.assert_outcomes(errors=1)
-    assert printed_text(result).count(f"evals/suite.yaml:4: {key}") == 1
+    result.assert_outcomes(errors=3)
+    for key in lines:
+        assert printed_text(result).count(f"{key}/suite.yaml:4: {key}") == 1
     assert "task.json:" not in printed_text(result)
 
 
@@ -299,6 +301,7 @@ def pytest_agenteval_register(registry):
 """
 
 
+@pytest.mark.parametrize("workers", [0, 1], ids=["one-process", "one-worker"])
 def test_a_recording_that_cannot_be_written_is_told_by_its_trial_and_at_the_end(
     pytester: pytest.Pytester, workers: int
 ) -> None:
