@@ -168,7 +168,7 @@ def test_nothing_is_sent_unless_asked(pytester: pytest.Pytester, server: Server)
     """With default flags each request is refused and named; recorded, it is played with the server gone."""
     prepare(pytester, server, *(by(way) for way in WAYS))
 
-    refused = run(pytester, "evals", workers=2)
+    refused = run(pytester, "evals")
 
     assert server.asked == []
     refused.assert_outcomes(errors=len(WAYS))
@@ -214,10 +214,10 @@ def test_what_agents_ask_is_let_out_where_somebody_says_so(
 def test_the_environment_comes_before_the_suite(
     pytester: pytest.Pytester, server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A CI job that may ask nobody says so once, whatever suites say."""
-    prepare(pytester, server, by("httpx"), more="live: true\n")
+    """A CI job that may ask nobody says so once, whatever suites say, also to processes of workers."""
+    prepare(pytester, server, by("httpx"), by("http_client"), more="live: true\n")
     monkeypatch.setenv("AGENTEVAL_LIVE", "0")
-    run(pytester, "evals").assert_outcomes(errors=1)
+    run(pytester, "evals", workers=1).assert_outcomes(errors=2)
     assert server.asked == []
 
 
