@@ -122,8 +122,35 @@ def test_as_many_run_as_are_allowed_and_no_more(pytester: pytest.Pytester) -> No
     assert names(journal(pytester.path, "started")) == [f"{id}-1" for id in ids]
 
 
+COUNTING = """
+import os
+import sys
+from pathlib import Path
+
+LOOKS = Path(f"looks-{os.environ.get('PYTEST_XDIST_WORKER')}.txt")
+
+
+def pytest_collection_finish(session):
+    plugins = session.config.pluginmanager.get_plugins()
+    (queue,) = [plugin.torun for plugin in plugins if hasattr(plugin, "torun")] or [None]
+    if queue is None:
+        return
+    seen, lock = [], queue.lock
+
+    def counted():
+        seen.append(1) if sys._getframe(1).f_code.co_filename.endswith("prefetch.py") else None
+        return lock()
+
+    queue.lock = counted
+    session.config.add_cleanup(lambda: LOOKS.write_text(str(len(seen))))
+"""
+
+
 def test_no_trial_is_begun_twice(pytester: pytest.Pytester, workers: int) -> None:
-    """More trials than fit the window, with items of somebody else between: one line each in the journal."""
+    """More trials than fit the window, with items of somebody else between: one line each in the journal.
+
+    Looking at the queue of a worker costs as much as it is long: far less often than there are items.
+    """
     files: dict[str, Any] = {
         f"{letter}.yaml": [task(f"{letter}{n:02}") for n in range(60)] for letter in "abc"
     }
@@ -131,12 +158,17 @@ def test_no_trial_is_begun_twice(pytester: pytest.Pytester, workers: int) -> Non
         "import pytest\n\n@pytest.mark.parametrize('n', range(20))\ndef test_it(n):\n    pass\n"
     )
     write(pytester.path, {"evals/suite.yaml": "name: demo\ndefaults: {model: scripted}\n"})
+    write(pytester.path, {"evals/conftest.py": COUNTING})
     write(pytester.path, {f"evals/{name}": content for name, content in files.items()})
     run(pytester, "evals", workers=workers).assert_outcomes(passed=200)
     for kind in ("started", "finished"):
         counts = Counter(names(journal(pytester.path, kind)))
         assert len(counts) == 180
         assert set(counts.values()) == {1}
+    looks = [int(path.read_text()) for path in pytester.path.glob("looks-*.txt")]
+    assert len(looks) == workers
+    assert not workers or 5 < sum(looks) < 80
+    assert len(list(run_folder(pytester.path).glob("journal-*"))) == max(1, workers)
 
 
 def test_an_item_that_is_collected_twice_is_run_twice_and_no_more(pytester: pytest.Pytester) -> None:
@@ -213,6 +245,7 @@ def server(request):
     assert one_after_the_other(notes(pytester.path))
 
 
+@pytest.mark.parametrize("workers", [0, 1], ids=["one-process", "one-worker"])
 def test_a_function_fixture_of_the_user_means_one_by_one(pytester: pytest.Pytester, workers: int) -> None:
     """Its value does not exist before its item's turn; one line says how many, and names the fixture."""
     fixture = "\n\n@pytest.fixture(autouse=True)\ndef env(monkeypatch):\n    monkeypatch.setenv('A', 'B')\n"
@@ -244,35 +277,6 @@ def test_a_function_fixture_of_an_installed_plugin_holds_up_nobody(
     assert "one by one" not in result.stdout.str()
 
 
-def test_the_queue_of_a_worker_is_looked_at_now_and_then(pytester: pytest.Pytester) -> None:
-    """Looking costs as much as the queue is long: far less often than there are items."""
-    counting = """
-import atexit
-import sys
-from pathlib import Path
-
-
-def pytest_collection_finish(session):
-    plugins = session.config.pluginmanager.get_plugins()
-    (queue,) = [plugin.torun for plugin in plugins if hasattr(plugin, "torun")] or [None]
-    if queue is None:
-        return
-    seen, lock = [], queue.lock
-
-    def counted():
-        seen.append(1) if sys._getframe(1).f_code.co_filename.endswith("prefetch.py") else None
-        return lock()
-
-    queue.lock = counted
-    session.config.add_cleanup(lambda: Path("looks.txt").write_text(str(len(seen))))
-"""
-    write(pytester.path, {"evals/suite.yaml": "name: demo\n", "evals/conftest.py": counting})
-    write(pytester.path, {"evals/tasks.yaml": [task(f"t{n}") for n in range(300)]})
-    run(pytester, "evals", "--agent-model=scripted", workers=1).assert_outcomes(passed=300)
-    assert 5 < int((pytester.path / "looks.txt").read_text()) < 75
-    assert len(list(run_folder(pytester.path).glob("journal-*"))) == 1
-
-
 @pytest.mark.parametrize(("options", "left"), [((), True), (("-x",), False), (("--stepwise",), False)])
 def test_quick_trials_are_left_alone_unless_the_first_failure_ends_the_run(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...], left: bool
@@ -286,10 +290,10 @@ def test_quick_trials_are_left_alone_unless_the_first_failure_ends_the_run(
         wait(self, seconds)
 
     monkeypatch.setattr(Pool, "wait_until_idle", noting)
-    tasks = [task(f"t{number}") for number in range(200)]
+    tasks = [task(f"t{number}") for number in range(100)]
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": tasks})
 
-    run(pytester, *options, "-p", "cacheprovider", "--agent-concurrency=40").assert_outcomes(passed=200)
+    run(pytester, *options, "-p", "cacheprovider", "--agent-concurrency=40").assert_outcomes(passed=100)
 
     assert bool(waits) == left
     assert all(0 < seconds <= 0.04 for seconds in waits)  # one long wait would be deaf to the world
