@@ -64,18 +64,20 @@ def greet(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.Run
     return run(pytester, "evals", "--agent-model=nop", *own, workers=workers)
 
 
-TRIED: dict[tuple[str, ...], Path] = {}
+TRIED: list[Path] = []
 
 
 def write_tried_suites(pytester: pytest.Pytester, names: tuple[str, ...] = tuple(SUITES)) -> None:
-    """Write suites and the run of two repetitions that came before: tried once, copied for other tests."""
-    write_suites(pytester.path, names)
+    """Write suites, and the run of all suites twice that came before: tried once, copied for other tests."""
     results = pytester.path / ".agenteval"
-    if names in TRIED:
-        shutil.copytree(TRIED[names], results, symlinks=True)
-    else:
+    if not TRIED:
+        write_suites(pytester.path)
         greet(pytester, "--repetitions=2")
-        TRIED[names] = shutil.copytree(results, pytester.mkdir("tried") / "results", symlinks=True)
+        TRIED.append(shutil.copytree(results, pytester.mkdir("tried") / "results", symlinks=True))
+        shutil.rmtree(results)
+        shutil.rmtree(pytester.path / "evals")
+    shutil.copytree(TRIED[0], results, symlinks=True)
+    write_suites(pytester.path, names)
 
 
 def improve(pytester: pytest.Pytester) -> None:
