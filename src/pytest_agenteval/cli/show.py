@@ -20,10 +20,10 @@ from pytest_agenteval.reports.show.foreign_text import Detail, json_text
 from pytest_agenteval.reports.show.trial_choice import (
     WORST,
     TrialQuery,
+    best_matches,
     choose_trials,
     counterpart,
     parse_query,
-    trials_named,
 )
 from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width
@@ -61,7 +61,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def show(args: argparse.Namespace) -> int:
     """Show the trials that are meant; 2 where a transcript is lost, and the journal all that is shown."""
     run, query = _run_and_query(args)
-    entries, several = _chosen(run, query, args), query.word not in ("", WORST)
+    entries, several = _matching_entries(run, query, args), query.word not in ("", WORST)
     runs = [run, load_run(find_run(Path(args.results), args.diff))] if args.diff else [run]
     before = [each.odd for each in runs]
     if args.diff:
@@ -87,12 +87,12 @@ def _run_and_query(args: argparse.Namespace) -> tuple[Run, TrialQuery]:
     return load_run(find_run(Path(args.results), query.run or args.run or LATEST)), query
 
 
-def _chosen(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[JournalEntry]:
+def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[JournalEntry]:
     try:
         return choose_trials(run.entries, query)
     except UsageMistake as mistake:
         odd = [f"{run.folder.name}: {line}" for line in first_unreadable(run.odd)]
-        hint = [] if query.word or trials_named(run.entries, query.name) else _elsewhere(run, query, args)
+        hint = [] if query.word or best_matches(run.entries, query.name) else _elsewhere(run, query, args)
         raise UsageMistake("\n".join([f"run {run.folder.name}: {mistake}", *hint, *odd])) from None
 
 
@@ -101,7 +101,7 @@ def _elsewhere(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[st
     if args.run:
         return []
     for other in list_runs(Path(args.results))[:MOST_LOOKED_AT]:
-        if other.path.name != run.folder.name and trials_named(load_run(other.path).entries, query.name):
+        if other.path.name != run.folder.name and best_matches(load_run(other.path).entries, query.name):
             return [f"the run {other.path.name} has it: --run {other.path.name}"]
     return []
 

@@ -68,5 +68,5 @@ def _console_mode(fd: int) -> int:
     import msvcrt
 
     mode = ctypes.c_ulong()
-    known = ctypes.windll.kernel32.GetConsoleMode(msvcrt.get_osfhandle(fd), ctypes.byref(mode))
-    return mode.value if known else 0
+    is_console = ctypes.windll.kernel32.GetConsoleMode(msvcrt.get_osfhandle(fd), ctypes.byref(mode))
+    return mode.value if is_console else 0

@@ -19,44 +19,44 @@ Place: TypeAlias = tuple[int, int]
 
 
 class StepCall(FrozenValue, frozen=True):
-    """A call as it was asked for.
+    """A call as a message requests it.
 
-    ``made`` is the same call with what came of it, None where it was never made. ``shown`` is the text of its
-    result in the conversation, None where there is none.
+    ``execution`` is the same call with what came of it, None where it was never carried out. ``reply`` is the
+    text of its result in the conversation, None where there is none.
     """
 
-    asked: ToolCall
-    made: ToolCall | None = None
-    shown: str | None = None
+    request: ToolCall
+    execution: ToolCall | None = None
+    reply: str | None = None
 
     @property
     def content(self) -> str | None:
         """The text that the model was shown of the result, else the result as text; None without any."""
-        if self.shown is None and self.made is not None:
-            return result_text(self.made)
-        return self.shown
+        if self.reply is None and self.execution is not None:
+            return result_text(self.execution)
+        return self.reply
 
 
 class Step(FrozenValue, frozen=True):
     """One message with what belongs to it; without a message, calls that no message asked for.
 
-    ``ask`` is there where the message is a model's reply. ``given`` messages were not said at this place: the
-    task gave them, the agent put them into a model's mouth, or they stood in an earlier conversation of the
-    trial too, as where an agent starts anew with what it takes along.
+    ``ask`` is there where the message is a model's reply. A message that ``is_context`` was not said at this
+    place: the task gave it, the agent put it into a model's mouth, or it stood in an earlier conversation of
+    the trial too, as where an agent starts anew with what it takes along.
     """
 
     message: Message | None
     ask: Ask | None = None
     calls: tuple[StepCall, ...] = ()
-    given: bool = False
+    is_context: bool = False
 
 
 def conversation_steps(transcript: Transcript) -> tuple[Step, ...]:
     """Put a transcript's messages, calls and asks together; no message and no call is in two steps."""
     messages = transcript.messages
     replies = reply_asks(transcript)
-    shown, answers = _shown_results(messages)
-    made, unclaimed = _made_calls(transcript, replies)
+    reply_texts, answers = _reply_texts(messages)
+    executions, unclaimed = _executions(transcript, replies)
     repeated = _repeated(messages)
     steps: list[Step] = []
     for number, message in enumerate(messages):
@@ -64,11 +64,12 @@ def conversation_steps(transcript: Transcript) -> tuple[Step, ...]:
         if number in answers:
             continue
         calls = [
-            StepCall(call, made.get((number, at)), shown.get((number, at)))
-            for at, call in enumerate(asked_calls(message))
+            StepCall(call, executions.get((number, at)), reply_texts.get((number, at)))
+            for at, call in enumerate(call_requests(message))
         ]
-        unsaid = (message.role == "assistant" and bool(replies)) or number in repeated or message.seeded
-        steps.append(Step(message, replies.get(number), tuple(calls), number not in replies and unsaid))
+        is_foreign = (message.role == "assistant" and bool(replies)) or number in repeated or message.seeded
+        is_context = number not in replies and is_foreign
+        steps.append(Step(message, replies.get(number), tuple(calls), is_context))
     return (*steps, *_steps_of_turns(unclaimed))
 
 
@@ -77,7 +78,7 @@ def result_text(call: ToolCall) -> str:
     return ToolResult(call.result, call.error).content
 
 
-def asked_calls(message: Message) -> tuple[ToolCall, ...]:
+def call_requests(message: Message) -> tuple[ToolCall, ...]:
     """Give the calls that a message asks for: an assistant's, as nobody else can ask for any."""
     return message.calls if message.role == "assistant" else ()
 
@@ -88,39 +89,40 @@ def reply_asks(transcript: Transcript) -> Mapping[int, Ask]:
     From the end: before a reply stand the messages of its turn that were given with the request, also by
     assistants. Of asks that overlapped, all replies bear the last turn: there they stand in the asks' order.
     """
-    spoken = [number for number, message in enumerate(transcript.messages) if _may_be_reply(message)]
+    candidates = [number for number, message in enumerate(transcript.messages) if _may_be_reply(message)]
     replies: dict[int, Ask] = {}
     for ask in reversed(transcript.asks):
-        at = len(spoken) - 1
-        while at >= 0 and transcript.messages[spoken[at]].turn > ask.turn:
+        at = len(candidates) - 1
+        while at >= 0 and transcript.messages[candidates[at]].turn > ask.turn:
             at -= 1
-        if at < 0 or transcript.messages[spoken[at]].turn < ask.turn:
-            at = len(spoken) - 1 if at < len(spoken) - 1 else -1  # the last reply of a later turn, if any
+        if at < 0 or transcript.messages[candidates[at]].turn < ask.turn:
+            # The last reply of a later turn, if any.
+            at = len(candidates) - 1 if at < len(candidates) - 1 else -1
         if at >= 0:
-            replies[spoken[at]] = ask
-            del spoken[at:]
+            replies[candidates[at]] = ask
+            del candidates[at:]
     return replies
 
 
 def _may_be_reply(message: Message) -> bool:
-    given = message.seeded or any(call.by == "seed" for call in message.calls)
-    return message.role == "assistant" and not given
+    is_context = message.seeded or any(call.by == "seed" for call in message.calls)
+    return message.role == "assistant" and not is_context
 
 
-def _shown_results(messages: Sequence[Message]) -> tuple[Mapping[Place, str], set[int]]:
+def _reply_texts(messages: Sequence[Message]) -> tuple[Mapping[Place, str], set[int]]:
     """Give the text that answers each call, and the numbers of the messages that hold these texts."""
     waiting: dict[tuple[int, str], list[Place]] = defaultdict(list)
-    shown: dict[Place, str] = {}
+    texts: dict[Place, str] = {}
     answers: set[int] = set()
     for number, message in enumerate(messages):
-        for at, call in enumerate(asked_calls(message)):
+        for at, call in enumerate(call_requests(message)):
             waiting[message.phase, call.id].append((number, at))
         if message.role == "tool" and (places := waiting[message.phase, message.call_id]):
             place = _next_place(places)
             places.remove(place)
-            shown[place] = message.content
+            texts[place] = message.content
             answers.add(number)
-    return shown, answers
+    return texts, answers
 
 
 def _next_place(waiting: Sequence[Place]) -> Place:
@@ -129,23 +131,23 @@ def _next_place(waiting: Sequence[Place]) -> Place:
     return next(place for place in waiting if place[0] == last)
 
 
-def _made_calls(
+def _executions(
     transcript: Transcript, replies: Mapping[int, Ask]
 ) -> tuple[Mapping[Place, ToolCall], list[ToolCall]]:
-    """Give the call that was made of each that was asked for, and those that no message asked for."""
-    left = dict(enumerate(transcript.calls))
+    """Give the call carried out for each request, and those that no message asked for."""
+    remaining = dict(enumerate(transcript.calls))
     alike: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for place, call in left.items():
+    for place, call in remaining.items():
         alike[call.id, call.tool].append(place)
-    made: dict[Place, ToolCall] = {}
+    executions: dict[Place, ToolCall] = {}
     for number in sorted(range(len(transcript.messages)), key=lambda number: number not in replies):
         message = transcript.messages[number]
-        for at, asked in enumerate(asked_calls(message)):
-            if same := alike[asked.id, asked.tool]:
-                place = next((place for place in same if left[place].turn == message.turn), same[0])
+        for at, request in enumerate(call_requests(message)):
+            if same := alike[request.id, request.tool]:
+                place = next((place for place in same if remaining[place].turn == message.turn), same[0])
                 same.remove(place)
-                made[number, at] = left.pop(place)
-    return made, list(left.values())
+                executions[number, at] = remaining.pop(place)
+    return executions, list(remaining.values())
 
 
 def _steps_of_turns(unclaimed: list[ToolCall], before: int | None = None) -> Iterator[Step]:
@@ -162,7 +164,7 @@ def _repeated(messages: Iterable[Message]) -> set[int]:
     first_phases: dict[tuple[str, str, tuple[str, ...], str], int] = {}
     repeated = set()
     for number, message in enumerate(messages):
-        said = message.role, message.content, tuple(call.id for call in message.calls), message.call_id
-        if first_phases.setdefault(said, message.phase) < message.phase:
+        identity = message.role, message.content, tuple(call.id for call in message.calls), message.call_id
+        if first_phases.setdefault(identity, message.phase) < message.phase:
             repeated.add(number)
     return repeated

@@ -108,8 +108,8 @@ def _bar(progress: Progress, room: int, ascii_only: bool) -> list[Piece]:
         return []
     share = min(progress.ended / progress.planned, 1.0) if progress.planned else 0.0
     full, empty = ("#", "-") if ascii_only else ("━", "─")
-    done = int(share * room)
-    return [Piece(full * done, "green"), Piece(empty * (room - done), "dim"), Piece(" " * GAP)]
+    filled = int(share * room)
+    return [Piece(full * filled, "green"), Piece(empty * (room - filled), "dim"), Piece(" " * GAP)]
 
 
 def _endings(progress: Progress, width: int) -> PanelLine:
@@ -137,15 +137,15 @@ def _spent(progress: Progress) -> Iterator[str]:
 
 def _scores(progress: Progress, width: int) -> PanelLine:
     texts = [f"{shorten_middle(name, NAME_ROOM)} {format_figure(mean)}" for name, mean in progress.scores]
-    shown = len(texts)
-    while shown > 1 and cell_width(_first(texts, shown)) > width - LABEL:
-        shown -= 1
-    return _line("score", [Piece(_first(texts, shown))], [], width)
+    count = len(texts)
+    while count > 1 and cell_width(_first(texts, count)) > width - LABEL:
+        count -= 1
+    return _line("score", [Piece(_first(texts, count))], [], width)
 
 
-def _first(texts: Sequence[str], shown: int) -> str:
-    left = len(texts) - shown
-    return _joined([*texts[:shown], *([f"and {left} more"] if left else [])])
+def _first(texts: Sequence[str], count: int) -> str:
+    remaining = len(texts) - count
+    return _joined([*texts[:count], *([f"and {remaining} more"] if remaining else [])])
 
 
 def _slowest(progress: Progress, width: int) -> PanelLine:

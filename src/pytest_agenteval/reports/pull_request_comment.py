@@ -100,13 +100,13 @@ def totals_text(view: RunView) -> str:
     )
     errored = sum(sum(total.errored.values()) for total in totals)
     not_run = sum(total.not_run for total in totals)
-    left = [
+    shortfalls = [
         f"{pluralize(count, 'trial')} {how}"
         for count, how in ((errored, "errored"), (not_run, "not run"))
         if count
     ]
     passed_text = f"{passed} of {pluralize(decided, 'task')} passed"
-    return f"{'; '.join([passed_text, *left])}."
+    return f"{'; '.join([passed_text, *shortfalls])}."
 
 
 def _table(view: RunView, comparison: Comparison | None) -> str:
@@ -118,8 +118,8 @@ def _table(view: RunView, comparison: Comparison | None) -> str:
     names = [view.label(suite) for suite in view.suites]
     rows = [[name, *(cells[at] for cells in columns.values())] for at, name in enumerate(names)]
     table = _mentioning_nothing(markdown_rows([["suite", *columns], *rows[:MOST_SUITES]]))
-    left = len(rows) - MOST_SUITES
-    return f"{table}\n\nand {pluralize(left, 'more suite')}" if left > 0 else table
+    remaining = len(rows) - MOST_SUITES
+    return f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table
 
 
 def _before(suite: SuiteView, comparison: Comparison | None) -> tuple[str, str, str]:
@@ -130,11 +130,11 @@ def _before(suite: SuiteView, comparison: Comparison | None) -> tuple[str, str, 
             (suite.model, suite.variant),
         ) and part.suite is not None:
             change = part.suite
-            return format_figure(change.old), format_change(change.change), _says(part)
+            return format_figure(change.old), format_change(change.change), _verdict_text(part)
     return NOT_KNOWN, NOT_KNOWN, NOT_KNOWN
 
 
-def _says(part: SuiteComparison) -> str:
+def _verdict_text(part: SuiteComparison) -> str:
     change = part.suite
     if change is None or change.verdict in ("better", "worse"):
         return change.verdict if change else NOT_KNOWN
@@ -149,9 +149,9 @@ def _worst(run: Run, task_lines: TaskLines, comparison: Comparison | None) -> It
     worst = sorted(by_task.values(), key=lambda entry: fallen.get(entry.key[:2], 0.0))
     if not worst:
         return
-    shown = len(worst[:WORST])
+    count = len(worst[:WORST])
     title = (
-        pluralize(len(worst), "task") if shown == len(worst) else f"the {shown} worst of {len(worst)} tasks"
+        pluralize(len(worst), "task") if count == len(worst) else f"the {count} worst of {len(worst)} tasks"
     )
     items = (_item(entry, task_lines, fallen.get(entry.key[:2])) for entry in islice(worst, WORST))
     yield _folded(f"{title} with trials not passed", "\n\n".join(items))
@@ -170,8 +170,8 @@ def _rest(comparison: Comparison, room: int) -> str:
     lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE)]
     lines = lines[lines.index("") + 1 :] if "" in lines else []
     fitting = list(_fitting(lines, room - 300))
-    cut = len(lines) - len(fitting)
-    more = [f"... {pluralize(cut, 'more line')}: agenteval compare OLD NEW shows them"] if cut else []
+    rest = len(lines) - len(fitting)
+    more = [f"... {pluralize(rest, 'more line')}: agenteval compare OLD NEW shows them"] if rest else []
     return _folded("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))
 
 

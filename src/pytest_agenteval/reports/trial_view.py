@@ -244,13 +244,13 @@ def _conversation(transcript: Transcript) -> Iterator[MessageView]:
     for step in conversation_steps(transcript):
         if step.message is None:
             calls = tuple(map(_call, step.calls))
-            yield MessageView("assistant", "", calls[0].turn, phase, seeded=_are_given(calls), calls=calls)
+            yield MessageView("assistant", "", calls[0].turn, phase, seeded=_are_seeded(calls), calls=calls)
         else:
             phase = step.message.phase
             yield _message(step.message, step)
 
 
-def _are_given(calls: Iterable[CallView]) -> bool:
+def _are_seeded(calls: Iterable[CallView]) -> bool:
     return all(call.by == "seed" for call in calls)
 
 
@@ -271,9 +271,9 @@ def _message(message: Message, step: Step) -> MessageView:
 
 
 def _call(step: StepCall) -> CallView:
-    call, reply = step.made or step.asked, step.shown or ""
+    call, reply = step.execution or step.request, step.reply or ""
     result = jsonable(call.result)
-    if step.made is None:  # of a given conversation only the messages are there
+    if step.execution is None:  # of a given conversation only the messages are there
         result, reply = _parsed(reply), ""
     return CallView(
         tool=call.tool,
@@ -287,12 +287,12 @@ def _call(step: StepCall) -> CallView:
         tape=call.tape,
         turn=call.turn,
         index=call.index,
-        reply="" if _says_the_same(reply, call, result) else reply,
-        made=step.made is not None or step.shown is not None,
+        reply="" if _repeats_result(reply, call, result) else reply,
+        made=step.execution is not None or step.reply is not None,
     )
 
 
-def _says_the_same(reply: str, call: ToolCall, result: Any) -> bool:
+def _repeats_result(reply: str, call: ToolCall, result: Any) -> bool:
     """Whether a reply is no more than the result, or the error, written out."""
     if not reply or reply == result_text(call):
         return True

@@ -87,7 +87,7 @@ class ProgressPanel:
         self._progress = RunProgress(folder)
         self._rows = RowsBelow(writer._file, _other_terminals(), writer.width_of_current_line)
         self._leave_stops = stop_by_way_of(self._rows.step_aside)
-        self._shown_from = time.monotonic() + PATIENCE_S
+        self._first_display_at = time.monotonic() + PATIENCE_S
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="agenteval-progress", daemon=True)
 
@@ -131,7 +131,7 @@ class ProgressPanel:
     def _tick(self, now: float) -> None:
         self._progress.update(now)
         size = self._rows.size()
-        is_shown = now >= self._shown_from and self._progress.is_going_on
+        is_shown = now >= self._first_display_at and self._progress.is_going_on
         self._rows.show(self._lines(now, size) if is_shown else [], size)
 
     def _lines(self, now: float, size: os.terminal_size) -> list[str]:

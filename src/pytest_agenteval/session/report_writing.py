@@ -18,15 +18,15 @@ def write_reports(config: pytest.Config) -> list[str]:
     """Write the files of ``--agent-report``; gives a sentence for each that cannot be written."""
     info: RunInfo = config.stash[run_info_key]
     source = _source(config, info)
-    written: list[Path] = []
+    paths: list[Path] = []
     problems: list[str] = []
     for path in info.reports:
         try:
             write_report(path, source)
-            written.append(path)
+            paths.append(path)
         except UsageMistake as refused:  # the others are written all the same
             problems.append(str(refused))
-    config.stash[report_paths_key] = tuple(written)
+    config.stash[report_paths_key] = tuple(paths)
     return problems
 
 

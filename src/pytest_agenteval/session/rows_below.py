@@ -33,7 +33,7 @@ class RowsBelow:
         self._lock, self._process, self._thread = RLock(), os.getpid(), get_ident()
         self._line = CurrentLine(column)
         self._lines: tuple[str, ...] = ()
-        self._made_for = os.get_terminal_size(self._fd)
+        self._terminal_size = os.get_terminal_size(self._fd)
         self._is_drawn = self._is_unflushed = self._is_paused = self._is_closed = False
         streams = {id(stream): stream for stream in (terminal, *others)}
         self._undo = [undo for stream in streams.values() for undo in self._guard(stream)]
@@ -48,9 +48,9 @@ class RowsBelow:
         They are written even if they stand there: a key that somebody pressed may have moved the cursor.
         """
         with self._lock:
-            if len(lines) < len(self._lines) or size != self._made_for:
+            if len(lines) < len(self._lines) or size != self._terminal_size:
                 self._erase()
-            self._lines, self._made_for = tuple(lines), size
+            self._lines, self._terminal_size = tuple(lines), size
             self._draw()
 
     def step_aside(self, stop: Callable[[], None]) -> None:
@@ -105,7 +105,7 @@ class RowsBelow:
             return []
 
     def _make_room(self, text: str) -> None:
-        columns = self._made_for.columns
+        columns = self._terminal_size.columns
         if self._is_drawn and self._line.is_left_by(text, columns):
             self._erase()
         self._line.take(text, columns)
@@ -113,7 +113,7 @@ class RowsBelow:
 
     def _draw(self) -> None:
         """Write the lines, if the cursor is where it can be told and they fit the terminal."""
-        size = self._made_for
+        size = self._terminal_size
         if self._is_closed or self._is_paused or self._is_unflushed or not self._lines:
             return
         if size != self.size() or not self._line.has_room(size.columns) or not is_in_foreground(self._fd):

@@ -167,8 +167,8 @@ class RunProgress:
         parts = [_part_left(now - began, average) for _, began in self._in_flight.values()]
         left = sum(min(part, 1.0) for part in parts)
         pace = elapsed / (self._attempts_ended + len(parts) - left)
-        known = len(self._ended) + sum(key not in self._ended for key in self._in_flight)
-        waiting = max(0, self._plan.trials - known)
+        known_trials = len(self._ended) + sum(key not in self._ended for key in self._in_flight)
+        waiting = max(0, self._plan.trials - known_trials)
         return max((waiting + left) * pace, max(parts, default=0.0) * average)
 
 

@@ -10,13 +10,13 @@ class SpentSoFar:
     """What all attempts that have ended took."""
 
     def __init__(self) -> None:
-        self._tokens = self._untold = self._priced = self._unpriced = 0
+        self._tokens = self._unmetered = self._priced = self._unpriced = 0
         self._usd = 0.0
 
     def add(self, usage: Usage) -> None:
         """Count one attempt."""
         self._tokens += usage.tokens
-        self._untold += usage.untold
+        self._unmetered += usage.untold
         if usage.cost_usd is None:
             self._unpriced += 1
         else:
@@ -27,7 +27,7 @@ class SpentSoFar:
     def use(self) -> ResourceUse:
         """All of it; the price is None where nothing is known of it, as at the end of a run."""
         usd = None if self._unpriced and not self._usd else self._usd
-        return ResourceUse(self._tokens, self._untold, usd, self._unpriced, 0.0)
+        return ResourceUse(self._tokens, self._unmetered, usd, self._unpriced, 0.0)
 
 
 class RunningMean:

@@ -262,8 +262,8 @@ def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> R
     text is a folder. Header, plan and journals are read as far as they can be, transcripts when they are
     asked for; ``Run.odd`` says what cannot be read. Raises UsageMistake where there is no run.
     """
-    named = isinstance(run, str) and not Path(run).is_dir()
-    folder = find_run(Path(results), str(run)) if named else Path(run)
+    is_name = isinstance(run, str) and not Path(run).is_dir()
+    folder = find_run(Path(results), str(run)) if is_name else Path(run)
     (header, odd), journal = read_header_or_name(folder), Journal()
     with garbage_uncollected():
         for path in sorted(folder.glob("journal-*.jsonl")):

@@ -83,30 +83,31 @@ class _Steps:
     def __init__(self, trial: Trial) -> None:
         self._started_at = trial.started_at
         self._phased = any(message.phase > 1 for message in trial.transcript.messages)
-        self._sent = {ask.turn: ask.started for ask in reversed(trial.transcript.asks)}
+        self._request_times = {ask.turn: ask.started for ask in reversed(trial.transcript.asks)}
 
     def fields(self, step: Step) -> Fields:
         """Give a step without its number."""
         if step.message is None:
-            return self._unasked_calls(step)
+            return self._calls_of_agent_code(step)
         message, ask = step.message, step.ask
         orphan = message.role == "tool"  # it answers nothing that was asked for
         observation = [{"content": message.content}] if orphan else list(self._results(step.calls))
-        said = {"source": SOURCES[message.role], "message": "" if orphan else message.content}
-        return said | _filled(
+        required = {"source": SOURCES[message.role], "message": "" if orphan else message.content}
+        return required | _filled(
             timestamp=self._timestamp(step),
             reasoning_content=ask.reasoning if ask else None,
             tool_calls=list(map(_tool_call, step.calls)),
             observation={"results": observation} if observation else None,
             metrics=_metrics(ask.usage) if ask else None,
-            is_copied_context=step.given or None,
+            is_copied_context=step.is_context or None,
             llm_call_count=1 if ask else None,
             extra=self._message_extra(message, ask),
         )
 
-    def _unasked_calls(self, step: Step) -> Fields:
+    def _calls_of_agent_code(self, step: Step) -> Fields:
         """Give calls that the agent's code made, and no model: the format's deterministic dispatch."""
-        started = [call.made.started for call in step.calls if call.made and call.made.by == "agent"]
+        executions = [call.execution for call in step.calls if call.execution]
+        started = [execution.started for execution in executions if execution.by == "agent"]
         return {"source": "agent", "message": ""} | _filled(
             timestamp=self._at(min(started)) if started else None,
             tool_calls=list(map(_tool_call, step.calls)),
@@ -120,9 +121,9 @@ class _Steps:
         if step.ask:
             return self._at(step.ask.ended)
         message = step.message
-        if message is None or step.given or message.turn not in self._sent:
+        if message is None or step.is_context or message.turn not in self._request_times:
             return None
-        return self._at(self._sent[message.turn])
+        return self._at(self._request_times[message.turn])
 
     def _at(self, offset_s: float) -> str | None:
         at = moment(self._started_at, offset_s)
@@ -131,22 +132,22 @@ class _Steps:
     def _results(self, calls: Sequence[StepCall]) -> Iterator[Fields]:
         for call in calls:
             if call.content is not None:
-                result = {"source_call_id": call.asked.id, "content": call.content}
+                result = {"source_call_id": call.request.id, "content": call.content}
                 yield result | _filled(extra=self._call_extra(call))
 
     def _call_extra(self, call: StepCall) -> Fields | None:
-        made = call.made
-        if made is None:
+        execution = call.execution
+        if execution is None:
             return None
-        real = made.by == "agent"  # what a task says was called before has no times
-        as_shown = result_text(made) == call.content
+        real = execution.by == "agent"  # what a task says was called before has no times
+        matches_content = result_text(execution) == call.content
         return _ours(
-            started_at=self._at(made.started) if real else None,
-            ended_at=self._at(made.ended) if real else None,
-            error=made.error.to_json() if made.error else None,
-            tape=made.tape if made.tape != "none" else None,
-            by=made.by if not real else None,
-            result=None if as_shown else made.result,
+            started_at=self._at(execution.started) if real else None,
+            ended_at=self._at(execution.ended) if real else None,
+            error=execution.error.to_json() if execution.error else None,
+            tape=execution.tape if execution.tape != "none" else None,
+            by=execution.by if not real else None,
+            result=None if matches_content else execution.result,
         )
 
     def _message_extra(self, message: Message, ask: Ask | None) -> Fields | None:
@@ -164,9 +165,9 @@ class _Steps:
 
 
 def _tool_call(call: StepCall) -> Fields:
-    asked = call.asked
-    fields = {"tool_call_id": asked.id, "function_name": asked.tool, "arguments": dict(asked.args)}
-    return fields | _filled(extra=_ours(raw_arguments=asked.raw_args))
+    request = call.request
+    fields = {"tool_call_id": request.id, "function_name": request.tool, "arguments": dict(request.args)}
+    return fields | _filled(extra=_ours(raw_arguments=request.raw_args))
 
 
 def _only_step(trial: Trial) -> Fields:
@@ -191,10 +192,10 @@ def _metrics(usage: Usage) -> Fields | None:
 
 def _final_metrics(trial: Trial, steps: int) -> Fields:
     usage = trial.usage
-    counted = usage.asks > 0 and not usage.untold
+    has_token_counts = usage.asks > 0 and not usage.untold
     return _filled(
-        total_prompt_tokens=usage.input_tokens if counted else None,
-        total_completion_tokens=usage.output_tokens if counted else None,
+        total_prompt_tokens=usage.input_tokens if has_token_counts else None,
+        total_completion_tokens=usage.output_tokens if has_token_counts else None,
         total_cached_tokens=usage.cached_tokens or None,
         total_cost_usd=usage.cost_usd if usage.asks else None,
         total_steps=steps,

@@ -32,7 +32,7 @@ def export_file(path: Path) -> Iterator[Path]:
         raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None
 
 
-def told_apart(runs: Iterable[OneRun]) -> Iterator[OneRun]:
+def distinct_runs(runs: Iterable[OneRun]) -> Iterator[OneRun]:
     """Give runs one after the other, each once; raises UsageMistake for two that share a name.
 
     Rows say by their run's name whose they are.
@@ -50,7 +50,7 @@ def told_apart(runs: Iterable[OneRun]) -> Iterator[OneRun]:
 
 def clean_rows(kind: RowKind, runs: Iterable[RowSource]) -> Iterator[Row]:
     """Give rows without what is known to be secret now: runs may be older than what is known."""
-    for row in kind.rows(told_apart(runs)):
+    for row in kind.rows(distinct_runs(runs)):
         # One look at the whole row, not one at each cell: it is a fifth of the time.
         dirty = KNOWN_SECRETS.dirty("\n".join(_texts_of(row)))
         yield tuple(map(KNOWN_SECRETS.value, row)) if dirty else row

@@ -11,30 +11,30 @@ from typing import Any
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.conversation import asked_calls, reply_asks
+from pytest_agenteval.reports.conversation import call_requests, reply_asks
 
 
 def chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]:
     """Give what a model was sent, the whole conversation up to there, and what it replied."""
-    said = transcript.messages[reply]
-    sent = [message for message in transcript.messages[:reply] if message.phase == said.phase]
-    output = _message(said)
+    reply_message = transcript.messages[reply]
+    history = [message for message in transcript.messages[:reply] if message.phase == reply_message.phase]
+    output = _message(reply_message)
     if ask.reasoning:
         output["parts"].insert(0, {"type": "reasoning", "content": ask.reasoning})
     return {
-        "gen_ai.input.messages": _written(map(_message, sent)),
-        "gen_ai.output.messages": _written([output]),
+        "gen_ai.input.messages": _messages_json(map(_message, history)),
+        "gen_ai.output.messages": _messages_json([output]),
     }
 
 
 def trial_content(trial: Trial) -> dict[str, str]:
     """Give what an agent was given to say, up to the first reply, and its answer."""
     messages, replies = trial.transcript.messages, reply_asks(trial.transcript)
-    given = messages[: min(replies, default=len(messages))]
+    prompt = messages[: min(replies, default=len(messages))]
     answer = {"role": "assistant", "parts": [{"type": "text", "content": trial.outcome.answer.text}]}
     return {
-        "gen_ai.input.messages": _written(map(_message, given)),
-        "gen_ai.output.messages": _written([answer] if trial.outcome.answer.text else []),
+        "gen_ai.input.messages": _messages_json(map(_message, prompt)),
+        "gen_ai.output.messages": _messages_json([answer] if trial.outcome.answer.text else []),
     }
 
 
@@ -57,11 +57,11 @@ def _parts(message: Message) -> Iterator[dict[str, Any]]:
         return
     if message.content:
         yield {"type": "text", "content": message.content}
-    for call in asked_calls(message):
+    for call in call_requests(message):
         arguments = dict(call.args) if call.raw_args is None else call.raw_args
         yield {"type": "tool_call", "id": call.id, "name": call.tool, "arguments": arguments}
 
 
-def _written(messages: Iterable[dict[str, Any]]) -> str:
+def _messages_json(messages: Iterable[dict[str, Any]]) -> str:
     listed = list(messages)
     return compact(listed) if listed else ""

@@ -77,14 +77,14 @@ def _cases(run: Run) -> Iterator[Element]:
     cases = [_case(run, entry, lines) for entry in run.entries]
     prefix_endings(cases)
     set_places(cases)
-    ended = {entry.key for entry in run.entries}
+    ended_trials = {entry.key for entry in run.entries}
     yield from cases
-    yield from (_lost_case(begun.key) for begun in run.begun if begun.key not in ended)
+    yield from (_unfinished_case(start.key) for start in run.begun if start.key not in ended_trials)
 
 
 def _case(run: Run, entry: JournalEntry, lines: TaskLines) -> Element:
     trial = run.trial_if_readable(entry) or entry
-    case = _named_case(entry.key, entry.file.replace("/", "."), entry.seconds)
+    case = _trial_case(entry.key, entry.file.replace("/", "."), entry.seconds)
     transcripts = str(run.folder / entry.location.file)
     places = place_properties(entry.file, lines.line_of(trial))
     case.append(_properties([*trial_properties(trial, transcripts), *places]))
@@ -92,14 +92,14 @@ def _case(run: Run, entry: JournalEntry, lines: TaskLines) -> Element:
     return case
 
 
-def _lost_case(key: TrialKey) -> Element:
+def _unfinished_case(key: TrialKey) -> Element:
     """Give the case of a trial of which is known that it was begun, and no more: not even its file."""
-    case = _named_case(key, key.suite, 0.0)
+    case = _trial_case(key, key.suite, 0.0)
     SubElement(case, "error", message="begun, and never ended")
     return case
 
 
-def _named_case(key: TrialKey, classname: str, seconds: float) -> Element:
+def _trial_case(key: TrialKey, classname: str, seconds: float) -> Element:
     who = _NO_ASCII.sub(_escape, model_label(key.model, key.variant))
     name = f"{key.task}[{who}-{key.repetition}]"
     return Element("testcase", classname=_xml(classname), name=_xml(name), time=f"{seconds:.3f}")

@@ -38,7 +38,7 @@ def export_traces(runs: Sequence[Run], folder: Path | None) -> Iterator[Path | s
         raise UsageMistake(
             f"--as otel needs OpenTelemetry ({missing}): pip install 'pytest-agenteval[otel]'"
         ) from None
-    return _sent(runs) if folder is None else _written(runs, folder)
+    return _send_runs(runs) if folder is None else _write_runs(runs, folder)
 
 
 def _traces(run: Run) -> Iterator[tuple[Span, ...]]:
@@ -53,8 +53,8 @@ def _traces(run: Run) -> Iterator[tuple[Span, ...]]:
 def clean_span(span: Span) -> Span:
     """Give a span without secrets; half of a surrogate pair, which no protocol takes, becomes ``?``."""
     events = tuple(SpanEvent(**_clean(asdict(event))) for event in span.events)
-    said = {name: _clean(getattr(span, name)) for name in ("name", "attributes", "error")}
-    return replace(span, events=events, **said)
+    fields = {name: _clean(getattr(span, name)) for name in ("name", "attributes", "error")}
+    return replace(span, events=events, **fields)
 
 
 def _clean(value: Any) -> Any:
@@ -67,7 +67,7 @@ def _clean(value: Any) -> Any:
     return value
 
 
-def _written(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
+def _write_runs(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
     from pytest_agenteval.reports.exports.otel_sdk import otlp_json, service
     from pytest_agenteval.store.file_writing import replacing
 
@@ -83,7 +83,7 @@ def _written(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
         yield path
 
 
-def _sent(runs: Sequence[Run]) -> Iterator[str]:
+def _send_runs(runs: Sequence[Run]) -> Iterator[str]:
     from pytest_agenteval.reports.exports.otel_sdk import Collector
 
     collector = Collector()

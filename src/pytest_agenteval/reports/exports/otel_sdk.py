@@ -65,10 +65,10 @@ def otlp_json(spans: Iterable[Span], resource: Resource) -> str:
     """Write spans as one line of OTLP's JSON: a request as a collector takes it and writes it to files."""
     request = encode_spans([sdk_span(span, resource) for span in spans])
     data = MessageToDict(request, use_integers_for_enums=True)
-    for written in _spans_of(data):
+    for span in _spans_of(data):
         for name in ("traceId", "spanId", "parentSpanId"):
-            if name in written:  # protobuf's JSON has base64 there, and OTLP's has hex digits
-                written[name] = _hex(written[name])
+            if name in span:  # protobuf's JSON has base64 there, and OTLP's has hex digits
+                span[name] = _hex(span[name])
     return compact(data) + "\n"
 
 

@@ -76,9 +76,10 @@ class _Trace:
         self._package = run.header.package
         self._trace_id = trial_id(self._run, trial)
         self._started = moment(trial.started_at, 0) or moment(run.header.started_at, 0) or EPOCH
-        self._made = [call for call in trial.transcript.calls if call.by == "agent"]
+        self._tool_calls = [call for call in trial.transcript.calls if call.by == "agent"]
         asks = [max(ask.started, ask.ended) for ask in trial.transcript.asks]
-        calls = [max(call.started, call.ended) for call in self._made]  # one that was broken off has no end
+        # A call that was broken off has no end.
+        calls = [max(call.started, call.ended) for call in self._tool_calls]
         self._end_s = max(0.0, trial.seconds, *asks, *calls)
 
     def root(self) -> Span:
@@ -129,7 +130,7 @@ class _Trace:
 
     def tools(self) -> Iterator[Span]:
         """Give a span for each call that was made; what a task says was called before is none."""
-        for place, call in enumerate(self._made):
+        for place, call in enumerate(self._tool_calls):
             attributes = {
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": call.tool,
@@ -157,9 +158,9 @@ class _Trace:
     ) -> Span:
         parent = "" if place == "agent" else self._span_id("agent")
         start, end = self._ns(max(0.0, times[0])), self._ns(max(0.0, *times))
-        known = _known(attributes)
+        values = _without_blanks(attributes)
         return Span(
-            self._trace_id, self._span_id(place), parent, name, kind, start, end, known, events, error
+            self._trace_id, self._span_id(place), parent, name, kind, start, end, values, events, error
         )
 
     def _span_id(self, place: str) -> str:
@@ -210,16 +211,16 @@ class _Trace:
             yield SpanEvent("gen_ai.evaluation.result", end_ns, _evaluation(grade))
 
 
-def _known(attributes: Mapping[str, Any]) -> dict[str, Any]:
+def _without_blanks(attributes: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in attributes.items() if value is not None and value not in ("", [])}
 
 
 def _usage(usage: Usage) -> dict[str, Any]:
     """Give tokens, with cached ones among the input's and reasoning's among the output's, and the price."""
-    told = not usage.untold
+    has_token_counts = not usage.untold
     return {
-        "gen_ai.usage.input_tokens": usage.input_tokens if told else None,
-        "gen_ai.usage.output_tokens": usage.output_tokens if told else None,
+        "gen_ai.usage.input_tokens": usage.input_tokens if has_token_counts else None,
+        "gen_ai.usage.output_tokens": usage.output_tokens if has_token_counts else None,
         "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens or None,
         "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
         "agenteval.cost_usd": usage.cost_usd,
@@ -227,7 +228,7 @@ def _usage(usage: Usage) -> dict[str, Any]:
 
 
 def _exception(trial: Trial) -> dict[str, Any]:
-    return _known(
+    return _without_blanks(
         {
             "exception.type": trial.cause or "_OTHER",
             "exception.message": trial.message,
@@ -238,7 +239,7 @@ def _exception(trial: Trial) -> dict[str, Any]:
 
 def _evaluation(grade: Grade) -> dict[str, Any]:
     label = {True: "pass", False: "fail", None: "undecided"}[grade.passed]
-    return _known(
+    return _without_blanks(
         {
             "gen_ai.evaluation.name": grade.grader,
             "gen_ai.evaluation.score.value": grade.score,

@@ -99,8 +99,8 @@ def _cell(value: Any) -> str:
 
 
 def _all_figures(values: Iterator[Any]) -> bool:
-    known = [value for value in values if value is not None]
-    return bool(known) and all(isinstance(value, int | float) for value in known)
+    present = [value for value in values if value is not None]
+    return bool(present) and all(isinstance(value, int | float) for value in present)
 
 
 def _narrowed(widths: Sequence[int], figures: Sequence[bool], room: int) -> list[int]:

@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.reports.exports.export_files import told_apart
+from pytest_agenteval.reports.exports.export_files import distinct_runs
 from pytest_agenteval.reports.exports.parquet_file import arrow_rows
 from pytest_agenteval.reports.exports.query_result import QueryResult, json_value
 from pytest_agenteval.reports.formatting import one_line
@@ -80,7 +80,7 @@ def query_runs(query: str, runs: Iterable[Run]) -> QueryResult:
 
         try:
             _check(database, query)
-            _fill(database, _named(query), runs)
+            _fill(database, _kinds_in(query), runs)
             return _result(database, query)
         except duckdb.Error as refused:
             raise UsageMistake(_in_one_line(refused)) from None
@@ -119,7 +119,7 @@ def _check(database: Database, query: str) -> None:
     database.sql(query)
 
 
-def _named(query: str) -> list[RowKind]:
+def _kinds_in(query: str) -> list[RowKind]:
     """Give the kinds of rows whose names stand in a query, be it as something else: then they do no harm."""
     words = set(re.findall(r"\w+", query.lower()))
     if "tasks" in words:
@@ -130,7 +130,7 @@ def _named(query: str) -> list[RowKind]:
 def _fill(database: Database, kinds: Iterable[RowKind], runs: Iterable[Run]) -> None:
     tables = list(kinds)
     database.begin()
-    for run in told_apart(runs):
+    for run in distinct_runs(runs):
         for kind in tables:
             database.register("rows_of_a_run", arrow_rows(kind, [run]))
             database.execute(f"insert into {kind.name} select * from rows_of_a_run")
@@ -146,15 +146,15 @@ def _result(database: Database, query: str) -> QueryResult:
         raise UsageMistake(
             "a time outside of the years 1 to 9999: write it as text, as in t::varchar"
         ) from late
-    return QueryResult(tuple(_told_apart(table.column_names)), tuple(zip(*columns, strict=True)))
+    return QueryResult(tuple(_unique_names(table.column_names)), tuple(zip(*columns, strict=True)))
 
 
-def _told_apart(names: Iterable[str]) -> Iterator[str]:
+def _unique_names(names: Iterable[str]) -> Iterator[str]:
     """Number columns of one name, ``run`` and ``run_2``: a JSON object would hold the last alone."""
-    taken: set[str] = set()
+    unique: set[str] = set()
     for name in names:
-        free = (name if number == 1 else f"{name}_{number}" for number in count(1))
-        taken.add(own := next(each for each in free if each not in taken))
+        candidates = (name if number == 1 else f"{name}_{number}" for number in count(1))
+        unique.add(own := next(each for each in candidates if each not in unique))
         yield own
 
 

@@ -76,7 +76,7 @@ def write_chunks(
     is in memory, beside the chunk that is being filled.
     """
     writer = ChunkWriter(file)
-    placed, left_out, unreadable = list(rows), 0, 0
+    index_rows, left_out, unreadable = list(rows), 0, 0
     for at in sorted(range(len(rows)), key=lambda at: rows[at].ending == "passed"):
         source = sources[at]
         if source.run is None:
@@ -85,14 +85,14 @@ def write_chunks(
         if trial is None:
             unreadable += 1
             continue
-        placed[at] = replace(rows[at], disagree=judges_disagree(trial.grades))
+        index_rows[at] = replace(rows[at], disagree=judges_disagree(trial.grades))
         if rows[at].ending == "passed" and writer.bytes >= MOST_IN_FILE:
             left_out += 1
             continue
         chunk, place = writer.add(document_of(trial_view(trial)))
-        placed[at] = replace(placed[at], chunk=chunk, at=place)
+        index_rows[at] = replace(index_rows[at], chunk=chunk, at=place)
     writer.flush()
-    return placed, " ".join(_left_out(left_out, unreadable))
+    return index_rows, " ".join(_left_out(left_out, unreadable))
 
 
 def _left_out(passed: int, unreadable: int) -> Iterator[str]:

@@ -39,9 +39,9 @@ def write_html(path: Path, source: ReportSource) -> None:
     """
     index, trials = report_index(source)
     with tempfile.TemporaryFile() as chunks:
-        placed, left_out = write_chunks(chunks, index.trials, trials)
+        index_rows, left_out = write_chunks(chunks, index.trials, trials)
         chunks.seek(0)
-        whole = replace(index, trials=placed, left_out=left_out)
+        whole = replace(index, trials=index_rows, left_out=left_out)
         _replace_file(path, _before_chunks(whole, source), chunks)
 
 

@@ -59,8 +59,8 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
     for call in calls:
         yield from call_lines(call, detail)
     if len(calls) < len(message.calls):
-        left = len(message.calls) - len(calls)
-        yield StyledLine(f"{INDENT * 2}and {pluralize(left, 'more call')} (--full)", "dim")
+        remaining = len(message.calls) - len(calls)
+        yield StyledLine(f"{INDENT * 2}and {pluralize(remaining, 'more call')} (--full)", "dim")
 
 
 def _is_folded(message: MessageView) -> bool:
@@ -72,8 +72,8 @@ def _who(message: MessageView) -> str:
 
 
 def _took(message: MessageView) -> str:
-    said = message.role == "assistant" and not message.seeded
-    parts = [f"turn {message.turn}"] if message.turn and said else []
+    is_model_turn = message.role == "assistant" and not message.seeded
+    parts = [f"turn {message.turn}"] if message.turn and is_model_turn else []
     if message.seconds is not None:
         parts.append(format_duration(message.seconds))
     if message.usage and message.usage.tokens:
@@ -108,8 +108,8 @@ def call_text(call: CallView, room: int) -> str:
     """
     tool = one_line(call.tool, MOST_TOOL)
     result = first_line(_short_result(call), room)
-    left = room - cell_width(f"{tool}(){ARROW}")
-    for_args = max(LEAST_ARGUMENTS, left - cell_width(result), left // 2)
+    room_for_both = room - cell_width(f"{tool}(){ARROW}")
+    for_args = max(LEAST_ARGUMENTS, room_for_both - cell_width(result), room_for_both // 2)
     text = f"{tool}({arguments_text(call.args, call.raw_args, for_args)}){ARROW}"
     return cut(text + cut(result, max(LEAST_RESULT, room - cell_width(text))), room)
 

@@ -30,10 +30,10 @@ def workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     files = view.files if detail.full else view.files[:MOST_FILES]
     for file in files:
         yield from file_lines(file, detail)
-    left = len(view.files) - len(files) + view.files_left_out
-    if left:
+    remaining = len(view.files) - len(files) + view.files_left_out
+    if remaining:
         how = " (--full)" if len(files) < len(view.files) else " that are not compared"
-        yield StyledLine(f"{INDENT}and {pluralize(left, 'more file')}{how}", "dim")
+        yield StyledLine(f"{INDENT}and {pluralize(remaining, 'more file')}{how}", "dim")
 
 
 def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
@@ -46,8 +46,8 @@ def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
         text = f"{INDENT * 2}{printable(line.text.expandtabs(TAB))}" if line.text.strip() else ""
         yield StyledLine(text if detail.full else cut(text, detail.width), line.style)
     if len(visible) < len(lines):
-        left = pluralize(len(lines) - len(visible), "more line")
-        yield StyledLine(f"{INDENT * 2}… {left} (--full)", "dim")
+        remaining = pluralize(len(lines) - len(visible), "more line")
+        yield StyledLine(f"{INDENT * 2}… {remaining} (--full)", "dim")
 
 
 def _path(path: str) -> str:
@@ -71,15 +71,15 @@ def _range(start: int, lines: int) -> str:
 
 def _row_lines(rows: Sequence[Row]) -> Iterator[StyledLine]:
     """Give rows as a unified diff: what is gone before what came, run by run."""
-    gone: list[str] = []
-    came: list[str] = []
+    removed: list[str] = []
+    added: list[str] = []
     for tag, old, new in (*rows, (" ", None, None)):
         if tag == " ":
-            yield from (StyledLine(f"-{text}", "red") for text in gone)
-            yield from (StyledLine(f"+{text}", "green") for text in came)
-            gone, came = [], []
+            yield from (StyledLine(f"-{text}", "red") for text in removed)
+            yield from (StyledLine(f"+{text}", "green") for text in added)
+            removed, added = [], []
             if old is not None:
                 yield StyledLine(f" {old}")
             continue
-        gone += [] if old is None else [old]
-        came += [] if new is None else [new]
+        removed += [] if old is None else [old]
+        added += [] if new is None else [new]

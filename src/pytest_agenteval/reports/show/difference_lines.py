@@ -80,8 +80,8 @@ def _grades(difference: TrialDifference, detail: Detail) -> Iterator[StyledLine]
         for check in checks:
             yield from _check(check, detail)
         if len(checks) < len(change.checks):
-            left = pluralize(len(change.checks) - len(checks), "more check")
-            yield StyledLine(f"{INDENT * 2}and {left} (--full)", "dim")
+            remaining = pluralize(len(change.checks) - len(checks), "more check")
+            yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
     if difference.same_grades:
         yield StyledLine(f"{INDENT}{pluralize(difference.same_grades, 'grade')} as before", "dim")
 

@@ -94,10 +94,10 @@ def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> 
     values = {one_line(name, MOST_KEY): _short_value(value) for name, value in args.items()}
     room = most - sum(cell_width(name) + len("=, ") for name in values)
     widest = dict.fromkeys(values, LEAST_VALUE)
-    for left, name in zip(
+    for remaining, name in zip(
         range(len(values), 0, -1), sorted(values, key=lambda name: len(values[name])), strict=True
     ):
-        widest[name] = max(LEAST_VALUE, room // left)
+        widest[name] = max(LEAST_VALUE, room // remaining)
         room -= min(widest[name], cell_width(values[name]))
     return cut(", ".join(f"{name}={cut(value, widest[name])}" for name, value in values.items()), most)
 

@@ -54,10 +54,10 @@ def _undecided_lines(grades: Sequence[GradeView], detail: Detail) -> Iterator[St
 
 def _in_a_line(view: TrialView) -> Iterator[str]:
     """Name the grades of which there is no more to say: passed ones, and those that no score can fail."""
-    left = [grade for grade in view.grades if grade.passed and not grade.votes]
-    measures = [grade for grade in left if grade.threshold <= 0 and not grade.checks]
+    unremarkable = [grade for grade in view.grades if grade.passed and not grade.votes]
+    measures = [grade for grade in unremarkable if grade.threshold <= 0 and not grade.checks]
     for label, grades in (
-        ("passed", [grade for grade in left if grade not in measures]),
+        ("passed", [grade for grade in unremarkable if grade not in measures]),
         ("measured, any score passes", measures),
     ):
         names = [f"{one_line(grade.grader, MOST_NAME)} {_score(grade)}" for grade in grades]
@@ -73,8 +73,8 @@ def _broken(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
     trace = view.traceback.splitlines()
     visible = trace if detail.full else trace[-MOST_TRACEBACK:]
     if len(visible) < len(trace):
-        left = pluralize(len(trace) - len(visible), "line")
-        yield StyledLine(f"{INDENT * 2}… {left} of the traceback above (--full)", "dim")
+        remaining = pluralize(len(trace) - len(visible), "line")
+        yield StyledLine(f"{INDENT * 2}… {remaining} of the traceback above (--full)", "dim")
     yield from (StyledLine(f"{INDENT * 2}{printable(line.expandtabs(4))}", "dim") for line in visible)
 
 
@@ -98,8 +98,8 @@ def _checks(checks: Sequence[Check], detail: Detail) -> Iterator[StyledLine]:
     for check in visible:
         yield from map(StyledLine, _check(check, detail))
     if len(visible) < len(checks):
-        left = pluralize(len(checks) - len(visible), "more failed check")
-        yield StyledLine(f"{INDENT * 2}and {left} (--full)", "dim")
+        remaining = pluralize(len(checks) - len(visible), "more failed check")
+        yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
 
 
 def _check(check: Check, detail: Detail) -> Iterator[str]:

@@ -52,7 +52,7 @@ def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[Jo
         raise UsageMistake("no trial of this run has ended")
     if query.word:
         return _of_word(entries, query.word)
-    matches = trials_named(entries, query.name)
+    matches = best_matches(entries, query.name)
     if len(matches) == 1:
         return matches
     if matches:
@@ -60,7 +60,7 @@ def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[Jo
     raise UsageMistake(_unknown(entries, query.name))
 
 
-def trials_named(entries: Iterable[JournalEntry], name: str) -> list[JournalEntry]:
+def best_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntry]:
     """Give the trials that a name fits best: whole before in part, as it is written before in any case.
 
     A name is ``suite/task[model@variant-1]``, without the suite or what stands in brackets, a part of it, the

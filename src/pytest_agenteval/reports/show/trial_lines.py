@@ -115,8 +115,8 @@ def _tape(what: str, counts: TapeCounts) -> str:
 
 def _new_answer(view: TrialView) -> str:
     """Give the answer where the conversation does not end with it."""
-    said = view.messages[-1].content if view.messages else ""
-    return "" if said.strip() == view.answer.strip() else view.answer
+    last_text = view.messages[-1].content if view.messages else ""
+    return "" if last_text.strip() == view.answer.strip() else view.answer
 
 
 def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:

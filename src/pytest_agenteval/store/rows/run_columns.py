@@ -9,7 +9,7 @@ from pytest_agenteval.store.rows.columns import Column, column, optional
 
 def _names(part: str) -> Any:
     """Give what names all things of one part of a header."""
-    return lambda run: [named.name for named in getattr(run.header, part)]
+    return lambda run: [item.name for item in getattr(run.header, part)]
 
 
 RUNS: tuple[Column, ...] = (
