@@ -236,7 +236,7 @@ def test_a_pattern_that_never_ends_is_given_up(tools: Called, monkeypatch: pytes
 
 def test_other_trials_go_on_during_a_search(tools: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     """While one trial's search takes its time, the loop on which the others run is free."""
-    monkeypatch.setattr(grep_tool, "SECONDS", 0.8)
+    monkeypatch.setattr(grep_tool, "SECONDS", 2.0)
     tools.put("PKM/Long.txt", FOR_EVER.encode())
     grep = {tool.spec.name: tool for tool in pkm_tools(tools.workspace, Clock())}["Grep"]
     longest = 0.0
@@ -251,7 +251,7 @@ def test_other_trials_go_on_during_a_search(tools: Called, monkeypatch: pytest.M
         assert isinstance(search.exception(), Exception)
 
     asyncio.run(both())
-    assert longest < 0.7
+    assert longest < 1.8
 
 
 def test_later_calls_of_a_reply_do_not_change_what_is_searched(tools: Called) -> None:
