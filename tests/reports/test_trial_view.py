@@ -175,7 +175,10 @@ def test_a_reply_that_says_more_than_the_error_is_shown() -> None:
 def test_a_call_that_was_never_made_is_told_from_one_that_gave_nothing() -> None:
     """A limit may end a trial between a reply and its calls."""
     seen = view(Message("assistant", "", (FIND, SAVE), turn=1), calls=(SAVE,))
-    assert [(call.tool, call.made) for call in seen.messages[0].calls] == [("find", False), ("save", True)]
+    assert [(call.tool, call.executed) for call in seen.messages[0].calls] == [
+        ("find", False),
+        ("save", True),
+    ]
 
 
 def test_calls_of_the_agents_code_belong_to_the_conversation_in_which_they_were_made() -> None:

@@ -139,6 +139,4 @@ def model_label(model: str, variant: str) -> str:
 
 def trial_name(key: TrialKey) -> str:
     """Write which trial is meant: ``travel/cheapest_flight[claude@short-1]``."""
-    return one_line(
-        f"{key.suite}/{key.task}[{model_label(key.model, key.variant)}-{key.repetition}]", MOST_NAME
-    )
+    return one_line(key.label, MOST_NAME)

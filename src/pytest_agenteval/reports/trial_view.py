@@ -24,14 +24,13 @@ from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.file_changes import MOST_FILES, FileChange, file_changes
-from pytest_agenteval.reports.formatting import model_label
 
 
 class CallView(FrozenValue, frozen=True):
     """A tool call with what came of it; see ``ToolCall``.
 
     ``reply`` is the text that the model got, where that is not just ``result`` or ``error`` written out.
-    ``made`` is False where it was asked for, and nothing says that it was carried out.
+    ``executed`` is False where nothing says that the requested call was carried out.
     """
 
     tool: str
@@ -46,7 +45,7 @@ class CallView(FrozenValue, frozen=True):
     turn: int
     index: int
     reply: str = ""
-    made: bool = True
+    executed: bool = True
 
 
 class MessageView(FrozenValue, frozen=True):
@@ -135,11 +134,6 @@ class TrialView(FrozenValue, frozen=True):
     workspace: str
 
 
-def full_name(suite: str, task: str, model: str, variant: str, repetition: int) -> str:
-    """Write which trial is meant, uncut: ``travel/cheapest_flight[claude@short-1]``."""
-    return f"{suite}/{task}[{model_label(model, variant)}-{repetition}]"
-
-
 def judges_disagree(grades: Iterable[Grade]) -> bool:
     """Whether two judges gave one dimension of one grade different scores."""
     return any(_differ(_votes_of(grade)) for grade in grades)
@@ -150,7 +144,7 @@ def trial_view(trial: Trial) -> TrialView:
     key, diff = trial.key, trial.outcome.diff
     changed = len(diff.created) + len(diff.modified) + len(diff.deleted)
     return TrialView(
-        name=full_name(key.suite, key.task, key.model, key.variant, key.repetition),
+        name=key.label,
         suite=key.suite,
         task=key.task,
         agent=key.agent,
@@ -288,7 +282,7 @@ def _call(step: StepCall) -> CallView:
         turn=call.turn,
         index=call.index,
         reply="" if _repeats_result(reply, call, result) else reply,
-        made=step.execution is not None or step.reply is not None,
+        executed=step.execution is not None or step.reply is not None,
     )
 
 

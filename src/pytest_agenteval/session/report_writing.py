@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.reports.report_files import write_report
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.session.run_info import RunInfo
@@ -24,7 +24,7 @@ def write_reports(config: pytest.Config) -> list[str]:
         try:
             write_report(path, source)
             paths.append(path)
-        except UsageMistake as refused:  # the others are written all the same
+        except AgentEvalError as refused:  # the others are written all the same
             problems.append(str(refused))
     config.stash[report_paths_key] = tuple(paths)
     return problems

@@ -10,7 +10,6 @@ from pathlib import Path
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.trial_view import full_name
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
 
@@ -39,7 +38,7 @@ def trial_id(run: str, trial: Trial) -> str:
 
 def session_name(run: str, key: TrialKey) -> str:
     """Give a trial's name with that of its run: ``20261122-202003-b57b/pkm/skip_trivial[claude@short-1]``."""
-    return f"{run}/{full_name(key.suite, key.task, key.model, key.variant, key.repetition)}"
+    return f"{run}/{key.label}"
 
 
 def trial_path(run: str, trial: Trial, suffix: str) -> Path:

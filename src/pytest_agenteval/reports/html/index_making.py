@@ -26,7 +26,6 @@ from pytest_agenteval.reports.leaderboard.standings import suite_entries
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.statistics import GroupStatistics, TaskName, group_by_task
 from pytest_agenteval.reports.suite_table import MARK
-from pytest_agenteval.reports.trial_view import full_name
 from pytest_agenteval.reports.view import RunView, SuiteView, view_of
 from pytest_agenteval.scoring.aggregates import decided_scores
 from pytest_agenteval.scoring.sensitivity import mean
@@ -179,7 +178,7 @@ def _trial_row(run: int, entry: JournalEntry) -> TrialRow:
     key = entry.key
     return TrialRow(
         run=run,
-        name=full_name(key.suite, key.task, key.model, key.variant, key.repetition),
+        name=key.label,
         repetition=key.repetition,
         ending=entry.ending,
         score=entry.score if entry.averaged else None,

@@ -123,7 +123,7 @@ def _short_result(call: CallView) -> str:
 
 
 def _no_result(call: CallView) -> str:
-    return "nothing" if call.made else "not carried out"
+    return "nothing" if call.executed else "not carried out"
 
 
 def call_mark(call: CallView) -> str:

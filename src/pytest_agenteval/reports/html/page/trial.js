@@ -96,7 +96,7 @@ function Call({call}) {
   const [tape, kind] = TAPES[call.tape] ?? [];
   return html`<details class="call ${call.error ? 'bad' : ''}"><summary>
       <span class="tool">${plain(call.tool)}</span><span class="args">(${oneLine(args, 120)})</span>
-      <span class="result">${call.error ? html`<b class="bad">${oneLine(call.error.type, 60)}</b> ${oneLine(call.error.message, 120)}` : oneLine(call.result, 160) || (call.made ? 'nothing' : 'not carried out')}</span>
+      <span class="result">${call.error ? html`<b class="bad">${oneLine(call.error.type, 60)}</b> ${oneLine(call.error.message, 120)}` : oneLine(call.result, 160) || (call.executed ? 'nothing' : 'not carried out')}</span>
       ${tape && html`<span class="tape ${kind}">${tape}</span>`}${call.by === 'seed' && html`<span class="tape dim">given</span>`}
       <span class="dim time">${duration(call.ended - call.started)}</span></summary>
     <div class="inside">
