@@ -229,7 +229,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
     if text:
         raise pytest.UsageError(text)
     if has_plan(node.config):
-        from pytest_agenteval.session.progress import begin_progress
+        from pytest_agenteval.session.panel.progress import begin_progress
 
         begin_progress(node.config)
 

@@ -35,4 +35,4 @@ report_paths_key: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
 """Holds the report files that were written."""
 
 progress_key: pytest.StashKey[Any] = pytest.StashKey()
-"""Holds ``session.progress.ProgressPanel``."""
+"""Holds ``session.panel.progress.ProgressPanel``."""

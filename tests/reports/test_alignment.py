@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.reports import alignment
-from pytest_agenteval.reports.alignment import Alignment
+from pytest_agenteval.reports.trial import alignment
+from pytest_agenteval.reports.trial.alignment import Alignment
 
 SEQUENCES = st.lists(st.sampled_from("abcdef"), max_size=20)
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import side_of
-from pytest_agenteval.reports.pull_request_comment import MOST_CHARACTERS, comment_markdown
+from pytest_agenteval.reports.github.pull_request_comment import MOST_CHARACTERS, comment_markdown
 from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_metadata import RunSuite

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.portable.terminals import is_terminal_with_escapes
-from pytest_agenteval.session.run_progress import RunProgress
+from pytest_agenteval.session.panel.run_progress import RunProgress
 from pytest_agenteval.store.run_reader import load_run
 from tests.suites import run, suite, task, write
 
@@ -81,7 +81,7 @@ AFTER_EACH_OTHER = ("--agent-progress=no", "-v --agent-progress=no", "-q", "-s",
 
 PROGRAM = """
 import os, sys, pytest
-from pytest_agenteval.session import progress
+from pytest_agenteval.session.panel import progress
 
 progress.PATIENCE_S, progress.TICK_S = 0.0, 0.02
 for more in sys.argv[1].split(","):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.reports.workflow_commands import in_actions, without_commands
+from pytest_agenteval.reports.github.workflow_commands import in_actions, without_commands
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.text_width import StyledLine

@@ -27,7 +27,7 @@ from pytest_agenteval.reports.show.trial_choice import (
 )
 from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width
-from pytest_agenteval.reports.trial_view import trial_view
+from pytest_agenteval.reports.trial.trial_view import trial_view
 from pytest_agenteval.reports.view import model_note
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.runs import LATEST, ROOT, find_run, list_runs

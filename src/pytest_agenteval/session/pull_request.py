@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.reports.pull_request_comment import comment_markdown
+from pytest_agenteval.reports.github.pull_request_comment import comment_markdown
 from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.reports.view import view_of

@@ -13,12 +13,12 @@ from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import one_line, pluralize
+from pytest_agenteval.reports.github.workflow_commands import in_actions
 from pytest_agenteval.reports.junit import MOST_LINE
 from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
 from pytest_agenteval.reports.text_width import StyledLine, wrap
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
-from pytest_agenteval.reports.workflow_commands import in_actions
 from pytest_agenteval.session.remarks import not_tasks_lines, remark_lines
 from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards, stored_run
 from pytest_agenteval.session.secrets import write_commands
@@ -81,7 +81,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         _write(reporter, StyledLine(f"! {problem}", "yellow"))
     settings = read_settings(config)
     if in_actions() and settings.annotations == "auto":
-        from pytest_agenteval.reports.annotations import annotation_lines
+        from pytest_agenteval.reports.github.annotations import annotation_lines
 
         verdict = config.stash.get(verdict_key, None)
         comparison = verdict.comparison if verdict is not None else None

@@ -21,7 +21,6 @@ from typing import Any
 
 from pytest_agenteval.records.transcript import Ask, Message, Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.exports.trial_identity import (
     moment,
     run_model,
@@ -29,6 +28,7 @@ from pytest_agenteval.reports.exports.trial_identity import (
     session_name,
     trial_id,
 )
+from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.store.run_reader import Run
 
 SCHEMA_VERSION = "ATIF-v1.7"

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.conversation import call_requests, reply_asks
+from pytest_agenteval.reports.trial.conversation import call_requests, reply_asks
 
 
 def chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]:

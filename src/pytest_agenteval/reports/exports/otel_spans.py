@@ -16,7 +16,6 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.conversation import reply_asks
 from pytest_agenteval.reports.exports.genai_messages import call_content, chat_content, trial_content
 from pytest_agenteval.reports.exports.genai_providers import provider_name
 from pytest_agenteval.reports.exports.trial_identity import (
@@ -26,6 +25,7 @@ from pytest_agenteval.reports.exports.trial_identity import (
     session_name,
     trial_id,
 )
+from pytest_agenteval.reports.trial.conversation import reply_asks
 from pytest_agenteval.store.run_reader import Run
 
 Attributes: TypeAlias = Mapping[str, Any]

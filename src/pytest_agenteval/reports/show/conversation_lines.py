@@ -15,7 +15,7 @@ from pytest_agenteval.reports.show.foreign_text import (
     indented_json,
 )
 from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, cell_width, pad, wrapped_lines
-from pytest_agenteval.reports.trial_view import CallView, MessageView, TrialView
+from pytest_agenteval.reports.trial.trial_view import CallView, MessageView, TrialView
 
 ARROW = " -> "
 MARKS = {"hit": "played", "miss": "not recorded", "live": "live", "none": ""}

@@ -9,8 +9,8 @@ from typing import NamedTuple
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.alignment import Alignment
-from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
+from pytest_agenteval.reports.trial.alignment import Alignment
+from pytest_agenteval.reports.trial.trial_view import CallView, GradeView, MessageView, TrialView
 
 INGREDIENTS = {
     "input": "task input",

@@ -21,7 +21,7 @@ from pytest_agenteval.reports.show.diff_lines import workspace_lines, workspace_
 from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, cut, first_line, indented_json
 from pytest_agenteval.reports.show.reason_lines import reason_lines
 from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, flow, wrap
-from pytest_agenteval.reports.trial_view import TrialView
+from pytest_agenteval.reports.trial.trial_view import TrialView
 
 MOST_NAME = 300
 MOST_EVENTS = 20

@@ -9,7 +9,7 @@ from threading import RLock, get_ident
 from typing import Any
 
 from pytest_agenteval.portable.terminals import is_in_foreground
-from pytest_agenteval.session.current_line import CurrentLine
+from pytest_agenteval.session.panel.current_line import CurrentLine
 
 # DEC's index: a row down in the same column. The screen scrolls where there is none; a line feed would go to
 # the first column as well, and a cursor that was saved before would not scroll along.

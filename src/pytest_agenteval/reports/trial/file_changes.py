@@ -7,7 +7,7 @@ from typing import Literal
 
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.alignment import Alignment
+from pytest_agenteval.reports.trial.alignment import Alignment
 
 CONTEXT = 3
 """Equal lines around a change."""

@@ -78,8 +78,8 @@ class ProgressPanel:
     """Keeps what the run is at on the terminal, from a thread of its own that ends with the run."""
 
     def __init__(self, reporter: Any, folder: Path) -> None:
-        from pytest_agenteval.session.rows_below import RowsBelow
-        from pytest_agenteval.session.run_progress import RunProgress
+        from pytest_agenteval.session.panel.rows_below import RowsBelow
+        from pytest_agenteval.session.panel.run_progress import RunProgress
 
         writer = reporter._tw
         self._colours = bool(writer.hasmarkup)

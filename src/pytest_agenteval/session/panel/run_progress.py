@@ -10,8 +10,8 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import MOST_NAME, model_label, one_line, trial_name
 from pytest_agenteval.reports.progress_panel import Progress, RunningScore, RunningTrial
+from pytest_agenteval.session.panel.running_figures import RunningMean, SpentSoFar
 from pytest_agenteval.session.run_journal import DEAD_WORKERS
-from pytest_agenteval.session.running_figures import RunningMean, SpentSoFar
 from pytest_agenteval.store.journal_tail import JournalNews, JournalTail
 from pytest_agenteval.store.repetitions import Group, planned_after, read_extra, read_looks
 from pytest_agenteval.store.run_metadata import PlannedGroup, read_planned

@@ -11,9 +11,9 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.headline import fallen_tasks
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, trial_name
+from pytest_agenteval.reports.github.workflow_commands import workflow_command
 from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.view import worst_first
-from pytest_agenteval.reports.workflow_commands import workflow_command
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 

@@ -21,9 +21,9 @@ from pytest_agenteval.records.transcript import (
     Usage,
 )
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
-from pytest_agenteval.reports.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.explanations import ending_reason
-from pytest_agenteval.reports.file_changes import MOST_FILES, FileChange, file_changes
+from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
+from pytest_agenteval.reports.trial.file_changes import MOST_FILES, FileChange, file_changes
 
 
 class CallView(FrozenValue, frozen=True):

@@ -1,0 +1,1 @@
+"""One trial as every report sees it."""
