@@ -156,8 +156,6 @@ def quick(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     from tests.suites import only_our_plugin
 
     only_our_plugin(monkeypatch)
-    # Each run starts a process that ends it where Ctrl-C is not heard: these runs are this process.
-    monkeypatch.setattr("pytest_agenteval.session.runner.watch_interrupts", lambda *_: lambda: None)
 
 
 @pytest.fixture(params=[0, 2], ids=["one-process", "two-workers"])
