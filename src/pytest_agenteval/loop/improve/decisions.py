@@ -1,0 +1,309 @@
+"""What is decided of a changed prompt: whether a round goes on from it, and whether it is confirmed.
+
+The dev split only ranks: of many rounds the best one looks better than it is, so "kept for now" is all that
+dev can earn. The held-out split decides, once, with two tests in all: would tasks like these get better
+(compare/'s test of a suite), and did the focus's held-out tasks change more than trying them again would
+(``label_test``)? Both share 5 % one-sided, divided by how often anybody has looked at the split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from pytest_agenteval.compare.comparison import Comparison, TaskChange
+from pytest_agenteval.compare.findings import suite_findings
+from pytest_agenteval.compare.verdict import AT_WORST, Change
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.comparison.headline import NO_BUCKET, bucket_name
+from pytest_agenteval.reports.comparison.phrases import format_p
+from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
+from pytest_agenteval.scoring.exact_tests import ExactTest, PairedScores, label_test
+from pytest_agenteval.scoring.sensitivity import mean
+from pytest_agenteval.store.run_metadata import Levels
+
+LEVEL = 0.05
+"""How often, one-sided, something that is no better may be confirmed: at one look at the held-out split."""
+
+SAME = 1e-9
+MOST_NAMES = 5
+MOST_NAME = 200
+
+FocusBuckets: TypeAlias = Collection[str]
+"""The names of the buckets that are to rise."""
+
+
+class FocusChange(FrozenValue, frozen=True):
+    """What became of the mean over the focus's tasks: of mean scores, and with errored trials at their worst.
+
+    None where no task of the focus has scores on both sides. ``errored`` counts its trials of both sides.
+    """
+
+    tasks: int
+    old: float | None
+    new: float | None
+    change_at_worst: float | None
+    errored: int
+
+    @property
+    def change(self) -> float | None:
+        """New mean less old mean."""
+        return None if self.old is None or self.new is None else self.new - self.old
+
+    @property
+    def figures(self) -> str:
+        """Both means, as ``0.50 -> 0.75``."""
+        return f"{format_figure(self.old)} -> {format_figure(self.new)}"
+
+
+class RoundDecision(FrozenValue, frozen=True):
+    """Whether the next round begins from a changed prompt, why, and which suites and buckets are worse."""
+
+    decision: Literal["kept for now", "discarded"]
+    reason: str
+    focus: FocusChange
+    worse: tuple[str, ...] = ()
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the next round begins from the change."""
+        return self.decision == "kept for now"
+
+
+class HeldOutTest(FrozenValue, frozen=True):
+    """One of the tests on held-out tasks: ``p`` is two-sided, and 1 where there is no task.
+
+    ``testable`` says whether any outcome could have been significant.
+    """
+
+    name: str
+    tasks: int
+    old: float | None
+    new: float | None
+    p: float
+    testable: bool
+    confirmed: bool
+
+
+class Confirmation(FrozenValue, frozen=True):
+    """What held-out tasks say of all that was kept: ``level`` is that of each test's two-sided p."""
+
+    confirmed: bool
+    reason: str
+    looks: int
+    level: float
+    tests: tuple[HeldOutTest, ...]
+    worse: tuple[str, ...] = ()
+
+
+def focus_change(comparison: Comparison, focus: FocusBuckets) -> FocusChange:
+    """Give what became of the tasks of these buckets, over all models that are compared."""
+    tasks = _focus_tasks(comparison, focus)
+    pairs = _paired(tasks)
+    errored = sum(score is None for task in tasks for score in (*task.old, *task.new))
+    if not pairs:
+        return FocusChange(0, None, None, None, errored)
+    at_worst = _paired(tasks, *AT_WORST)
+    return FocusChange(len(pairs), _old(pairs), _new(pairs), _new(at_worst) - _old(at_worst), errored)
+
+
+def decide_screen(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
+    """Decide after the focus alone was tried: what is not better there in the mean is discarded."""
+    change = focus_change(comparison, focus)
+    if obstacle := _obstacle(comparison):
+        return RoundDecision("discarded", obstacle, change)
+    reason = _why_not_risen(change)
+    return RoundDecision(
+        "discarded" if reason else "kept for now", reason or f"the focus rose ({change.figures})", change
+    )
+
+
+def decide_round(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
+    """Decide after the whole dev split was tried, old and new.
+
+    Kept for now if the focus rose in the mean over its tasks and neither a suite nor a testable bucket is
+    worse. Errored trials count for the change only as in a comparison's verdicts: what they could undo is not
+    believed. Tasks that cannot be compared are a reason to discard: only the change can have made them so.
+    """
+    screen = decide_screen(comparison, focus)
+    if not screen.accepted:
+        return screen
+    worse = tuple(_worse(comparison))
+    if worse:
+        return RoundDecision("discarded", f"worse: {_listed(worse)}", screen.focus, worse)
+    if doubtful := tuple(_doubtful(comparison)):
+        reason = f"{_listed(doubtful)} would be worse; trials that errored leave it open"
+        return RoundDecision("discarded", reason, screen.focus)
+    return RoundDecision("kept for now", f"{screen.reason}, nothing is worse", screen.focus)
+
+
+def confirm(comparison: Comparison, focus: FocusBuckets, looks: int) -> Confirmation:
+    """Decide on held-out tasks, at the look of that number (1 or more): the kept prompts against the first.
+
+    Each test is confirmed if its mean rose and its two-sided p is at most 0.05 / looks, which is 2.5 %
+    one-sided for each of the two (Bonferroni); where several models are compared they share it. One is
+    enough, if no suite and no testable bucket is worse. Errored trials, at their worst for the change, must
+    not undo it.
+    """
+    level = LEVEL / max(looks, 1) / max(len(comparison.suites), 1)
+    tests = tuple(
+        test
+        for suite in comparison.suites
+        for test in (
+            _suite_test(one_line(suite.name, MOST_NAME), suite.tasks, level),
+            _focus_test([task for task in suite.tasks if task.bucket in focus], focus, level),
+        )
+    )
+    worse = tuple(_worse(comparison))
+    return Confirmation(
+        confirmed=any(test.confirmed for test in tests) and not worse and not _obstacle(comparison),
+        reason=_confirmation_reason(comparison, tests, worse, level),
+        looks=looks,
+        level=level,
+        tests=tests,
+        worse=worse,
+    )
+
+
+def repetitions_to_confirm(focus_tasks: int, looks: int, least: int, most: int) -> int:
+    """Give how often held-out tasks are tried, so that the focus's test could reach its level at all.
+
+    At least ``least``, and at most ``most`` even where that is not enough; ``least`` where the focus has no
+    held-out task, for then no number helps.
+    """
+    for repetitions in range(least, most + 1) if focus_tasks else ():
+        extreme = [([0.0] * repetitions, [1.0] * repetitions)] * focus_tasks
+        if label_test(extreme).smallest_p <= LEVEL / max(looks, 1):
+            return repetitions
+    return max(least, most) if focus_tasks else least
+
+
+def _focus_tasks(comparison: Comparison, focus: FocusBuckets) -> list[TaskChange]:
+    return [task for suite in comparison.suites for task in suite.tasks if task.bucket in focus]
+
+
+def _paired(
+    tasks: Sequence[TaskChange], errored_old: float | None = None, errored_new: float | None = None
+) -> list[PairedScores]:
+    """Give the scores of tasks that have some on both sides, errored trials as said; None leaves them out."""
+    pairs = [(_scores(task.old, errored_old), _scores(task.new, errored_new)) for task in tasks]
+    return [(old, new) for old, new in pairs if old and new]
+
+
+def _scores(scores: Sequence[float | None], errored: float | None) -> list[float]:
+    filled = (errored if score is None else score for score in scores)
+    return [score for score in filled if score is not None]
+
+
+def _old(pairs: Sequence[PairedScores]) -> float:
+    return mean([mean(old) for old, _ in pairs])
+
+
+def _new(pairs: Sequence[PairedScores]) -> float:
+    return mean([mean(new) for _, new in pairs])
+
+
+def _why_not_risen(focus: FocusChange) -> str:
+    """Say why the focus is not taken to have risen; nothing where it is."""
+    if focus.change is None or focus.change_at_worst is None:
+        return "no task of the focus has scores on both sides"
+    if focus.change <= SAME:
+        return f"the focus did not rise ({focus.figures})"
+    if focus.change_at_worst <= SAME:
+        trials = pluralize(focus.errored, "trial")
+        return f"{trials} of the focus errored: nobody can tell whether it rose ({focus.figures} without)"
+    return ""
+
+
+def _obstacle(comparison: Comparison) -> str:
+    obstacles = comparison.obstacles
+    if not comparison.has_scores:
+        return "no task has scores on both sides"
+    if lost := (*comparison.unmatched_old, *comparison.unmatched_new):
+        return f"{_listed([one_line(name, MOST_NAME) for name in lost])}: tried on one side only"
+    if not obstacles:
+        return ""
+    what = f"{one_line(obstacles[0].task, MOST_NAME)}: {one_line(obstacles[0].problem, MOST_NAME)}"
+    return f"{pluralize(len(obstacles), 'task')} cannot be compared: {what}"
+
+
+def _worse(comparison: Comparison) -> Iterator[str]:
+    for change, name in _named_changes(comparison):
+        if change.verdict == "worse":
+            yield f"{name} ({format_figure(change.old)} -> {format_figure(change.new)})"
+
+
+def _doubtful(comparison: Comparison) -> Iterator[str]:
+    """Name what is worse by its scores, a verdict that errored trials undo."""
+    for change, name in _named_changes(comparison):
+        if change.undone and change.change < 0:
+            yield name
+
+
+def _named_changes(comparison: Comparison) -> Iterator[tuple[Change, str]]:
+    for suite in comparison.suites:
+        for change in suite.changes:
+            is_suite = change is suite.suite
+            yield (
+                change,
+                f"{one_line(change.name, MOST_NAME)} as a whole" if is_suite else bucket_name(change),
+            )
+
+
+def _suite_test(name: str, tasks: Sequence[TaskChange], level: float) -> HeldOutTest:
+    def test(pairs: Sequence[PairedScores]) -> ExactTest:
+        finding = suite_findings({"": pairs}, Levels(1 - level, 1 - level)).suite
+        return ExactTest(finding.p, 0.0 if finding.testable else 1.0)
+
+    return _held_out_test(f"{name} as a whole", tasks, level, test)
+
+
+def _focus_test(tasks: Sequence[TaskChange], focus: FocusBuckets, level: float) -> HeldOutTest:
+    name = _listed([one_line(bucket, MOST_NAME) or NO_BUCKET for bucket in focus])
+    return _held_out_test(name, tasks, level, label_test)
+
+
+def _held_out_test(
+    name: str,
+    tasks: Sequence[TaskChange],
+    level: float,
+    test: Callable[[Sequence[PairedScores]], ExactTest],
+) -> HeldOutTest:
+    """Make a test: what errored is in no figure, and must not undo what is confirmed."""
+    pairs = _paired(tasks)
+    if not pairs:
+        return HeldOutTest(name, 0, None, None, 1.0, testable=False, confirmed=False)
+    result = test(pairs)
+    sides = (pairs, _paired(tasks, *AT_WORST))
+    confirmed = all(_new(side) - _old(side) > SAME and test(side).p <= level for side in sides)
+    testable = result.smallest_p <= level
+    return HeldOutTest(name, len(pairs), _old(pairs), _new(pairs), result.p, testable, confirmed)
+
+
+def _confirmation_reason(
+    comparison: Comparison, tests: Sequence[HeldOutTest], worse: Sequence[str], level: float
+) -> str:
+    """Say in a sentence what decided."""
+    if obstacle := _obstacle(comparison):
+        return obstacle
+    if worse:
+        return f"worse on held-out tasks: {_listed(worse)}"
+    figures = _listed([_figures(test) for test in tests if test.confirmed or not _any_confirmed(tests)])
+    return f"{figures}; each needs a rise and p {format_p(level)} or less"
+
+
+def _any_confirmed(tests: Sequence[HeldOutTest]) -> bool:
+    return any(test.confirmed for test in tests)
+
+
+def _figures(test: HeldOutTest) -> str:
+    if not test.tasks:
+        return f"{test.name}: no held-out task"
+    change = f"{format_figure(test.old)} -> {format_figure(test.new)}"
+    small = "" if test.testable else ", too little moved for any verdict"
+    return f"{test.name} {change} over {pluralize(test.tasks, 'held-out task')} (p {format_p(test.p)}{small})"
+
+
+def _listed(names: Sequence[str]) -> str:
+    left = len(names) - MOST_NAMES
+    return ", ".join([*names[:MOST_NAMES], *([f"and {left} more"] if left > 0 else [])])

@@ -1,0 +1,1 @@
+"""Tests of the loop that lets a coding agent change prompts."""

@@ -1,0 +1,166 @@
+"""Which rounds go on from a change, and what held-out tasks confirm."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.comparison import Comparison, compare_sides
+from pytest_agenteval.loop.improve.decisions import (
+    Confirmation,
+    RoundDecision,
+    confirm,
+    decide_round,
+    focus_change,
+    repetitions_to_confirm,
+)
+from tests.compare.samples import Scores, side, tasks
+
+FLAT = {**tasks("x", 4, 0.0, 0.5, 0.0), **tasks("y", 8, 1.0, 0.5, 1.0)}
+
+
+def compared(old: Scores, new: Scores) -> Comparison:
+    """Two sides of these scores beside each other."""
+    return compare_sides(side("old", old), side("new", new))
+
+
+def decided(new: Scores, focus: tuple[str, ...] = ("x",)) -> RoundDecision:
+    """The decision on a round that led from FLAT to these scores."""
+    return decide_round(compared(FLAT, {**FLAT, **new}), focus)
+
+
+def confirmed(new: Scores, looks: int = 1, focus: tuple[str, ...] = ("x",)) -> Confirmation:
+    """What is said of held-out tasks that went from FLAT to these scores."""
+    return confirm(compared(FLAT, {**FLAT, **new}), focus, looks)
+
+
+def test_a_round_is_kept_for_now_when_the_focus_rose_and_nothing_is_worse() -> None:
+    """The mean of the focus is enough on dev, however little it rose: dev only ranks."""
+    decision = decided({"x/x0": (0.5, 0.5, 0.0)})
+    assert decision.decision == "kept for now"
+    assert decision.reason == "the focus rose (0.17 -> 0.21), nothing is worse"
+
+
+@pytest.mark.parametrize("new", [{}, {"x/x0": (0.0, 0.0, 0.0)}], ids=["same", "fell"])
+def test_a_focus_that_did_not_rise_discards_the_round(new: Scores) -> None:
+    """Equal is not risen; and the reason has the figures."""
+    decision = decided(new)
+    assert decision.decision == "discarded"
+    assert decision.reason.startswith("the focus did not rise (0.17 -> 0.1")
+
+
+def test_a_bucket_that_is_worse_discards_the_round_and_is_named() -> None:
+    """A better focus does not pay for another bucket."""
+    decision = decided({**tasks("x", 4, 1.0, 1.0, 1.0), **tasks("y", 8, 0.0, 0.5, 0.0)})
+    assert decision.decision == "discarded"
+    assert "y (0.83 -> 0.17)" in decision.reason
+    assert any(name.startswith("y ") for name in decision.worse)
+
+
+def test_a_bucket_without_a_verdict_discards_nothing() -> None:
+    """Untestable buckets move by chance all the time."""
+    old = {**FLAT, "z/z0": (1.0,)}
+    new = {**FLAT, "x/x0": (1.0, 1.0, 1.0), "z/z0": (0.0,)}
+    assert decide_round(compared(old, new), ("x",)).accepted
+
+
+def test_a_rise_that_errored_trials_could_undo_is_not_believed() -> None:
+    """A change that makes the worst trials error must not look like a rise."""
+    decision = decided({"x/x0": (None, 0.5, None), "x/x1": (None, 0.5, None)})
+    assert focus_change(compared(FLAT, {**FLAT, "x/x0": (None, 0.5, None)}), ("x",)).errored == 2
+    assert decision.decision == "discarded"
+    assert decision.reason.startswith("4 trials of the focus errored: nobody can tell whether it rose")
+
+
+def test_a_suite_that_would_be_worse_but_for_errored_trials_discards_the_round() -> None:
+    """An undone verdict of worse is a doubt, and a doubt keeps nothing."""
+    new = {f"y/y{number}": (0.0, 0.5, None) for number in range(8)}
+    decision = decided({**tasks("x", 4, 0.5, 0.5, 0.5), **new})
+    assert decision.decision == "discarded"
+    assert "worse" in decision.reason
+
+
+def test_tasks_that_the_change_made_incomparable_discard_the_round() -> None:
+    """A task that is missing from the new side is no task that is as good as before."""
+    old, new = FLAT, {**FLAT, "x/x0": (1.0, 1.0, 1.0)}
+    del new["y/y7"]
+    decision = decide_round(compared(old, new), ("x",))
+    assert decision.reason == "1 task cannot be compared: y7: only in old"
+
+
+def test_a_side_without_scores_discards_the_round() -> None:
+    """A prompt that no template engine can fill in errors every trial: that is not "nothing is worse"."""
+    new = dict.fromkeys(FLAT, (None,) * 3)
+    assert decide_round(compared(FLAT, new), ("x",)).reason == "no task has scores on both sides"
+
+
+def test_the_focus_alone_can_be_confirmed_by_the_labels_of_its_trials() -> None:
+    """Four tasks from 0/.5/0 to 1/1/1: the suite has too few changed tasks, the focus has not."""
+    confirmation = confirmed(tasks("x", 4, 1.0, 1.0, 1.0))
+    whole, focus = confirmation.tests
+    assert confirmation.confirmed
+    assert (whole.confirmed, focus.confirmed) == (False, True)
+    assert focus.p == pytest.approx(2 / 20**4)
+    assert confirmation.reason.startswith("x 0.17 -> 1.00 over 4 held-out tasks (p <0.001)")
+
+
+def test_the_suite_as_a_whole_can_be_confirmed_without_a_focus() -> None:
+    """Whoever made a suite better, by a bucket of dev that held-out has not, is confirmed by the suite."""
+    new = {**tasks("x", 4, 0.5, 0.5, 0.5), **tasks("y", 8, 1.0, 1.0, 1.0)}
+    confirmation = confirmed(new, focus=("elsewhere",))
+    assert confirmation.confirmed
+    assert [test.confirmed for test in confirmation.tests] == [True, False]
+
+
+def test_no_change_confirms_nothing() -> None:
+    """Held-out tasks as before: p is 1 everywhere, and the sentence says what it would have taken."""
+    confirmation = confirmed({})
+    assert not confirmation.confirmed
+    assert all(test.p == 1 for test in confirmation.tests)
+    assert confirmation.reason.endswith("each needs a rise and p 0.050 or less")
+
+
+def test_each_look_at_held_out_tasks_makes_the_next_one_stricter() -> None:
+    """Of four tasks two rose from 0/.5/0 to 1/1/1, p 0.0162: enough for three looks, and not for four."""
+    new = tasks("x", 2, 1.0, 1.0, 1.0)
+    assert confirmed(new, looks=3).confirmed
+    assert not confirmed(new, looks=4).confirmed
+
+
+def test_a_fall_is_never_confirmed() -> None:
+    """The test has two sides; only one is a reason to keep anything."""
+    old, new = {**FLAT, **tasks("x", 4, 1.0, 1.0, 1.0)}, FLAT
+    confirmation = confirm(compared(old, new), ("x",), 1)
+    assert not confirmation.confirmed
+    assert confirmation.reason.startswith("worse on held-out tasks: x (1.00 -> 0.17)")
+
+
+def test_a_rise_with_a_worse_bucket_is_not_confirmed() -> None:
+    """What it gives the focus it takes elsewhere."""
+    confirmation = confirmed({**tasks("x", 4, 1.0, 1.0, 1.0), **tasks("y", 8, 0.0, 0.0, 0.0)})
+    assert confirmation.tests[1].confirmed
+    assert not confirmation.confirmed
+
+
+def test_errored_trials_at_their_worst_must_not_undo_a_confirmation() -> None:
+    """Two of three new trials missing in every task of the focus: the third may be luck."""
+    confirmation = confirmed(tasks("x", 4, 1.0, None, None))
+    assert not confirmation.tests[1].confirmed
+
+
+def test_several_models_share_the_level() -> None:
+    """Two models are two tests more."""
+    both = compared(FLAT, FLAT)
+    twice = replace(both, suites=(*both.suites, *both.suites))
+    assert confirm(twice, ("x",), 1).level == pytest.approx(0.025)
+
+
+@pytest.mark.parametrize(
+    ("focus_tasks", "looks", "least", "expected"),
+    [(1, 1, 3, 4), (2, 1, 3, 3), (1, 2, 3, 5), (1, 1, 6, 6), (0, 1, 3, 3), (1, 10_000, 3, 8)],
+)
+def test_held_out_tasks_are_repeated_until_their_focus_could_be_confirmed(
+    focus_tasks: int, looks: int, least: int, expected: int
+) -> None:
+    """2 of C(2r, r) labellings are the most extreme: 0.1 at r = 3, 0.029 at 4, 0.008 at 5."""
+    assert repetitions_to_confirm(focus_tasks, looks, least, most=8) == expected
