@@ -1,0 +1,1 @@
+"""What a run teaches whoever changes the prompts: bucket by bucket what went wrong, within a budget."""
