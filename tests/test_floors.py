@@ -25,10 +25,11 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("registry",),
     ("stash",),
     ("conftests",),
-    ("engine", "loop", "hookspecs", "builtin"),
+    ("engine", "hookspecs", "builtin"),
     ("benchmarks", "discovery"),
     ("session",),
-    ("cli", "xdist"),
+    ("loop", "xdist"),
+    ("cli",),
     ("items",),
     ("plugin",),
 )

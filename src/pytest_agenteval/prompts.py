@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from functools import cache
 from importlib.resources import files
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 ENDING = ".jinja"
 
+_INCLUDED = re.compile(r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']+)["']""")
+
 
 @cache
 def read_templates(package: str, folder: str = "prompts") -> Mapping[str, str]:
@@ -32,6 +35,11 @@ def read_templates(package: str, folder: str = "prompts") -> Mapping[str, str]:
         for file in sorted(entries, key=lambda file: file.name)
         if file.name.endswith(ENDING)
     }
+
+
+def included_prompts(text: str) -> Collection[str]:
+    """Name the prompts that a template includes, imports from or extends, as far as it names them itself."""
+    return frozenset(_INCLUDED.findall(text))
 
 
 class PromptBroken(TrialBroken):
@@ -63,10 +71,35 @@ class Prompts:
     def __init__(self, own: Mapping[str, str], changed: Mapping[str, str]) -> None:
         self.texts = {**own, **changed}
         self._changed = frozenset(changed)
+        self._parts: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    def recorded_by(self, record: PromptRecord) -> RecordedPrompts:
+        """Give the same prompts for one trial, whose reads are handed to ``record``."""
+        return RecordedPrompts(self, record)
+
+    def record_read(self, name: str) -> None:
+        """Write down that a prompt is read, where a trial is under way: here is none."""
 
     def digest(self) -> str:
         """Give a digest of every text."""
         return digest(self.texts)
+
+    def parts(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Give the prompt of that name, and those that it includes, each with a digest of its text."""
+        if name not in self._parts:
+            names, left = dict.fromkeys([name]), [name]
+            while left:
+                new = [
+                    part
+                    for part in sorted(included_prompts(self.texts.get(left.pop(), "")))
+                    if part not in names
+                ]
+                names |= dict.fromkeys(new)
+                left += new
+            self._parts[name] = tuple(
+                (part, digest(self.texts[part])) for part in names if part in self.texts
+            )
+        return self._parts[name]
 
     def load(self) -> None:
         """Load what templates need and compile them, so that no trial's seconds hold it."""
@@ -87,6 +120,28 @@ class Prompts:
             if name not in self._changed:  # the agent's own: its author sees where it was asked for
                 raise
             raise PromptBroken(name, wrong, values) from None
+
+
+PromptRecord = Callable[[str, str], None]
+"""Is handed the name of a prompt that is read, and the digest of its text."""
+
+
+class RecordedPrompts(Prompts):
+    """The prompts of one trial: what is read of them, included ones too, is handed to ``record``."""
+
+    def __init__(self, prompts: Prompts, record: PromptRecord) -> None:
+        self.texts, self._changed, self._parts = prompts.texts, prompts._changed, prompts._parts
+        self._record = record
+
+    def render(self, name: str, /, **values: Any) -> str:
+        """Fill in the template of that name; raises PromptBroken for a file that replaced the agent's own."""
+        self.record_read(name)
+        return super().render(name, **values)
+
+    def record_read(self, name: str) -> None:
+        """Write down that the agent reads a prompt, for agents that fill in ``texts`` themselves."""
+        for part in self.parts(name):
+            self._record(*part)
 
 
 @cache

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_agenteval.compare.findings import PLAIN
+from pytest_agenteval.compare.findings import PLAIN, at_look
 from pytest_agenteval.compare.looks import look_at_pair, looks_elsewhere
 from pytest_agenteval.compare.pairing import Obstacle, SuitePairs, TaskPair, pair_suites, unmatched_groups
 from pytest_agenteval.compare.sides import Compared, Side, Who
@@ -91,7 +91,8 @@ class SuiteComparison(FrozenValue, frozen=True):
     broken tasks are to be expected if nothing changed. ``judge_share`` is how much of the trial-to-trial
     variance is the judges' own; None where nobody knows. Costs are means over trials. ``look`` says how it
     was decided how often the new side's tasks are repeated, where that was against this old side: verdicts
-    are at its ``levels``. ``looks_elsewhere`` were against other runs, and count for nothing here.
+    are at its ``levels``, divided by ``held_out_looks`` where held-out tasks are compared: the how-manieth
+    comparison of them this is. ``looks_elsewhere`` were against other runs, and count for nothing here.
     """
 
     name: str
@@ -112,6 +113,7 @@ class SuiteComparison(FrozenValue, frozen=True):
     cost_usd: Pair
     judge_share: float | None = None
     levels: Levels = PLAIN
+    held_out_looks: int = 0
     look: SuiteLook | None = None
     looks_elsewhere: tuple[SuiteLook, ...] = ()
 
@@ -196,7 +198,8 @@ def _compare_suite(
 ) -> SuiteComparison:
     group, pairs = suite.group, suite.pairs
     look = look_at_pair(group, old_side, new_side)
-    levels = all_levels or (look.levels if look else PLAIN)
+    held_out_looks = _held_out_looks(group.suite, pairs, old_side, new_side)
+    levels = all_levels or at_look(look.levels if look else PLAIN, held_out_looks)
     change = suite_change(group.suite, pairs, tolerance, levels)
     tasks = tuple(map(_task_change, pairs))
     old = [entry for pair in pairs for entry in pair.old]
@@ -219,9 +222,19 @@ def _compare_suite(
         seconds=Pair(*(_mean([entry.seconds for entry in side]) for side in (old, new))),
         cost_usd=Pair(*(_mean([entry.usage.cost_usd for entry in side]) for side in (old, new))),
         levels=levels,
+        held_out_looks=held_out_looks,
         look=look,
         looks_elsewhere=tuple(looks_elsewhere(group, old_side, new_side)),
     )
+
+
+def _held_out_looks(suite: str, pairs: Sequence[TaskPair], old: Side, new: Side) -> int:
+    """Give the number of this comparison of the suite's held-out tasks; 0 where none of them is compared."""
+    if not any(entry.split == "held_out" for pair in pairs for entry in pair.new):
+        return 0
+    # The first run that tried them was compared with nothing, unless it tried both sides itself.
+    alone = old.name != new.name
+    return max(1, new.held_out_looks.get(suite, 1) - alone)
 
 
 def _task_change(pair: TaskPair) -> TaskChange:

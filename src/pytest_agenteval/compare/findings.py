@@ -18,6 +18,13 @@ from pytest_agenteval.store.run_metadata import Levels
 
 PLAIN = Levels()
 LEVEL = PLAIN.suite
+
+
+def at_look(levels: Levels, look: int) -> Levels:
+    """Give the levels of the ``look``-th time that the same held-out tasks are looked at, by Bonferroni."""
+    return Levels(*(1 - (1 - level) / max(1, look) for level in (levels.suite, levels.buckets)))
+
+
 FEWEST_FOR_SIGNS = 7
 """Tasks from which on the sign-flip test can be significant: of 2^6 cases the least share is 3.1 %."""
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake, nearest_names
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.repetitions import SuiteLook
 from pytest_agenteval.store.run_reader import Run
@@ -28,6 +28,7 @@ class Side(FrozenValue, frozen=True):
 
     ``name`` is the run's. ``judges`` are the ids of those who could be asked. ``odd`` says what could not be
     read. ``looks`` say how it was decided how often tasks are repeated, where that was not fixed.
+    ``held_out_looks`` say of suites how often their held-out tasks were tried by then.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Side(FrozenValue, frozen=True):
     judges: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
     looks: tuple[SuiteLook, ...] = ()
+    held_out_looks: Mapping[str, int] = NOTHING
 
     @property
     def groups(self) -> list[tuple[str, str, str]]:
@@ -72,7 +74,10 @@ class Side(FrozenValue, frozen=True):
 def side_of(run: Run) -> Side:
     """Give a stored run as one side of a comparison."""
     judges = tuple(judge.id for judge in run.header.judges)
-    return Side(run.header.name or run.folder.name, run.entries, judges, run.odd, run.looks)
+    header = run.header
+    return Side(
+        header.name or run.folder.name, run.entries, judges, run.odd, run.looks, header.held_out_looks
+    )
 
 
 def group_of(entry: JournalEntry) -> tuple[str, str, str]:

@@ -172,10 +172,11 @@ class _TrialRun:
             box.offer_named(tool_names)
             compile_schemas(box.specs)
         instance.prompts.load()
+        prompts = instance.prompts.recorded_by(recorder.prompt_read)
         chat = AgentChat(inner, recorder=recorder, budget=self.budget, tape=chat_tape)
         turns = user_turns(task.input)
         ctx = AgentContext(
-            self.workspace, box, chat, Clock(task.clock), self.budget, instance.prompts, turns, recorder
+            self.workspace, box, chat, Clock(task.clock), self.budget, prompts, turns, recorder
         )
         self.before = self.workspace.before()
         return _Stage(instance, ctx, own_requests)
@@ -244,6 +245,7 @@ class _TrialRun:
             workspace=str(self.workspace.path) if is_kept else "",
             label=task.label,
             acted=None if self.error else has_acted(task, transcript, outcome),
+            split=task.split,
         )
 
 

@@ -13,6 +13,8 @@ from pytest_agenteval.records.record import NOTHING, Record, read_versioned, ver
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
 Kind = Literal["capability", "regression", "mixed"]
 """What a suite is for: in a capability suite a low score is missed, in any other it fails."""
+Split = Literal["dev", "held_out"]
+"""``dev`` tasks are worked on; ``held_out`` ones nobody looks at, until they confirm what was done."""
 Label = Literal["", "positive", "negative"]
 """Whether the agent should act or had better not; empty where a task does not say."""
 
@@ -105,7 +107,7 @@ class PlannedTask(Record, frozen=True):
     clock: str | None = None
     reference: Mapping[str, Any] | None = None
     script: tuple[Mapping[str, Any], ...] | None = None
-    split: Literal["dev", "held_out"] = "dev"
+    split: Split = "dev"
     repetitions: int = 1
     cassette: str = ""
     shared: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import (
     NOTHING,
+    PROMPT_READ,
     Ask,
     Event,
     Message,
@@ -35,6 +36,7 @@ class Recorder:
         self._calls: list[ToolCall] = []
         self._asks: list[Ask] = []
         self._events: list[Event] = []
+        self._prompts_read: dict[str, int] = {}
         self.usage = Usage()
         self.broken: BaseException | None = None
         self.seeded = 0
@@ -87,6 +89,12 @@ class Recorder:
             "hint": problem.hint,
         }
         self.event("cassette_miss", str(miss).partition("\n")[0], details)
+
+    def prompt_read(self, name: str, digest: str) -> None:
+        """Write down that the agent reads a prompt: once between two replies of the model."""
+        if self._prompts_read.get(name) != self.turn:
+            self._prompts_read[name] = self.turn
+            self.event(PROMPT_READ, name, {"digest": digest, "turn": self.turn + 1})
 
     def event(self, kind: str, text: str, details: Mapping[str, Any] = NOTHING) -> None:
         """Write down something worth knowing."""

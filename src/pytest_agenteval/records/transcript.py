@@ -101,6 +101,9 @@ NO_USAGE = Usage()
 TOOL_EXCEPTION, NO_ANSWER = "tool_exception", "no_answer"
 """Kinds of events that a trial's reasons speak of."""
 
+PROMPT_READ = "prompt_read"
+"""The agent read the prompt that the event's text names, before the reply that is number ``turn``."""
+
 
 class Event(Record, frozen=True):
     """Something worth knowing that is neither message nor call: a retry, a crash, a limit.

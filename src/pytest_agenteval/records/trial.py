@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.plan import Kind, Label, Plan, TrialKey
+from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 
@@ -63,7 +63,7 @@ class Trial(Record, frozen=True):
     ``file`` is the task's file, from pytest's rootdir. ``limit`` names the trial's own limit that ran out, if
     one did. ``cause`` and ``message`` say why an errored trial broke. ``seconds`` is the agent's and its
     tools' own time. ``label`` says whether the agent should act, ``acted`` whether it did; that is None where
-    the task has no label, or its suite does not say what acting is.
+    the task has no label, or its suite does not say what acting is. ``split`` is None where nobody knows.
     """
 
     key: TrialKey
@@ -91,6 +91,7 @@ class Trial(Record, frozen=True):
     workspace: str = ""
     label: Label = ""
     acted: bool | None = None
+    split: Split | None = None
 
     @classmethod
     def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:
@@ -114,6 +115,7 @@ class Trial(Record, frozen=True):
             traceback=error.traceback,
             started_at=datetime.now(UTC).isoformat(timespec="milliseconds"),
             label=task.label,
+            split=task.split,
         )
 
     @property

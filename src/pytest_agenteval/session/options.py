@@ -18,6 +18,7 @@ Word = TypeVar("Word", bound=str)
 
 ENVIRONMENT = "AGENTEVAL_"
 PROJECT = "pyproject.toml: tool.agenteval"
+MOST_NAME = 100
 TRUE, FALSE = ("1", "true", "yes", "on"), ("", "0", "false", "no", "off")
 
 
@@ -222,6 +223,15 @@ def word_of(words: tuple[Word, ...]) -> Parse[Word]:
 def text(raw: RawValue) -> str:
     """Take a value as the text that it is."""
     return str(raw.value)
+
+
+def file_name(raw: RawValue) -> str:
+    """Take a name that every file system can hold, and that says no path; ``latest`` is a run's already."""
+    name = str(raw.value)
+    plain = name.isascii() and all(letter.isalnum() or letter in "._-" for letter in name)
+    if not plain or not name[0].isalnum() or len(name) > MOST_NAME or name == "latest":
+        raise WrongValue
+    return name
 
 
 def switch(raw: RawValue) -> bool:

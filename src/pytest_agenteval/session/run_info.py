@@ -113,10 +113,10 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
     # Four digits of chance: two runs may begin in one second.
     chance = os.urandom(2).hex()
     who = ("regraded",) if settings.regrade else settings.models[:3]
-    name = "-".join(part.replace("/", "_") for part in (now.strftime("%Y%m%d-%H%M%S"), *who, chance))
+    dated = "-".join(part.replace("/", "_") for part in (now.strftime("%Y%m%d-%H%M%S"), *who, chance))
     own = Path(tempfile.gettempdir()) / f"agenteval-{os.getpid()}"
     return RunInfo(
-        folder=(settings.results or own) / name,
+        folder=(settings.results or own) / (_new_name(settings) or dated),
         refusal=own.with_name(f"{own.name}-{chance}.refusal"),
         started_at=now.isoformat(timespec="milliseconds"),
         command=("pytest", *map(str, config.invocation_params.args)),
@@ -129,6 +129,15 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
         reports=settings.reports,
         resuming=os.urandom(16).hex(),
     )
+
+
+def _new_name(settings: Settings) -> str:
+    """Give the name that the user has for the run; raises UsageMistake where a run has it."""
+    name = settings.run_name
+    if name and settings.results is not None and (settings.results / name).exists():
+        place = settings.places["run_name"]
+        raise UsageMistake(f"{place}: expected a new name; found {name!r}, which is in {settings.results}")
+    return name
 
 
 def _refuse_sharing(config: pytest.Config, settings: Settings) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +13,7 @@ import pytest
 from pytest_agenteval import __version__
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
+from pytest_agenteval.session.planning.parametrization import PLAYERS, PlannedItem, trial_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_gates import SuiteGate, write_gates
@@ -26,7 +26,7 @@ from pytest_agenteval.store.run_metadata import (
     planned_groups,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import open_run, write_planned
+from pytest_agenteval.store.runs import list_runs, open_run, write_planned
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.planning.suites import (
@@ -120,6 +120,7 @@ def begin_run(
         seed=settings.seed,
         repetitions=settings.fixed_repetitions,
         repetition_rule=repetition_rule(settings) if extra else None,
+        held_out_looks=_held_out_looks(info, trials),
         package=__version__,
         pytest=pytest.__version__,
     )
@@ -133,6 +134,26 @@ def begin_run(
 
         groups = [ExtraTrials(*group, node_ids) for group, node_ids in _node_ids(extra).items()]
         write_extra(info.folder, ExtraRepetitions(tuple(groups), _planned(trials)))
+
+
+def _held_out_looks(info: RunInfo, trials: Sequence[PlannedItem]) -> Mapping[str, int]:
+    """Count, for each suite whose held-out tasks are tried, how often that was done in this folder.
+
+    What our own offline players do says nothing of any prompt, and is no look.
+    """
+    suites = {
+        item.task.suite
+        for item in trials
+        if item.task.split == "held_out" and item.case.model.id not in PLAYERS
+    }
+    if not suites:
+        return {}
+    headers = [run.header for run in list_runs(info.folder.parent)]
+    before = [header for header in headers if header.started_at < info.started_at]
+    return {
+        suite: 1 + max((header.held_out_looks.get(suite, 0) for header in before), default=0)
+        for suite in sorted(suites)
+    }
 
 
 def repetition_rule(settings: Settings) -> RepetitionRule | None:

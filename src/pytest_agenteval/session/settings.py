@@ -14,6 +14,7 @@ from pytest_agenteval.session.options import (
     OptionValues,
     RawValue,
     RepetitionRange,
+    file_name,
     folder,
     names,
     path_or_name,
@@ -259,6 +260,14 @@ class Settings(OptionValues):
         folder,
         None,
         "a folder, or none",
+    )
+    run_name = Option(
+        "run_name",
+        "NAME",
+        "the name of the run's folder (default: when it began, with its models)",
+        file_name,
+        "",
+        "a name for a folder, of letters, digits, '.', '_' and '-'",
     )
     keep_workspaces = Option(
         "keep_workspaces", "", "keep each trial's workspace in the run's folder", switch, False, YES_OR_NO

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, get_args
 from msgspec.structs import astuple
 
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.plan import Kind, Label, TrialKey
+from pytest_agenteval.records.plan import Kind, Label, Split, TrialKey
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts
@@ -35,7 +35,8 @@ class JournalEntry(Record, frozen=True):
 
     ``attempts`` counts how often the trial was begun, ``earlier`` and ``earlier_seconds`` hold what the
     finished attempts before this one took. Grades are without checks and details, and long rationales,
-    messages and tracebacks are cut: the trial itself has all of it.
+    messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals of before
+    it was written down.
     """
 
     key: TrialKey
@@ -65,6 +66,7 @@ class JournalEntry(Record, frozen=True):
     earlier_seconds: float = 0.0
     label: Label = ""
     acted: bool | None = None
+    split: Split | None = None
 
     @property
     def averaged(self) -> bool:
@@ -95,7 +97,7 @@ class StartedAttempt(NamedTuple):
     attempt: int
 
 
-_ENDINGS, _KINDS, _LABELS = get_args(Ending), get_args(Kind), get_args(Label)
+_ENDINGS, _KINDS, _LABELS, _SPLITS = map(get_args, (Ending, Kind, Label, Split))
 _NUMBERS = (int, float)
 _MOST = sys.float_info.max
 """Reports reckon with floats: a whole number may be larger than any."""
@@ -110,6 +112,8 @@ def check_entry(entry: JournalEntry) -> None:
         raise ValueError(f"the kind {entry.kind!r}, and not one of {', '.join(_KINDS)}")
     if entry.label not in _LABELS:
         raise ValueError(f"the label {entry.label!r}, and not positive or negative")
+    if entry.split is not None and entry.split not in _SPLITS:
+        raise ValueError(f"the split {entry.split!r}, and not one of {', '.join(_SPLITS)}")
     if not isinstance(entry.acted, bool | None):
         raise ValueError(f"{entry.acted!r} in the place of true or false")
     if not isinstance(entry.full, bool):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pytest_agenteval.records.plan import Kind, TrialKey
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.store.json_lines import VERSION
 
 
@@ -65,7 +65,8 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     ``name`` is the folder's name and filled in by ``new_run``. ``repetitions`` is None where each task says
     its own, or ``repetition_rule`` decides. ``self_judge`` says that a model may judge its own trials.
     ``regraded`` names the runs whose trials were graded again. ``record`` and ``record_chat`` say what tools
-    and chats were to be recorded; they are empty where nobody knows. ``ended_at`` is empty and
+    and chats were to be recorded; they are empty where nobody knows. ``held_out_looks`` says of each suite
+    whose held-out tasks the run tries how often that was done, this run counted. ``ended_at`` is empty and
     ``exit_status`` None until the run has ended.
     """
 
@@ -87,10 +88,13 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     record: str = ""
     record_chat: str = ""
     repetition_rule: RepetitionRule | None = None
+    held_out_looks: Mapping[str, int] = NOTHING
 
     def to_json(self) -> dict[str, Any]:
-        """Give the header as JSON values; without a rule of repetitions where they are fixed, as most are."""
+        """Give the header as JSON values; without what most runs have not: a rule of repetitions, looks."""
         fields = Record.to_json(self)
+        if not self.held_out_looks:
+            del fields["held_out_looks"]
         if self.repetition_rule is None:
             del fields["repetition_rule"]
         return {"v": VERSION, **fields}

@@ -94,6 +94,7 @@ FINISHED = object_schema(
         "file": {**TEXT, "description": "the task's file, from pytest's rootdir"},
         "label": {"enum": ["positive", "negative"], "description": "whether the agent should act"},
         "acted": {**FLAG, "description": "whether it did, where there is a label"},
+        "split": {"enum": ["dev", "held_out"], "description": "of the task; none in older journals"},
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
@@ -180,6 +181,11 @@ RULE = object_schema(
     {},
     "how it is decided, between low and high, how often tasks are repeated",
 )
+HELD_OUT_LOOKS = {
+    "type": "object",
+    "additionalProperties": FROM_ONE,
+    "description": "of each suite whose held-out tasks are tried: how often, this run counted",
+}
 HEADER = published(
     "run.json",
     object_schema(
@@ -193,7 +199,8 @@ HEADER = published(
         }
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
         | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}}
-        | {"record": TEXT, "record_chat": TEXT, "repetition_rule": RULE},
+        | {"record": TEXT, "record_chat": TEXT, "repetition_rule": RULE}
+        | {"held_out_looks": HELD_OUT_LOOKS},
     ),
 )
 PLANNED_GROUP = {"suite": TEXT, "model": TEXT, "variant": TEXT, "bucket": TEXT}

@@ -49,6 +49,7 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
         line.get("workspace", ""),
         entry.label,
         entry.acted,
+        entry.split,
     )
 
 

@@ -12,7 +12,7 @@ from msgspec import Meta
 from msgspec.structs import force_setattr
 
 from pytest_agenteval.canonical import compact
-from pytest_agenteval.records.plan import Kind
+from pytest_agenteval.records.plan import Kind, Split
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.field_types import (
     AtLeastZero,
@@ -38,7 +38,6 @@ from pytest_agenteval.tasks.field_types import (
 )
 
 SOURCES = ("manual", "captured", "synthesized")
-Split = Literal["dev", "held_out"]
 OnMiss = Literal["error", "tool_error"]
 FaultKind = Literal[
     "timeout",

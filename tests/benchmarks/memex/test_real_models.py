@@ -167,7 +167,8 @@ def test_a_broken_provider_is_asked_again(trials: dict[str, Trial]) -> None:
     trial = trials["broken"]
     assert trial.ending == "passed"
     assert trial.usage.attempts == 2
-    assert [event.kind for event in trial.transcript.events] == ["chat_retry"]
+    kinds = [event.kind for event in trial.transcript.events]
+    assert [kind for kind in kinds if kind != "prompt_read"] == ["chat_retry"]
 
 
 def test_a_provider_that_hangs_is_an_error_of_its_own(trials: dict[str, Trial]) -> None:

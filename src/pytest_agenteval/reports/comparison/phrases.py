@@ -65,6 +65,13 @@ def elsewhere_text(suite: SuiteComparison) -> Iterator[str]:
         )
 
 
+def held_out_text(suite: SuiteComparison) -> Iterator[str]:
+    """Say how often these held-out tasks were looked at, from the second time on: verdicts become rarer."""
+    if suite.held_out_looks > 1:
+        looks = suite.held_out_looks
+        yield f"Look {looks} at these held-out tasks: verdicts are wrong in 5 % / {looks} of such looks."
+
+
 def verdict_text(change: Change) -> str:
     """Write the verdict on a bucket; nothing where none is possible."""
     if not change.testable:

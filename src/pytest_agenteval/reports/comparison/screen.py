@@ -18,6 +18,7 @@ from pytest_agenteval.reports.comparison.phrases import (
     elsewhere_text,
     format_change,
     format_p,
+    held_out_text,
     noise_text,
     repetitions_text,
     sensitivity_text,
@@ -122,6 +123,7 @@ def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison) -
         errored = pluralize(sum(suite.errored), "errored trial")
         yield f"With {errored} as 0 and as 1 the verdict is not the same: try them again."
     yield from map(printable, elsewhere_text(suite))
+    yield from held_out_text(suite)
     if suite.sensitivity is not None and change.verdict != "identical":
         if change.verdict in ("cannot tell", "not worse"):
             yield from sensitivity_text(suite.sensitivity, comparison.tolerance)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.formatting import (
     ending_word,
@@ -25,8 +26,8 @@ from pytest_agenteval.reports.trial.trial_view import TrialView
 
 MOST_NAME = 300
 MOST_EVENTS = 20
-UNTOLD_EVENTS = ("judge_ask",)
-"""Events that are counted elsewhere: what judges took stands in the head."""
+UNTOLD_EVENTS = ("judge_ask", PROMPT_READ)
+"""Events of every trial: what judges took stands in the head, which prompts were read is seldom asked."""
 
 
 class TrialPlace(FrozenValue, frozen=True):

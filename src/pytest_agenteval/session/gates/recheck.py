@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -17,6 +15,7 @@ from pytest_agenteval.compare.gate import Recheck
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import model_label, pluralize
+from pytest_agenteval.session.inner_pytest import inner_environment, last_line, wait_for
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.selection import ENDINGS
 from pytest_agenteval.session.settings import Settings
@@ -39,11 +38,9 @@ OWN = (
     "reports",
     "seed",
     "comment",
+    "run_name",
 )
 """Settings that the other pytest is told in its own way, or not at all."""
-
-GRACE = 20
-"""Seconds that the other pytest has after Ctrl-C to write down what it knows."""
 
 
 class BrokenTask(FrozenValue, frozen=True):
@@ -146,11 +143,11 @@ def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -
     before = set(folder.glob(f"*/{HEADER}"))
     command = [sys.executable, "-m", "pytest", *_arguments(config, folder, times), *_node_ids(config, tasks)]
     with (folder / OUTPUT).open("ab") as output:
-        _wait_for(
+        wait_for(
             subprocess.Popen(
                 command,
                 cwd=config.invocation_params.dir,
-                env=_environment(),
+                env=inner_environment("AGENTEVAL_SPLIT", "AGENTEVAL_PROMPT"),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -158,26 +155,8 @@ def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -
         )
     runs = [path for path in set(folder.glob(f"*/{HEADER}")) - before if path.parent.name != LATEST]
     if len(runs) != 1:
-        raise AgentEvalError(f"pytest left no run: {_last_line(folder / OUTPUT)}")
+        raise AgentEvalError(f"pytest left no run: {last_line(folder / OUTPUT)}")
     return load_run(runs[0].parent)
-
-
-def _wait_for(process: subprocess.Popen[bytes]) -> None:
-    try:
-        process.wait()
-    except KeyboardInterrupt:  # which a terminal sends to both
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE)
-        raise
-    finally:
-        if process.poll() is None:
-            process.kill()
-            process.wait()
-
-
-def _last_line(path: Path) -> str:
-    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "it printed nothing"
 
 
 def _node_ids(config: pytest.Config, tasks: Sequence[BrokenTask]) -> Iterator[str]:
@@ -229,25 +208,3 @@ def _own_options(config: pytest.Config) -> Iterator[str]:
 def _most_repetitions(folder: Path) -> int:
     """Give how many seeds this run has used: those who try again draw others."""
     return max((entry.key.repetition for entry in load_run(folder).entries), default=0)
-
-
-def _environment() -> dict[str, str]:
-    ours = (
-        "ONLY",
-        "SAMPLE",
-        "REGRADE",
-        "BASELINE",
-        "GATE",
-        "REPORT",
-        "RESULTS",
-        "REPETITIONS",
-        "MAX_TRIALS",
-        "SEED",
-    )
-    out = {
-        "PYTEST_ADDOPTS",
-        "PYTEST_CURRENT_TEST",
-        "GITHUB_STEP_SUMMARY",
-        *(f"AGENTEVAL_{name}" for name in ours),
-    }
-    return {name: value for name, value in os.environ.items() if name not in out}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,11 +9,10 @@ from typing import Any
 from pytest_agenteval.agents.agent import prompt_names_of, templates_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.prompts import included_prompts
 from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.registration_check import ConfigProblem
-
-_INCLUDED = re.compile(r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']+)["']""")
 
 
 def prompt_names(agent: Any) -> frozenset[str] | None:
@@ -27,7 +25,7 @@ def prompt_names(agent: Any) -> frozenset[str] | None:
 
 def unread_prompts(texts: Mapping[str, str], names: Collection[str], own: Mapping[str, str]) -> list[str]:
     """Give the prompts of these texts that are none of the names, nor included by any other prompt."""
-    used = {name for text in (*own.values(), *texts.values()) for name in _INCLUDED.findall(text)}
+    used = {name for text in (*own.values(), *texts.values()) for name in included_prompts(text)}
     return [name for name in texts if name not in names and name not in used]
 
 

@@ -78,6 +78,7 @@ class JournalAgent(ABC):
             content=task_input["content"],
             **self.entry_values(ctx),
         )
+        ctx.prompts.record_read("system")
         system = self.system_prompt(tuple(sorted(ctx.prompts.texts.items())))
         return [{"role": "system", "content": system}, {"role": "user", "content": entry}]
 

@@ -1,0 +1,108 @@
+"""A pytest run that we start ourselves: what it is told, where its run lies, how it is ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.store.runs import HEADER
+
+QUIET = ("-q", "-p", "agenteval", "-p", "no:cacheprovider", "-o", "addopts=")
+NO_REPORTS = tuple(f"--agent-{name}=none" for name in ("baseline", "gate", "report", "comment"))
+
+GRACE = 20
+"""Seconds that the other pytest has after Ctrl-C to write down what it knows."""
+
+NOT_INHERITED = frozenset(
+    {
+        "PYTEST_ADDOPTS",
+        "PYTEST_CURRENT_TEST",
+        "GITHUB_STEP_SUMMARY",
+        *(f"AGENTEVAL_{name}" for name in ("ONLY", "SAMPLE", "REGRADE", "BASELINE", "GATE", "REPORT")),
+        *(f"AGENTEVAL_{name}" for name in ("RESULTS", "RUN_NAME", "REPETITIONS", "MAX_TRIALS", "SEED")),
+        *(f"AGENTEVAL_{name}" for name in ("SPLIT", "COMMENT", "PROMPT", "AUDIT")),
+    }
+)
+"""Variables by which a user tells his own run what the other is told in its own way, or not at all."""
+
+
+def inner_environment(*inherited: str) -> dict[str, str]:
+    """Give this process's variables without those for the run that the user started, but with these."""
+    left_out = NOT_INHERITED.difference(inherited)
+    return {name: value for name, value in os.environ.items() if name not in left_out}
+
+
+class InnerPytest:
+    """A pytest in a process of its own, whose run lies in ``results / name``; its output goes to a file.
+
+    ``arguments`` are paths, node ids and options; ``folder`` is where it works. Ctrl-C in a terminal
+    reaches it too. Several may run side by side.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        *,
+        folder: Path,
+        results: Path,
+        name: str,
+        output: Path,
+        variables: Mapping[str, str] | None = None,
+    ) -> None:
+        self.run, self.output = results / name, output
+        own = (*QUIET, *NO_REPORTS, f"--agent-results={results}", f"--agent-run-name={name}")
+        with output.open("ab") as file:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *own, *arguments],
+                cwd=folder,
+                env={**inner_environment(), **(variables or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+            )
+
+    def wait(self) -> int:
+        """Wait until it has ended and give its exit status; raises AgentEvalError where it left no run."""
+        status = wait_for(self._process)
+        if not (self.run / HEADER).is_file():
+            raise AgentEvalError(f"pytest left no run (exit status {status}): {last_line(self.output)}")
+        return status
+
+    def end(self) -> None:
+        """End it as Ctrl-C does, so that what it knows is written down; kill it after a while."""
+        if self._process.poll() is None:
+            # Windows has no such signal for one process.
+            self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(GRACE)
+        _kill(self._process)
+
+
+def wait_for(process: subprocess.Popen[bytes]) -> int:
+    """Wait for another pytest and give its exit status; one that Ctrl-C reaches has a while to end."""
+    try:
+        return process.wait()
+    except KeyboardInterrupt:  # which a terminal sends to both
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE)
+        raise
+    finally:
+        _kill(process)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.kill()
+        process.wait()
+
+
+def last_line(path: Path) -> str:
+    """Give the last line of a file that is not blank."""
+    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it printed nothing"
