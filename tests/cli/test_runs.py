@@ -78,8 +78,8 @@ def test_a_run_that_was_compared_has_its_verdict(
 
     rows = printed_table(capsys)
     assert [rows[1][-1], rows[2][-1], rows[3][-1]] == ["verdict", "identical", "-"]
-    assert main(["runs", "--json", "-n", "1"]) == 0
-    (new,) = json.loads(capsys.readouterr().out)
+    assert main(["runs", "--json", "-", "-n", "1"]) == 0
+    (new,) = json.loads(capsys.readouterr().out)["runs"]
     (of_suite,) = new["suites"]
     assert (of_suite["score"], of_suite["ended"], of_suite["planned"]) == (1.0, 2, 2)
     assert of_suite["verdict"]["verdict"] == "identical"

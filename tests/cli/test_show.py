@@ -67,16 +67,19 @@ def test_all_that_ended_so_come_one_after_the_other(shown: Shown) -> None:
 
 
 def test_json_is_the_trial(shown: Shown) -> None:
-    """One object for one trial, a list for all of an ending; the run stands in each."""
-    one, errored = json.loads(shown("cheapest", "--json")), json.loads(shown("errored", "--json"))
+    """In a list, also where it is one; the run stands in each."""
+    (line,) = json.loads(shown("cheapest", "--json", "-"))["trials"]
+    errored = json.loads(shown("errored", "--json", "-"))["trials"]
+    one = line["trial"]
 
+    assert (line["name"], line["score"], line["old"]) == (one["name"], one["score"], None)
     assert (one["name"], one["score"]) == ("여행/travel_cheapest_flight[claude@short-2]", 0.62)
     assert one["messages"][2]["calls"][0]["tape"] == "hit"
     assert one["grades"][1]["votes"][0]["rationale"] == "짧지 않습니다."
-    assert [trial["cause"] for trial in errored] == ["provider"]
-    assert one["run"] == errored[0]["run"]
+    assert [each["trial"]["cause"] for each in errored] == ["provider"]
+    assert line["run"] == errored[0]["run"]
     assert one["messages"][3]["content"] == f"**KE120** {PAINT}"
-    assert "\u202e" not in shown("cheapest", "--json")
+    assert "\u202e" not in shown("cheapest", "--json", "-")
 
 
 @pytest.mark.parametrize(("columns", "beside"), [("100", False), ("140", True)])
@@ -91,8 +94,8 @@ def test_the_same_trial_of_two_runs(
 
     assert text.startswith("PASSED 1.00 -> MISSED 0.62")
     assert any(" | " in line for line in text.splitlines()) == beside
-    both = json.loads(shown("cheapest", "--diff", old, "--json"))
-    assert [both[side]["score"] for side in ("old", "new")] == [1.0, 0.62]
+    (new,) = json.loads(shown("cheapest", "--diff", old, "--json", "-"))["trials"]
+    assert [side["trial"]["score"] for side in (new["old"], new)] == [1.0, 0.62]
     assert "there is no trial" in shown("s/c[rules-1]", "--diff", old, status=2)
     assert shown("missed", "--diff", old).count(" -> MISSED") == 1
 
@@ -122,10 +125,10 @@ def test_a_lost_transcript_leaves_what_the_journal_knows(
     assert "  cheapest  " in printed.out
     assert "MISSED 0.50  s/a[rules-2]" in printed.out
     assert printed.err.count("no transcript at") == 1
-    assert main(["show", "missed", "--json", *where]) == 2
-    assert [trial["task"] for trial in json.loads(capsys.readouterr().out)] == ["a"]
-    assert main(["show", "cheapest", "--json", *where]) == 2
-    assert capsys.readouterr().out == ""
+    assert main(["show", "missed", "--json", "-", *where]) == 2
+    readable, lost = json.loads(capsys.readouterr().out)["trials"]
+    assert (lost["name"], lost["score"], lost["trial"]) == (TRIAL.key.label, TRIAL.score, None)
+    assert readable["trial"]["task"] == "a"
     assert main(["show", "--results", str(tmp_path / "none")]) == 2
     assert "there are no runs yet" in capsys.readouterr().err
 

@@ -40,8 +40,8 @@ def asked(results: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest
     monkeypatch.chdir(results.parent)
 
     def ask(query: str, *args: str) -> Any:
-        assert main(["sql", query, *args, "--results=runs", "--json"]) == 0
-        return json.loads(capsys.readouterr().out)
+        assert main(["sql", query, *args, "--results=runs", "--json=-"]) == 0
+        return json.loads(capsys.readouterr().out)["rows"]
 
     return ask
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
+from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.reports.text_width import StyledLine
@@ -18,6 +17,7 @@ from pytest_agenteval.reports.text_width import StyledLine
 if TYPE_CHECKING:
     from pytest_agenteval.compare.comparison import Comparison
     from pytest_agenteval.compare.sides import Compared, Side
+    from pytest_agenteval.store.run_schemas import Schema
 
 WORSE = 1
 REFUSED = 2
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--tolerance", type=_share, metavar="D", help="the fall that does not matter (default: 0.05)")
     add("--judge-noise", nargs="*", metavar="RUN", help="say how much of the noise is the judge's: runs of --agent-regrade=OLD or NEW with --agent-judge (default: all there are)")  # fmt: skip  # noqa: E501
     add("-v", "--verbose", action="store_true", help="every bucket, grader and task")
-    add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
+    add_json_option(parser)
     add("--markdown", metavar="FILE", help="write it as Markdown (- for the standard output)")
     add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
 
@@ -71,6 +71,13 @@ def compare(args: argparse.Namespace) -> int:
     if not comparison.has_scores:
         return REFUSED
     return WORSE if comparison.worse else 0
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    from pytest_agenteval.reports.exports.report_schema import comparison_schema
+
+    return comparison_schema()
 
 
 def _gate_line(args: argparse.Namespace) -> str:
@@ -166,8 +173,7 @@ def _write(comparison: Comparison, args: argparse.Namespace) -> None:
     from pytest_agenteval.reports.run_markdown import append_summary
 
     if args.json:
-        data = comparison_json(comparison)
-        write_text(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+        write_document(args.json, comparison_json(comparison))
     if args.markdown:
         write_text(args.markdown, comparison_markdown(comparison))
     if summary := os.environ.get("GITHUB_STEP_SUMMARY"):

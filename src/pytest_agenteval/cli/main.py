@@ -6,11 +6,10 @@ import argparse
 import io
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
+from functools import partial
 from typing import Any
 
-from pytest_agenteval.cli.calibrate import add_arguments
-from pytest_agenteval.cli.import_ import add_arguments as add_import_arguments
+from pytest_agenteval.cli.verbs import VERBS, function_name, verb_module
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
@@ -62,69 +61,17 @@ def _parser() -> argparse.ArgumentParser:
         prog="agenteval", description="Look at tasks and runs; pytest runs them."
     )
     verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_VerbParser)
-    validate = verbs.add_parser("validate", help="say everything that is wrong with task files")
-    validate.add_argument("paths", nargs="+", metavar="PATH")
-    validate.set_defaults(verb=_validate)
-    schema = verbs.add_parser("schema", help="print a JSON Schema")
-    run_files = ("run", "planned", "journal", "transcript", "text")
-    schema.add_argument("what", choices=("task", "suite", "calibration", "tools", "report", *run_files))
-    schema.set_defaults(verb=_schema)
-    _add_verb(verbs, "runs", "list the runs that are kept, newest first")
-    _add_verb(verbs, "show", "one trial: why it ended so, what was said and called, what it changed")
-    import_ = verbs.add_parser(
-        "import", help="bring in another benchmark's suite and runs, from your own copy of it"
-    )
-    add_import_arguments(import_)
-    import_.set_defaults(verb=_import)
-    _add_verb(verbs, "report", "stored runs as tables, side by side, or as a benchmark's files")
-    _add_verb(verbs, "sql", "ask stored runs in SQL: trials, grades, calls, messages")
-    _add_verb(verbs, "compare", "two runs: is the new one better, worse, or can nobody tell?")
-    _add_verb(verbs, "baseline", "keep a run as the file that later runs are compared with")
-    _add_verb(verbs, "trend", "a suite over its last runs, and the tasks that they make suspect")
-    calibrate = verbs.add_parser("calibrate", help="start pytest on labels: do judges agree with them?")
-    add_arguments(calibrate)
-    calibrate.set_defaults(verb=_calibrate)
-    _add_verb(verbs, "promote", "buckets that always passed: from now on a miss fails")
-    _add_verb(verbs, "demote", "take a promotion back")
+    for verb, purpose in VERBS.items():
+        of_verb = verbs.add_parser(verb, help=purpose)
+        of_verb.declare = partial(_declare, verb)
+        of_verb.set_defaults(verb=partial(_carry_out, verb))
     return parser
 
 
-def _add_verb(verbs: Any, name: str, help: str) -> None:
-    """Add the verb of the module of its name, which is imported when the verb is typed, and not before."""
-
-    def module() -> Any:
-        return import_module(f"pytest_agenteval.cli.{name}")
-
-    parser = verbs.add_parser(name, help=help)
-    parser.declare = lambda parser: module().add_arguments(parser)
-    parser.set_defaults(verb=lambda args: getattr(module(), name)(args))
+def _declare(verb: str, parser: argparse.ArgumentParser) -> None:
+    verb_module(verb).add_arguments(parser)
 
 
-def _validate(args: argparse.Namespace) -> int:
-    from pytest_agenteval.cli.validate import validate
-
-    return validate(args.paths)
-
-
-def _schema(args: argparse.Namespace) -> int:
-    from pytest_agenteval.cli.schema import print_schema
-
-    return print_schema(args.what)
-
-
-def _import(args: argparse.Namespace) -> int:
-    from pytest_agenteval.cli.import_ import import_
-
-    return import_(args)
-
-
-def _calibrate(args: argparse.Namespace) -> int:
-    from pytest_agenteval.cli.calibrate import calibrate
-
-    return calibrate(args)
-
-
-def _demote(args: argparse.Namespace) -> int:
-    from pytest_agenteval.cli.demote import demote
-
-    return demote(args)
+def _carry_out(verb: str, args: argparse.Namespace) -> int:
+    status: int = getattr(verb_module(verb), function_name(verb))(args)
+    return status

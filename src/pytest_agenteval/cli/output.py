@@ -5,21 +5,54 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.github.workflow_commands import in_actions, without_commands
 
 if TYPE_CHECKING:
+    from pytest_agenteval.records.document import Document
     from pytest_agenteval.reports.text_width import StyledLine
 
 STDOUT = "-"
 """What a user writes in the place of a file's name."""
 
 LOOKS = {"bold": "1", "dim": "2", "red": "31", "yellow": "33", "green": "32", "cyan": "36"}
+
+
+class TakesOptions(Protocol):
+    """A parser, or a group of options in it."""
+
+    def add_argument(self, flag: str, *, metavar: str, help: str) -> Any:
+        """Declare an option."""
+
+
+def add_json_option(parser: TakesOptions) -> None:
+    """Declare ``--json FILE``, which all verbs have: what they say, as one document for programs."""
+    parser.add_argument("--json", metavar="FILE", help="write it all as JSON (- for the standard output)")
+
+
+def write_document(file: str, document: Document | Mapping[str, Any]) -> None:
+    """Write a document to a file, or with ``-`` to the standard output, where nothing else may be written.
+
+    Raises UsageMistake where the file cannot be written; what was there stays.
+    """
+    from pytest_agenteval.reports.exports.document_text import document_text
+    from pytest_agenteval.reports.exports.export_files import export_file
+
+    if file == STDOUT:
+        for piece in document_text(document):
+            sys.stdout.write(without_commands(piece) if in_actions() else piece)
+        return
+    with (
+        export_file(Path(file)) as place,
+        # Half a surrogate pair, which UTF-8 does not know, becomes its JSON escape.
+        place.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as written,
+    ):
+        written.writelines(document_text(document))
 
 
 def write_text(file: str, text: str) -> None:

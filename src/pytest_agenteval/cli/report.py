@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
 import shutil
 import sys
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
+from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
     from pytest_agenteval.reports.text_width import StyledLine
     from pytest_agenteval.store.run_reader import Run
+    from pytest_agenteval.store.run_schemas import Schema
 
 
 ROW_FILES = (".csv", ".parquet")
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "-q", "--quiet", action="count", default=0, help="of one run: suites, and what makes figures doubtful"
     )
-    add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
+    add_json_option(parser)
     add("--markdown", metavar="FILE", help="write the tables as Markdown (- for the standard output)")
     registry = installed_registry()
     add(
@@ -119,6 +119,13 @@ def report(args: argparse.Namespace) -> int:
     if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):  # else it stands below the table
         _print_oddities(runs)
     return status
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    from pytest_agenteval.reports.exports.report_schema import report_schema
+
+    return report_schema()
 
 
 def _folders_fit(args: argparse.Namespace) -> bool:
@@ -208,8 +215,7 @@ def _show(source: ReportSource, args: argparse.Namespace) -> int:
     for line in sorted(broken):
         _complain(line)
     if args.json:
-        data = leaderboards_json(boards)
-        write_text(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+        write_document(args.json, leaderboards_json(boards))
     if args.markdown:
         write_text(args.markdown, report_markdown(source))
     if STDOUT not in (args.json, args.markdown) and not args.output:

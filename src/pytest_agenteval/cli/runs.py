@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_agenteval.cli.output import STDOUT, write_text
+from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
-from pytest_agenteval.reports.run_list import ListedRun, listed_run, run_list_json, run_list_table
+from pytest_agenteval.reports.exports.document_text import document_schema
+from pytest_agenteval.reports.run_list import (
+    ListedRun,
+    RunListDocument,
+    listed_run,
+    run_list_document,
+    run_list_table,
+)
 from pytest_agenteval.reports.tables import table_lines
-from pytest_agenteval.reports.text_width import clamp_width
+from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
+from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import ROOT, RunFolder, list_runs
 
 MOST = 20
@@ -25,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     number = parser.add_mutually_exclusive_group().add_argument
     number("-n", "--number", type=_count, default=MOST, metavar="N", help=f"how many (default: {MOST})")
     number("--all", action="store_true", help="all of them")
-    add("--json", action="store_true", help="write all figures as JSON")
+    add_json_option(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
     add("--results", default=str(ROOT), metavar="DIR", help="the folder that keeps them")
 
@@ -42,17 +50,25 @@ def runs(args: argparse.Namespace) -> int:
     chosen = stored if args.all else stored[: args.number]
     listed = [_read(folder) for folder in chosen]
     if args.json:
-        write_text(STDOUT, json.dumps(run_list_json(listed), ensure_ascii=False, indent=2) + "\n")
-    elif listed:
-        width = clamp_width(shutil.get_terminal_size().columns)
-        table = run_list_table(listed, args.results, len(stored))
-        page_lines(table_lines(table, width), paged=not args.no_pager)
-    else:
-        print(f"no runs in {args.results}")
+        write_document(args.json, run_list_document(listed, len(stored)))
+    if args.json != STDOUT:
+        page_lines(_lines(listed, args.results, len(stored)), paged=not args.no_pager)
     for run in listed:
         for odd in run.odd:
             print(f"{run.name}: {odd}", file=sys.stderr)
     return 0
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    return document_schema("runs", RunListDocument)
+
+
+def _lines(listed: Sequence[ListedRun], results: str, stored: int) -> Iterable[StyledLine]:
+    if not listed:
+        return [StyledLine(f"no runs in {results}")]
+    width = clamp_width(shutil.get_terminal_size().columns)
+    return table_lines(run_list_table(listed, results, stored), width)
 
 
 def _read(folder: RunFolder) -> ListedRun:

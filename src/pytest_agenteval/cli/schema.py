@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections.abc import Callable
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.cli.verbs import VERBS, WITHOUT_JSON, verb_module
 
 if TYPE_CHECKING:
     from pytest_agenteval.tasks.field_types import Spec
@@ -13,27 +16,32 @@ if TYPE_CHECKING:
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def print_schema(what: str) -> int:
-    """Print the JSON Schema of what authors write, or of what a run's files or their lines hold."""
-    print(json.dumps(_schema(what), ensure_ascii=False, indent=2))
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    parser.description = (
+        f"Print a JSON Schema: of what authors write ({', '.join(AUTHORED)}), of what a run's folder holds "
+        f"({', '.join(RUN_FILES)}), or of what a verb writes with --json. That of report is also of the file "
+        "that `agenteval report RUN -o FILE.json` writes."
+    )
+    names = ", ".join(SCHEMA_NAMES)
+    parser.add_argument("what", choices=SCHEMA_NAMES, metavar="WHAT", help=f"one of {names}")
+
+
+def schema(args: argparse.Namespace) -> int:
+    """Print the JSON Schema of what authors write, of what a run's files hold, or of a verb's document."""
+    print(json.dumps(schema_named(args.what), ensure_ascii=False, indent=2))
     return 0
 
 
-def _schema(what: str) -> Any:
-    if what == "tools":
-        from pytest_agenteval.tasks.pydantic_models import schema_of
-        from pytest_agenteval.tools.http.declaration import ToolFile
-
-        return {"$schema": _DRAFT, **schema_of(ToolFile)}
-    if what == "report":
-        from pytest_agenteval.reports.exports.report_schema import report_schema
-
-        return report_schema()
+def schema_named(what: str) -> Any:
+    """Give the JSON Schema of one of ``SCHEMA_NAMES``."""
     if what in AUTHORED:
         return AUTHORED[what]()
-    from pytest_agenteval.store.run_schemas import SCHEMAS
+    if what in RUN_FILES:
+        from pytest_agenteval.store.run_schemas import SCHEMAS
 
-    return SCHEMAS[what]
+        return SCHEMAS[what]
+    return verb_module(what).json_schema()
 
 
 def task_schema() -> dict[str, Any]:
@@ -71,6 +79,14 @@ def calibration_schema() -> dict[str, Any]:
     }
 
 
+def tools_schema() -> dict[str, Any]:
+    """Give the JSON Schema of a file that declares tools."""
+    from pytest_agenteval.tasks.pydantic_models import schema_of
+    from pytest_agenteval.tools.http.declaration import ToolFile
+
+    return {"$schema": _DRAFT, **schema_of(ToolFile)}
+
+
 def _head(name: str, description: str) -> dict[str, Any]:
     return {
         "$schema": _DRAFT,
@@ -95,5 +111,11 @@ AUTHORED: dict[str, Callable[[], dict[str, Any]]] = {
     "task": task_schema,
     "suite": suite_schema,
     "calibration": calibration_schema,
+    "tools": tools_schema,
 }
-"""What people write, and what makes the schema of each; the rest is what a run writes."""
+"""What people write, and what makes the schema of each."""
+
+RUN_FILES = ("run", "planned", "journal", "transcript", "text")
+"""What a run's folder holds; see ``store/run_schemas.py``."""
+
+SCHEMA_NAMES = (*AUTHORED, *RUN_FILES, *(verb for verb in VERBS if verb not in WITHOUT_JSON))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import msgspec
-
-from pytest_agenteval.cli.output import STDOUT, write_text
+from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.explanations import grade_lines, short_reason
+from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.formatting import ending_word, printable, trial_name
-from pytest_agenteval.reports.show.foreign_text import Detail, json_text
+from pytest_agenteval.reports.show.documents import TrialsDocument, trials_document
+from pytest_agenteval.reports.show.foreign_text import Detail
 from pytest_agenteval.reports.show.trial_choice import (
     WORST,
     TrialQuery,
@@ -30,6 +30,7 @@ from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.reports.trial.trial_view import trial_view
 from pytest_agenteval.reports.view import model_note
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
+from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import LATEST, ROOT, find_run, list_runs
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--run", metavar="RUN", help="a run's folder, its name or how that begins, or MODEL@YYYYMMDD (default: latest)")  # fmt: skip  # noqa: E501
     add("--diff", metavar="OTHER_RUN", help="the same trial of that run beside it, what differs first")
     add("--full", action="store_true", help="fold nothing and cut nothing")
-    add("--json", action="store_true", help="write all of it as JSON")
+    add_json_option(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
     add("--results", default=str(ROOT), metavar="DIR", help="the folder that keeps runs")
 
@@ -61,23 +62,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def show(args: argparse.Namespace) -> int:
     """Show the trials that are meant; 2 where a transcript is lost, and the journal all that is shown."""
     run, query = _run_and_query(args)
-    entries, several = _matching_entries(run, query, args), query.word not in ("", WORST)
+    entries = _matching_entries(run, query, args)
     runs = [run, load_run(find_run(Path(args.results), args.diff))] if args.diff else [run]
     before = [each.odd for each in runs]
-    if args.diff:
-        _show_difference(runs[1], run, entries, several, args)
+    pairs = list(_pairs(runs[1], entries)) if args.diff else []
+    if args.json and args.diff:
+        write_document(args.json, trials_document([((runs[1], old), (run, new)) for old, new in pairs]))
     elif args.json:
-        _write_json((_document(run, entry) for entry in entries), several)
-    else:
-        page_lines(_lines(run, entries, _detail(args)), paged=not args.no_pager)
+        write_document(args.json, trials_document([(None, (run, entry)) for entry in entries]))
+    if args.json != STDOUT:
+        detail = Detail(clamp_width(shutil.get_terminal_size().columns), args.full)
+        lines = _difference_lines(runs[1], run, pairs, detail) if args.diff else _lines(run, entries, detail)
+        page_lines(lines, paged=not args.no_pager)
     for each in runs:
         for odd in first_unreadable(each.odd):
             print(f"{each.folder.name}: {odd}", file=sys.stderr)
     return 0 if [each.odd for each in runs] == before else LOST
 
 
-def _detail(args: argparse.Namespace) -> Detail:
-    return Detail(clamp_width(shutil.get_terminal_size().columns), args.full)
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    return document_schema("show", TrialsDocument)
 
 
 def _run_and_query(args: argparse.Namespace) -> tuple[Run, TrialQuery]:
@@ -130,39 +135,6 @@ def _place(run: Run, entry: JournalEntry) -> TrialPlace:
     models = (model for model in run.header.models if model.name == entry.key.model)
     note = next(map(model_note, models), "")
     return TrialPlace(run.folder.name, str(run.folder / str(entry.location)), printable(note))
-
-
-def _write_json(documents: Iterable[Mapping[str, Any] | None], several: bool) -> None:
-    """Write one trial as an object, and the trials of an ending as a list, each when it was read."""
-    before = "["
-    for document in filter(None, documents):
-        write_text(STDOUT, f"{before}\n" if several else "")
-        write_text(STDOUT, json_text(document))
-        before = ","
-    if several:
-        write_text(STDOUT, "[]\n" if before == "[" else "\n]\n")
-    elif before == ",":
-        write_text(STDOUT, "\n")
-
-
-def _document(run: Run, entry: JournalEntry) -> dict[str, Any] | None:
-    """Give all of a trial as JSON values; None where its transcript is lost."""
-    trial, place = run.trial_if_readable(entry), _place(run, entry)
-    if trial is None:
-        return None
-    return {"run": place.run, "transcript": place.transcript, **msgspec.to_builtins(trial_view(trial))}
-
-
-def _show_difference(
-    other: Run, run: Run, entries: Sequence[JournalEntry], several: bool, args: argparse.Namespace
-) -> None:
-    """Show each trial beside the same one of the other run, which is the old one."""
-    pairs = list(_pairs(other, entries))
-    if args.json:
-        documents = ({"old": _document(other, old), "new": _document(run, new)} for old, new in pairs)
-        _write_json(documents, several)
-    else:
-        page_lines(_difference_lines(other, run, pairs, _detail(args)), paged=not args.no_pager)
 
 
 def _pairs(other: Run, entries: Sequence[JournalEntry]) -> Iterator[tuple[JournalEntry, JournalEntry]]:

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
+from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.run_reader import Run
+    from pytest_agenteval.store.run_schemas import Schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,22 +26,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV, with all digits")
-    form.add_argument("--json", action="store_true", help="print a list of JSON objects, with all digits")
+    add_json_option(form)
 
 
 def sql(args: argparse.Namespace) -> int:
     """Print what the query gives."""
-    from pytest_agenteval.reports.exports.query_result import result_csv, result_json, result_lines
+    from pytest_agenteval.reports.exports.query_result import query_document, result_csv, result_lines
     from pytest_agenteval.reports.exports.sql_query import query_runs
 
     result = query_runs(args.query, _runs(_folders(args)))
     if args.csv:
         write_text(STDOUT, result_csv(result))
-    elif args.json:
-        write_text(STDOUT, result_json(result))
-    else:
+    if args.json:
+        write_document(args.json, query_document(result))
+    if not args.csv and args.json != STDOUT:
         print_lines(result_lines(result, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
     return 0
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    from pytest_agenteval.reports.exports.document_text import document_schema
+    from pytest_agenteval.reports.exports.query_result import QueryDocument
+
+    return document_schema("sql", QueryDocument)
 
 
 def _folders(args: argparse.Namespace) -> Iterable[Path]:

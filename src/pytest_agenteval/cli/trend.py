@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
+from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
 from pytest_agenteval.errors import UsageMistake, nearest_names
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.trend.trend import Trend
+    from pytest_agenteval.store.run_schemas import Schema
     from pytest_agenteval.store.runs import RunFolder
 
-FORMAT = 1
 LAST = 10
 
 
@@ -35,26 +34,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="V",
         help="only this prompt variant; say it again for another",
     )
-    add("--json", metavar="FILE", help="write all figures as JSON (- for the standard output)")
+    add_json_option(parser)
 
 
 def trend(args: argparse.Namespace) -> int:
     """Say how suites did in their last runs, oldest first; a UsageMistake names what there is instead."""
     from pytest_agenteval.reports.text_width import StyledLine, clamp_width
+    from pytest_agenteval.reports.trend.trend import TrendDocument
     from pytest_agenteval.reports.trend.trend_text import trend_lines
 
     if args.last < 1:
         raise UsageMistake(f"--last: expected a whole number, 1 or more; found {args.last}")
     trends = _trends(args)
     if args.json:
-        data = {"v": FORMAT, "suites": [trend.to_json() for trend in trends]}
-        write_text(args.json, json.dumps(data, ensure_ascii=False, indent=2) + "\n")
+        write_document(args.json, TrendDocument(suites=tuple(trends)))
     if args.json != STDOUT:
         width, ascii_only = clamp_width(shutil.get_terminal_size().columns), not _knows_blocks()
         for number, trend in enumerate(trends):
             print_lines([StyledLine("")] if number else [])
             print_lines(trend_lines(trend, width, ascii_only))
     return 0
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    from pytest_agenteval.reports.exports.document_text import document_schema
+    from pytest_agenteval.reports.trend.trend import TrendDocument
+
+    return document_schema("trend", TrendDocument)
 
 
 def _trends(args: argparse.Namespace) -> list[Trend]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 from collections.abc import Sequence
 from contextlib import redirect_stdout
@@ -52,11 +53,16 @@ class _Listener:
         self.broken = session.config.stash[registry_key].broken_benchmarks
 
 
-def validate(paths: Sequence[str]) -> int:
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a folder, or a file")
+
+
+def validate(args: argparse.Namespace) -> int:
     """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
     listener, output = _Listener(), io.StringIO()
     with redirect_stdout(output), without_addopts():
-        status = pytest.main([*COLLECT, *paths], plugins=[listener])
+        status = pytest.main([*COLLECT, *args.paths], plugins=[listener])
     if listener.interrupted:
         raise KeyboardInterrupt
     for problem in listener.problems:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-import msgspec
-
+from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import (
     MOST_NAME,
@@ -120,39 +118,87 @@ def _word(verdict: StoredVerdict | None) -> str:
     return verdict.verdict
 
 
-def run_list_json(runs: Sequence[ListedRun]) -> list[Mapping[str, Any]]:
-    """Give the same as JSON values, with all digits."""
-    return [_run_json(run) for run in runs]
+class SuiteFigures(FrozenValue, frozen=True):
+    """A suite with one model and variant: its mean score with the ends of its 95 % interval, 0 to 1.
+
+    ``ended`` of the ``planned`` trials have an ending. ``unpriced`` replies are not in ``cost_usd``.
+    """
+
+    suite: str
+    kind: str
+    model: str
+    variant: str
+    score: float | None
+    low: float | None
+    high: float | None
+    tasks: int
+    planned: int
+    ended: int
+    errored: int
+    tokens: int
+    cost_usd: float | None
+    unpriced: int
+    seconds: float
+    verdict: StoredVerdict | None
 
 
-def _run_json(run: ListedRun) -> Mapping[str, Any]:
-    facts = ("name", "path", "started_at", "ended_at", "exit_status", "headline")
+class RunFigures(FrozenValue, frozen=True):
+    """A run of the list; see ``ListedRun``. ``exit_status`` is pytest's, null where the run never ended."""
+
+    name: str
+    path: str
+    started_at: str
+    ended_at: str
+    exit_status: int | None
+    headline: str
+    suites: tuple[SuiteFigures, ...]
+    odd: tuple[str, ...]
+
+
+class RunListDocument(Document, frozen=True, kw_only=True):
+    """Stored runs, the newest first, ``stored`` being how many there are in all."""
+
+    stored: int
+    runs: tuple[RunFigures, ...]
+
+
+def run_list_document(runs: Sequence[ListedRun], stored: int) -> RunListDocument:
+    """Give the same with all digits."""
+    return RunListDocument(stored=stored, runs=tuple(map(_run_figures, runs)))
+
+
+def _run_figures(run: ListedRun) -> RunFigures:
     suites = zip(run.suites, run.ended, run.verdicts, strict=True)
-    return {
-        **{name: getattr(run, name) for name in facts},
-        "suites": [_suite_json(*suite) for suite in suites],
-        "odd": list(run.odd),
-    }
+    return RunFigures(
+        name=run.name,
+        path=run.path,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        exit_status=run.exit_status,
+        headline=run.headline,
+        suites=tuple(_suite_figures(*suite) for suite in suites),
+        odd=run.odd,
+    )
 
 
-def _suite_json(suite: SuiteView, ended: int, verdict: StoredVerdict | None) -> Mapping[str, Any]:
+def _suite_figures(suite: SuiteView, ended: int, verdict: StoredVerdict | None) -> SuiteFigures:
     total = suite.total
     interval = total.mean.interval if total.mean else None
-    return {
-        "suite": suite.suite,
-        "kind": suite.kind,
-        "model": suite.model,
-        "variant": suite.variant,
-        "score": total.mean.mean if total.mean else None,
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
-        "tasks": total.tasks,
-        "planned": max(total.planned, ended),
-        "ended": ended,
-        "errored": sum(total.errored.values()),
-        "tokens": total.spent.tokens,
-        "usd": total.spent.usd,
-        "unpriced": total.spent.unpriced,
-        "seconds": total.spent.seconds,
-        "verdict": msgspec.to_builtins(verdict) if verdict else None,
-    }
+    return SuiteFigures(
+        suite=suite.suite,
+        kind=suite.kind,
+        model=suite.model,
+        variant=suite.variant,
+        score=total.mean.mean if total.mean else None,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+        tasks=total.tasks,
+        planned=max(total.planned, ended),
+        ended=ended,
+        errored=sum(total.errored.values()),
+        tokens=total.spent.tokens,
+        cost_usd=total.spent.usd,
+        unpriced=total.spent.unpriced,
+        seconds=total.spent.seconds,
+        verdict=verdict,
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -12,6 +11,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.json_form import jsonable
+from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.exports.csv_file import spreadsheet_text
 from pytest_agenteval.reports.formatting import NOT_KNOWN, one_line, pluralize
@@ -51,11 +51,17 @@ def json_value(value: Any) -> Any:
     return jsonable(value)
 
 
-def result_json(result: QueryResult) -> str:
-    """Give a list of objects, one for each row, with all digits."""
-    rows = [dict(zip(result.columns, row, strict=True)) for row in result.rows]
-    lines = ",\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
-    return f"[\n{lines}\n]\n" if rows else "[]\n"
+class QueryDocument(Document, frozen=True, kw_only=True):
+    """What a query gave: a map for each row, with all digits."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Mapping[str, Any], ...]
+
+
+def query_document(result: QueryResult) -> QueryDocument:
+    """Give the rows for programs."""
+    rows = (dict(zip(result.columns, row, strict=True)) for row in result.rows)
+    return QueryDocument(columns=result.columns, rows=tuple(rows))
 
 
 def result_csv(result: QueryResult) -> str:

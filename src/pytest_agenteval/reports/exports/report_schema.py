@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
-
-import msgspec
 
 from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.reports.comparison.documents import FORMAT as COMPARISON_FORMAT
+from pytest_agenteval.reports.exports.document_text import type_definitions
 from pytest_agenteval.store.rows.columns import Column, ColumnType
 from pytest_agenteval.store.rows.trial_columns import OWN_GRADE_COLUMNS, TRIALS
 from pytest_agenteval.store.run_schemas import (
@@ -80,18 +78,31 @@ _TYPES: Mapping[ColumnType, Schema] = {
 
 
 def report_schema() -> Schema:
-    """Give the schema of a report in JSON."""
+    """Give the schema of a report's file in JSON, and of its figures alone, as ``--json`` writes them."""
     comparison, definitions = _comparison()
     grades = list_schema(object_schema(_columns(OWN_GRADE_COLUMNS), {}, "a grade; see docs/data.md"))
     trial = object_schema({**_columns(TRIALS), "grades": grades}, {}, "a trial; see docs/data.md")
-    document = object_schema(
-        {"v": {"const": FORMAT}, "runs": list_schema(_RUN)}
-        | {"weights": {"type": "object", "additionalProperties": NUMBER}, "boards": list_schema(_BOARD)}
-        | {"comparison": {"anyOf": [comparison, {"type": "null"}]}, "trials": list_schema(trial)},
-        {},
-    )
+    weights: Schema = {"type": "object", "additionalProperties": NUMBER}
+    figures = {"v": {"const": FORMAT}, "weights": weights, "boards": list_schema(_BOARD)}
+    file = {
+        "runs": list_schema(_RUN),
+        "comparison": {"anyOf": [comparison, {"type": "null"}]},
+        "trials": list_schema(trial),
+    }
+    either = [
+        object_schema({**figures, **file}, {}, "agenteval report RUN -o FILE.json"),
+        object_schema(figures, {}, "agenteval report RUN --json FILE"),
+    ]
     head = {"$id": f"urn:pytest-agenteval:report:{FORMAT}"}
-    return published("a report of runs in JSON", {**head, **document, "$defs": definitions})
+    whole = {**head, "type": "object", "properties": {"v": figures["v"]}, "oneOf": either}
+    return published("a report of runs in JSON", {**whole, "$defs": definitions})
+
+
+def comparison_schema() -> Schema:
+    """Give the schema of a comparison in JSON."""
+    comparison, definitions = _comparison()
+    head = {"$id": f"urn:pytest-agenteval:compare:{COMPARISON_FORMAT}"}
+    return published("agenteval compare --json", {**head, **comparison, "$defs": definitions})
 
 
 def _columns(columns: Iterable[Column]) -> dict[str, Schema]:
@@ -105,13 +116,8 @@ def _type(column: Column) -> Schema:
 
 def _comparison() -> tuple[Schema, dict[str, Schema]]:
     """Describe a comparison as its types do, and give the definitions that this refers to."""
-    whole = msgspec.json.schema(Comparison)
-    definitions: dict[str, Schema] = whole["$defs"]
-    for definition in definitions.values():
-        definition["description"] = " ".join(definition.get("description", "").split())
-        if "properties" in definition:
-            definition["additionalProperties"] = False
-    own: Any = definitions["Comparison"]
+    definitions = type_definitions(Comparison)
+    own = definitions["Comparison"]
     own["properties"] = {"v": {"const": COMPARISON_FORMAT}, "headline": TEXT, **own["properties"]}
     own["required"] = ["v", "headline", *own["required"]]
     return {"$ref": "#/$defs/Comparison"}, definitions

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,10 +16,6 @@ FOLDED_CHARACTERS = 2000
 MOST_SHORT = 4000
 MOST_KEY, LEAST_VALUE = 40, 8
 """Characters of a text that are looked at where only one line of it is shown."""
-
-
-_UNPRINTED = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What JSON need not escape, though it acts on a terminal."""
 
 
 class Detail(FrozenValue, frozen=True):
@@ -79,12 +74,6 @@ def compact_json(value: Any) -> str:
 def indented_json(value: Any) -> str:
     """Write a JSON value over several lines; a text as it is."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=repr)
-
-
-def json_text(value: Any) -> str:
-    """Write a value as JSON for programs; what could paint a terminal is written as an escape of JSON."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    return _UNPRINTED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_agenteval.canonical import digest
+from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.trend.samples import CHANGES, Sample, samples_of
@@ -90,6 +91,12 @@ class Trend(Record, frozen=True):
     suspects: Suspects
     regraded: tuple[str, ...] = ()
     odd: tuple[str, ...] = ()
+
+
+class TrendDocument(Document, frozen=True, kw_only=True):
+    """Suites over their last runs, in the order in which they were first run."""
+
+    suites: tuple[Trend, ...]
 
 
 def suite_names(folders: Iterable[RunFolder]) -> list[str]:

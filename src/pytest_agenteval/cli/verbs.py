@@ -1,0 +1,42 @@
+"""The verbs of ``agenteval``, each with the line that says what it is for.
+
+A verb is a module of this room that bears its name, and has three functions: ``add_arguments(parser)``, the
+verb's own ``NAME(args)``, which gives the exit status, and ``json_schema()``, which describes what ``--json``
+writes. The module is imported when the verb is typed, and not before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from keyword import iskeyword
+from types import ModuleType
+
+VERBS: Mapping[str, str] = {
+    "validate": "say everything that is wrong with task files",
+    "schema": "print a JSON Schema",
+    "runs": "list the runs that are kept, newest first",
+    "show": "one trial: why it ended so, what was said and called, what it changed",
+    "import": "bring in another benchmark's suite and runs, from your own copy of it",
+    "report": "stored runs as tables, side by side, or as a benchmark's files",
+    "sql": "ask stored runs in SQL: trials, grades, calls, messages",
+    "compare": "two runs: is the new one better, worse, or can nobody tell?",
+    "baseline": "keep a run as the file that later runs are compared with",
+    "trend": "a suite over its last runs, and the tasks that they make suspect",
+    "calibrate": "start pytest on labels: do judges agree with them?",
+    "promote": "buckets that always passed: from now on a miss fails",
+    "demote": "take a promotion back",
+}
+
+WITHOUT_JSON: Mapping[str, str] = {"schema": "what it prints is JSON"}
+"""Verbs that have no ``--json``, and why."""
+
+
+def verb_module(verb: str) -> ModuleType:
+    """Import the module of a verb."""
+    return import_module(f"pytest_agenteval.cli.{function_name(verb)}")
+
+
+def function_name(verb: str) -> str:
+    """Give the name of a verb's module and of its function in there: another where Python uses it itself."""
+    return f"{verb}_" if iskeyword(verb) else verb

@@ -1,0 +1,80 @@
+"""A verb's document as the text of a JSON file, piece by piece, and the JSON Schema of its class."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from pytest_agenteval.json_form import jsonable
+from pytest_agenteval.records.document import Document
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.store.run_schemas import Schema, published
+
+_ACTING = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What JSON need not escape, though it acts on a terminal."""
+
+
+def document_text(document: Document | Mapping[str, Any]) -> Iterator[str]:
+    """Give a document without secrets, in pieces: of a list, one item at a time.
+
+    So a list whose items are made when they are looked at is never in memory as a whole.
+    """
+    fields = document if isinstance(document, Mapping) else _fields(document)
+    before = "{"
+    for name, value in fields.items():
+        yield f"{before}\n  {json.dumps(name)}: "
+        yield from _list_text(value) if _is_list(value) else [_value_text(value, "  ")]
+        before = ","
+    yield "\n}\n"
+
+
+def _fields(document: Document) -> Mapping[str, Any]:
+    return {name: getattr(document, name) for name in document.__struct_fields__}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str) and len(value) > 0
+
+
+def _list_text(items: Sequence[Any]) -> Iterator[str]:
+    before = "["
+    for item in items:
+        yield f"{before}\n    {_value_text(item, '    ')}"
+        before = ","
+    yield "\n  ]"
+
+
+def _value_text(value: Any, indent: str) -> str:
+    form = jsonable(value)
+    text = json.dumps(form, ensure_ascii=False, indent=2)
+    if KNOWN_SECRETS.dirty(text):  # few are, and to look into every value takes five times as long
+        text = json.dumps(KNOWN_SECRETS.value(form), ensure_ascii=False, indent=2)
+    text = _ACTING.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return text.replace("\n", f"\n{indent}")
+
+
+def document_schema(verb: str, kind: type[Document]) -> Schema:
+    """Give the JSON Schema of what a verb writes with ``--json``, where every key is written."""
+    definitions = type_definitions(kind)
+    whole = definitions.pop(kind.__name__)
+    (version,) = whole["properties"]["v"].pop("enum")
+    whole["properties"]["v"]["const"] = version
+    head = {"$id": f"urn:pytest-agenteval:{verb}:{version}"}
+    return published(f"agenteval {verb} --json", {**head, **whole, "$defs": definitions})
+
+
+def type_definitions(kind: type[msgspec.Struct]) -> dict[str, Schema]:
+    """Give the JSON Schema of a type as we write it and of all types in it, by their names."""
+    definitions: dict[str, Schema] = msgspec.json.schema(kind)["$defs"]
+    for definition in definitions.values():
+        definition.pop("title", None)  # it only repeats the name
+        definition["description"] = " ".join(definition.get("description", "").split())
+        for shape in (properties := definition.get("properties", {})).values():
+            shape.pop("default", None)
+        if properties:
+            definition |= {"required": [*properties], "additionalProperties": False}
+    return definitions
