@@ -1,0 +1,26 @@
+"""A place of a prompt that says what a task asks or expects."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pytest_agenteval.records.record import Record
+from pytest_agenteval.tasks.spec import Split
+
+LeakKind = Literal["task_id", "expected_value", "reference_solution", "input", "workspace"]
+
+
+class Leak(Record, frozen=True):
+    """A text of a task that stands in a prompt: on which line of which file, and in whose words.
+
+    ``text`` is what the file itself says there. ``task`` is empty for a held-out task, of which nobody is to
+    learn more: then ``text`` is the whole line. ``added`` says that it did not stand in the old files.
+    """
+
+    file: str
+    line: int
+    kind: LeakKind
+    text: str
+    task: str
+    split: Split
+    added: bool

@@ -1,0 +1,119 @@
+"""Where texts stand in prompts, found by their first signs: a search costs what is found only."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from pytest_agenteval.loop.leaks.folded_text import FoldedLines, compact, fold_lines, without_escapes
+from pytest_agenteval.loop.leaks.passages import LEAST_SIGNS
+from pytest_agenteval.records.record import FrozenValue
+
+LEAST_VALUE = 5
+"""Letters and digits below which a text says too little to be looked for."""
+
+SURE_VALUE = 8
+"""From so many on a text is found within a longer word too."""
+
+MOST_ENDING = 2
+"""Letters that a language may put behind a word: phones, Anna's."""
+
+
+class Reading(FrozenValue, frozen=True):
+    """A file as it is written, or with its escapes written out: its lines, and these put together."""
+
+    file: str
+    lines: tuple[str, ...]
+    folded: FoldedLines
+
+
+class Span(FrozenValue, frozen=True, order=True):
+    """A stretch of a reading: the number of the reading, and from where to where."""
+
+    reading: int
+    start: int
+    end: int
+
+
+def readings(texts: Mapping[str, str]) -> Iterator[Reading]:
+    """Give each file as it is written and, where that differs, with its escapes written out."""
+    for file, text in texts.items():
+        lines = unicodedata.normalize("NFC", text).split("\n")
+        yield Reading(file, tuple(lines), fold_lines(lines))
+        plain = [without_escapes(line) for line in lines]
+        if plain != lines:
+            yield Reading(file, tuple(plain), fold_lines(plain))
+
+
+class PromptIndex:
+    """Files that are searched."""
+
+    def __init__(self, texts: Mapping[str, str]) -> None:
+        self.readings = tuple(readings(texts))
+        self._values: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        self.beginnings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        for number, reading in enumerate(self.readings):
+            text = reading.folded.compact
+            for place in range(len(text) - LEAST_VALUE + 1):
+                self._values[text[place : place + LEAST_VALUE]].append((number, place))
+                self.beginnings[text[place : place + LEAST_SIGNS]].append((number, place))
+
+    def places_of_value(self, value: str) -> Iterator[Span]:
+        """Give where a compact text stands that is no mere part of a longer word or number."""
+        for number, place in self._values.get(value[:LEAST_VALUE], ()):
+            folded = self.readings[number].folded
+            if folded.compact.startswith(value, place) and _stands_alone(folded, place, value):
+                yield Span(number, place, place + len(value))
+
+    def places_of_piece(self, piece: str) -> Iterator[Span]:
+        """Give where a piece of a passage stands."""
+        for number, place in self.beginnings.get(piece[:LEAST_SIGNS], ()):
+            if self.readings[number].folded.compact.startswith(piece, place):
+                yield Span(number, place, place + len(piece))
+
+    def line_of(self, span: Span) -> int:
+        """Give the number of the line, from 1, on which a stretch begins."""
+        return self.readings[span.reading].folded.line_at(span.start)
+
+    def whole_line(self, span: Span) -> str:
+        """Give the line on which a stretch begins, as it is read."""
+        return self.readings[span.reading].lines[self.line_of(span) - 1].strip()
+
+    def words_of(self, span: Span) -> str:
+        """Give the file's own words for a stretch, on one line."""
+        reading, first = self.readings[span.reading], self.line_of(span)
+        last = reading.folded.line_at(span.end - 1)
+        place, signs = reading.folded.lines[first - 1], list[str]()
+        for line in reading.lines[first - 1 : last]:
+            for char in line:
+                before, place = place, place + len(compact(char))
+                if place > span.start and before < span.end:
+                    signs.append(char)
+            signs.append(" ")
+        return "".join(signs).strip()
+
+
+def _stands_alone(folded: FoldedLines, place: int, value: str) -> bool:
+    text, end = folded.compact, place + len(value)
+    if place not in folded.words and not _may_join(text[place - 1], value[0], len(value)):
+        return False
+    if end in folded.ends or end == len(text) or _may_join(value[-1], text[end], len(value)):
+        return True
+    endings = range(end + 1, end + MOST_ENDING + 1)
+    return not value[-1].isdigit() and any(after in folded.ends for after in endings)
+
+
+def _may_join(left: str, right: str, signs: int) -> bool:
+    """Whether a text may begin or end between two signs that nothing separates."""
+    if left.isdigit() and right.isdigit():
+        return False
+    return signs >= SURE_VALUE or left.isdigit() != right.isdigit() or not _has_spaces(right)
+
+
+def _has_spaces(char: str) -> bool:
+    """Whether words of a sign's script stand apart, and begin where the space is.
+
+    Korean, Arabic and Hebrew join small words to longer ones, and others set no spaces at all.
+    """
+    return not "\u0590" <= char <= "\u08ff" and not "\u0e00" <= char <= "\u11ff" and not char >= "\u1780"

@@ -1,0 +1,127 @@
+"""Which texts of a suite's tasks stand in prompts, and whether they stood in the old ones."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations, groupby
+from pathlib import Path
+
+from pytest_agenteval.loop.leaks.leak import Leak
+from pytest_agenteval.loop.leaks.prompt_index import PromptIndex, Span
+from pytest_agenteval.loop.leaks.suite_tasks import read_suites
+from pytest_agenteval.loop.leaks.task_index import Owner, TaskIndex
+from pytest_agenteval.records.record import FrozenValue
+
+NEAR = 60
+"""Letters and digits, at most, between two ordinary words that are a leak together."""
+
+
+def prompt_leaks(old: Mapping[str, str], new: Mapping[str, str], suite: Path) -> tuple[Leak, ...]:
+    """Give the texts of the suite's tasks that stand in the new files, in the order of files and lines.
+
+    ``old`` and ``new`` are the texts of all files that are looked at, by their paths; a file may have moved
+    from one path to another. What is wrong with the suite raises UsageMistake, or ProblemsFound.
+    """
+    index = PromptIndex(new)
+    tasks = TaskIndex(read_suites(suite), index.beginnings.keys())
+    before = PromptIndex(old)
+    hits = [*_values(tasks, index, before), *_passages(tasks, index, before)]
+    return tuple(dict.fromkeys(_leak(hit, tasks, index) for hit in _outermost(hits)))
+
+
+class _Hit(FrozenValue, frozen=True):
+    """A text of a task that stands in a new file; ``more`` is where the second of two words stands."""
+
+    span: Span
+    owner: Owner
+    added: bool
+    more: Span | None = None
+
+
+def _values(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterator[_Hit]:
+    ordinary = list[tuple[str, Span, Owner, bool]]()
+    for value, owners in tasks.values.items():
+        spans = list(new.places_of_value(value))
+        if not spans or tasks.is_anybodys(value, owners):
+            continue
+        added = next(old.places_of_value(value), None) is None
+        if tasks.says_enough(value, owners):
+            owner = tasks.owner_of(owners)
+            yield from (_Hit(span, owner, added) for span in spans)
+        else:
+            own = [owner for owner in owners if owner.kind == "expected_value"]
+            ordinary += ((value, span, owner, added) for span in spans for owner in own)
+    yield from _pairs(ordinary, new)
+
+
+def _pairs(ordinary: list[tuple[str, Span, Owner, bool]], new: PromptIndex) -> Iterator[_Hit]:
+    """Give the ordinary words of a task, of different facts, that stand near each other."""
+    by_task = defaultdict[tuple[int, int, bool], list[tuple[str, Span, Owner]]](list)
+    for value, span, owner, added in ordinary:
+        by_task[owner.task, span.reading, added].append((value, span, owner))
+    for (_, _, added), words in by_task.items():
+        words.sort(key=lambda word: word[1])
+        for (one, first, owner), (other, second, its) in combinations(words, 2):
+            if (
+                second.start - first.end <= NEAR
+                and owner.fact != its.fact
+                and one not in other
+                and other not in one
+            ):
+                yield _Hit(first, owner, added, second)
+
+
+def _passages(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterator[_Hit]:
+    """Give the longest stretches that are copied, each put together from its pieces of eight words."""
+    pieces = defaultdict[Owner, list[tuple[Span, bool]]](list)
+    for piece, owners in tasks.pieces.items():
+        if tasks.is_anybodys(piece, owners):
+            continue
+        added = next(old.places_of_piece(piece), None) is None
+        owner = tasks.owner_of(owners)
+        pieces[owner] += ((span, added) for span in new.places_of_piece(piece))
+    for owner, spans in pieces.items():
+        yield from (_Hit(span, owner, added) for span, added in _joined(sorted(spans)))
+
+
+def _joined(spans: Iterable[tuple[Span, bool]]) -> Iterator[tuple[Span, bool]]:
+    current, added = Span(-1, 0, 0), False
+    for span, new in spans:
+        if span.reading == current.reading and span.start <= current.end:
+            current = Span(span.reading, current.start, max(current.end, span.end))
+            added = added or new
+        else:
+            if current.reading >= 0:
+                yield current, added
+            current, added = span, new
+    if current.reading >= 0:
+        yield current, added
+
+
+def _outermost(hits: Iterable[_Hit]) -> Iterator[_Hit]:
+    """Leave out what stands within a longer text that is told anyway."""
+    ordered = sorted(hits, key=lambda hit: (hit.span.reading, hit.span.start, -hit.span.end))
+    for _, of_reading in groupby(ordered, key=lambda hit: hit.span.reading):
+        end = -1
+        for hit in of_reading:
+            if hit.span.end > end:
+                yield hit
+                end = hit.span.end
+
+
+def _leak(hit: _Hit, tasks: TaskIndex, index: PromptIndex) -> Leak:
+    task = tasks.tasks[hit.owner.task]
+    held_out = task.split == "held_out"
+    text = index.words_of(hit.span)
+    if hit.more:
+        text = f"{text} … {index.words_of(hit.more)}"
+    return Leak(
+        file=index.readings[hit.span.reading].file,
+        line=index.line_of(hit.span),
+        kind=hit.owner.kind,
+        text=index.whole_line(hit.span) if held_out else text,
+        task="" if held_out else task.id,
+        split=task.split,
+        added=hit.added,
+    )

@@ -1,0 +1,79 @@
+"""Reading every task of the suites below a folder, held-out ones too, and the trees that they start from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
+from pytest_agenteval.session.planning.suites import Suites
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_set_aside_folder
+from pytest_agenteval.tasks.load import LoadedTask, load_suite
+from pytest_agenteval.tasks.referenced_files import workspace_layers
+from pytest_agenteval.tasks.spec import Suite
+
+MOST_WORKSPACE_TEXT = 200_000
+"""Bytes of a file of a starting tree beyond which it is no text that anybody copies from."""
+
+_ROOT_MARKS = (".git", "pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg")
+
+
+class SuiteTasks(FrozenValue, frozen=True):
+    """A suite and all of its tasks, each with the folders that make its starting workspace."""
+
+    suite: Suite
+    tasks: tuple[LoadedTask, ...]
+    layers: tuple[tuple[Path, ...], ...]
+
+
+def read_suites(place: Path) -> list[SuiteTasks]:
+    """Read the suites below a folder, or the one in whose folder it lies, or that of a suite's file.
+
+    Raises UsageMistake where there is none, and ProblemsFound for a file with problems.
+    """
+    place = Path(os.path.abspath(place))
+    files = [place] if place.name in SUITE_NAMES and place.is_file() else list(_suite_files(place))
+    if not files:
+        raise UsageMistake(f"there is no suite.yaml below {short_path(place)}")
+    root = _root_of(place)
+    suites = Suites(root)
+    return [_read(file, suites, root) for file in files]
+
+
+def workspace_texts(folder: Path) -> Iterator[str]:
+    """Give the texts of the files of a starting tree; what is no text in UTF-8, or very long, is left out."""
+    for place, folders, names in os.walk(folder):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(place, name)
+            try:
+                if path.stat().st_size <= MOST_WORKSPACE_TEXT:
+                    yield path.read_bytes().decode("utf-8")
+            except (OSError, UnicodeDecodeError):
+                continue
+
+
+def _suite_files(place: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(place):
+        folders[:] = sorted(name for name in folders if not is_set_aside_folder(name))
+        yield from (Path(folder, name) for name in sorted(names) if name in SUITE_NAMES)
+
+
+def _read(file: Path, suites: Suites, root: Path) -> SuiteTasks:
+    suite = load_suite(file)
+    tasks = tuple(tasks_of_suite(suites, file, suite))
+    layers = (workspace_layers(each.task, file.parent, each.file, root) for each in tasks)
+    return SuiteTasks(suite, tasks, tuple(layers))
+
+
+def _root_of(place: Path) -> Path:
+    """Give the folder that pytest would take for its root: the nearest with a mark of a project."""
+    folder = place if place.is_dir() else place.parent
+    for above in (folder, *folder.parents):
+        if any((above / mark).exists() for mark in _ROOT_MARKS):
+            return above
+    return Path.cwd() if folder.is_relative_to(Path.cwd()) else folder

@@ -1,0 +1,120 @@
+"""The texts of a suite's tasks by their compact forms: whose each is, and whether it is anybody's."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from itertools import islice
+from pathlib import Path
+
+from pytest_agenteval.loop.leaks.folded_text import compact, fold
+from pytest_agenteval.loop.leaks.leak import LeakKind
+from pytest_agenteval.loop.leaks.ordinary_words import is_name, says_enough
+from pytest_agenteval.loop.leaks.passages import Passage, passage, pieces
+from pytest_agenteval.loop.leaks.prompt_index import LEAST_VALUE
+from pytest_agenteval.loop.leaks.suite_tasks import SuiteTasks, workspace_texts
+from pytest_agenteval.loop.leaks.task_texts import input_texts, schema_words, solution_texts, texts_of
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.tasks.spec import Task
+
+COMMON = 3
+"""What so many tasks ask or expect is a category, and no case."""
+
+LEAST_INPUT_WORDS = 4
+"""Words of an input that is too short for a piece of eight: from so many on it is looked for as a whole."""
+
+_KINDS: Sequence[LeakKind] = ("task_id", "expected_value", "reference_solution", "input", "workspace")
+
+
+class Owner(FrozenValue, frozen=True):
+    """What a text is, in the task of this number: which of its facts, and of how many words."""
+
+    kind: LeakKind
+    task: int
+    fact: int = 0
+    words: int = 0
+
+
+class TaskIndex:
+    """All tasks of some suites; of long texts only the pieces whose ``beginnings`` stand in the prompts."""
+
+    def __init__(self, suites: Iterable[SuiteTasks], beginnings: Collection[str]) -> None:
+        self.tasks: list[Task] = []
+        self.values: defaultdict[str, list[Owner]] = defaultdict(list)
+        self.pieces: defaultdict[str, list[Owner]] = defaultdict(list)
+        self._beginnings = beginnings
+        self._schema: set[str] = set()
+        self._inputs: list[str] = []
+        self._texts: list[str] = []
+        for suite in suites:
+            self._add_suite(suite)
+
+    def _add_suite(self, suite: SuiteTasks) -> None:
+        trees: dict[Path, list[int]] = defaultdict(list)
+        for loaded, layers in zip(suite.tasks, suite.layers, strict=True):
+            for layer in layers:
+                trees[layer].append(len(self.tasks))
+            self._add_task(loaded.task)
+        for layer, tasks in trees.items():
+            first = min(tasks, key=lambda task: (self.tasks[task].split == "held_out", task))
+            for text in workspace_texts(layer):
+                self._add_passage(passage(fold(text)), Owner("workspace", first))
+
+    def _add_task(self, task: Task) -> None:
+        number = len(self.tasks)
+        self.tasks.append(task)
+        self._schema.update(map(compact, schema_words(task)))
+        self._inputs.append(" ".join(compact(text) for text in input_texts(task)))
+        texts = [compact(task.description)]
+        for each in texts_of(task):
+            folded = fold(each.text)
+            texts.append(folded.replace(" ", ""))
+            self._add_text(passage(folded), Owner(each.kind, number, each.fact, len(folded.split())))
+        self._texts.append(" ".join(texts))
+
+    def _add_text(self, text: Passage, owner: Owner) -> None:
+        if text.is_long:
+            self._add_passage(text, owner)
+        elif len(text.compact) >= LEAST_VALUE and (owner.kind != "input" or text.words >= LEAST_INPUT_WORDS):
+            self.values[text.compact].append(owner)
+
+    def _add_passage(self, text: Passage, owner: Owner) -> None:
+        for piece in pieces(text, self._beginnings):
+            self.pieces[piece].append(owner)
+
+    def owner_of(self, owners: Sequence[Owner]) -> Owner:
+        """Choose whom a text is said to be of: a task that anybody may look at before a held-out one."""
+        return min(owners, key=lambda each: (self.is_held_out(each), _KINDS.index(each.kind), each.task))
+
+    def is_held_out(self, owner: Owner) -> bool:
+        """Whether the text is of a task that nobody is to learn of."""
+        return self.tasks[owner.task].split == "held_out"
+
+    def is_anybodys(self, text: str, owners: Sequence[Owner]) -> bool:
+        """Whether a text belongs to what agents have to know: a tool's name, or what several tasks share.
+
+        What several tasks only expect is a category of theirs as long as it is made of letters.
+        """
+        if text in self._schema:
+            return True
+        alone = any(owner.kind == "task_id" for owner in owners)
+        shared = len({owner.task for owner in owners}) >= COMMON
+        if shared and not alone and not any(char.isdigit() for char in text):
+            return True
+        return _in_several(text, self._inputs)
+
+    def says_enough(self, value: str, owners: Sequence[Owner]) -> bool:
+        """Whether a text is a leak by itself: long, with digits, or a name."""
+        words = max(owner.words for owner in owners)
+        if says_enough(value, words):
+            return True
+        name = words == 1 and any(is_name(value, self._prose(owner.task)) for owner in owners)
+        return name and not _in_several(value, self._texts)
+
+    def _prose(self, number: int) -> Iterable[str]:
+        task = self.tasks[number]
+        return [*input_texts(task), *solution_texts(task)]
+
+
+def _in_several(text: str, of_tasks: Iterable[str]) -> bool:
+    return len([*islice((None for each in of_tasks if text in each), COMMON)]) == COMMON

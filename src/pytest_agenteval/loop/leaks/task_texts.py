@@ -1,0 +1,128 @@
+"""What tasks ask and expect, as texts that must not stand in a prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from math import isfinite
+from typing import Any
+
+from pytest_agenteval.loop.leaks.leak import LeakKind
+from pytest_agenteval.loop.leaks.pattern_literals import is_pattern, literals
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.tasks.spec import Task, Turn
+
+OWN_METADATA = re.compile("needle|marker|canary|expected|answer|secret|gold")
+"""Keys of metadata whose values are no labels, but something that is looked for."""
+
+_PLACES = ("base_fixture", "fixture_dir")
+"""Keys of an input that name folders of ours: the agent is not given them."""
+
+
+class TaskText(FrozenValue, frozen=True):
+    """A text of a task, as its author wrote it, and what it is there.
+
+    Texts of one ``fact`` are alternatives: an answer needs one of them.
+    """
+
+    kind: LeakKind
+    text: str
+    fact: int
+
+
+def texts_of(task: Task) -> Iterator[TaskText]:
+    """Give what the task's file says that must not stand in a prompt; its workspace is not read."""
+    facts: list[tuple[LeakKind, list[str]]] = [("task_id", [task.id])]
+    facts += (("expected_value", fact) for spec in task.graders for fact in _facts(spec.config))
+    own = {key: value for key, value in task.metadata.items() if OWN_METADATA.search(key)}
+    facts += (("expected_value", fact) for fact in _facts(own))
+    facts += (("reference_solution", [text]) for text in solution_texts(task))
+    facts += (("input", [text]) for text in input_texts(task))
+    for number, (kind, texts) in enumerate(facts):
+        yield from (TaskText(kind, text, number) for text in texts)
+
+
+def input_texts(task: Task) -> Iterator[str]:
+    """Give the texts of a task's input."""
+    for _, text in _leaves({key: task.input[key] for key in task.input if key not in _PLACES}):
+        yield text
+
+
+def schema_words(task: Task) -> Iterator[str]:
+    """Give the names of tools, which every agent has to be told: no task's own."""
+    for turn in _turns(task):
+        yield from (call.tool for call in turn.calls)
+    yield from (fault.tool for fault in task.faults)
+    for _, text in _leaves(task.settings):
+        yield text
+
+
+def _facts(config: Mapping[str, Any]) -> Iterator[list[str]]:
+    """Give what a grader expects, with its alternatives: a list within a list, or the parts of a pattern."""
+    for value, key in _alternatives(config):
+        texts = [_plain(own or key, text) for own, text in _leaves(value)]
+        yield [text for several in texts for text in several]
+
+
+def _alternatives(value: Any, key: str = "", depth: int = 0) -> Iterator[tuple[Any, str]]:
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield from _alternatives(inner, name)
+            yield from ((text, "") for text in [name] if not _is_name(name))
+    elif isinstance(value, list | tuple) and not depth:
+        for inner in value:
+            yield from _alternatives(inner, key, 1)
+    else:
+        yield value, key
+
+
+def _plain(key: str, text: str) -> list[str]:
+    return [*literals(text)] if is_pattern(key, text) else [text]
+
+
+def solution_texts(task: Task) -> Iterator[str]:
+    """Give the texts of a task's reference solution, and of the replies that it has scripted."""
+    reference = task.reference_solution
+    for turn in _turns(task):
+        yield turn.text
+        for call in turn.calls:
+            yield from (text for _, text in _leaves(call.args))
+    if reference:
+        for _, text in _leaves([reference.expected_outcome, reference.sample_transcript]):
+            yield text
+
+
+def _turns(task: Task) -> tuple[Turn, ...]:
+    reference = task.reference_solution
+    return (*(reference.turns if reference else ()), *(task.script or ()))
+
+
+def _leaves(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
+    """Give all texts and numbers within a value, each with the nearest key above it.
+
+    Keys are names that the graders or tools chose, unless they could be no name in any code.
+    """
+    if isinstance(value, str):
+        yield key, value
+    elif isinstance(value, bool):
+        return
+    elif isinstance(value, int | float):
+        yield key, _number_text(value)
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            if not _is_name(name):
+                yield key, name
+            yield from _leaves(inner, name)
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _leaves(inner, key)
+
+
+def _is_name(key: str) -> bool:
+    return key.isascii() and key.isidentifier()
+
+
+def _number_text(value: float) -> str:
+    """Write a number as people do: 1250000.0 is 1250000."""
+    whole = isfinite(value) and value == int(value)
+    return str(int(value)) if whole else str(value)
