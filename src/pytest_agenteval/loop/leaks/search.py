@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import combinations, groupby
+from functools import partial
+from itertools import groupby, islice, takewhile
 from pathlib import Path
 
 from pytest_agenteval.loop.leaks.leak import Leak
@@ -13,7 +14,7 @@ from pytest_agenteval.loop.leaks.suite_tasks import read_suites
 from pytest_agenteval.loop.leaks.task_index import Owner, TaskIndex
 from pytest_agenteval.records.record import FrozenValue
 
-NEAR = 60
+NEAR = 40
 """Letters and digits, at most, between two ordinary words that are a leak together."""
 
 
@@ -62,14 +63,15 @@ def _pairs(ordinary: list[tuple[str, Span, Owner, bool]], new: PromptIndex) -> I
         by_task[owner.task, span.reading, added].append((value, span, owner))
     for (_, _, added), words in by_task.items():
         words.sort(key=lambda word: word[1])
-        for (one, first, owner), (other, second, its) in combinations(words, 2):
-            if (
-                second.start - first.end <= NEAR
-                and owner.fact != its.fact
-                and one not in other
-                and other not in one
-            ):
-                yield _Hit(first, owner, added, second)
+        for number, (one, first, owner) in enumerate(words):
+            for other, second, its in takewhile(partial(_is_near, first), islice(words, number + 1, None)):
+                if owner.fact != its.fact and one not in other and other not in one:
+                    yield _Hit(first, owner, added, second)
+                    break
+
+
+def _is_near(first: Span, word: tuple[str, Span, Owner]) -> bool:
+    return word[1].start - first.end <= NEAR
 
 
 def _passages(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterator[_Hit]:
