@@ -73,7 +73,7 @@ def hang(note: str) -> None:
 
 
 def wait(note: str, *then: str) -> None:
-    """Write down that it is at work and stay there, once; where the note is already there, do what follows."""
+    """Write down that it is at work and stay there; where that is written already, do what follows."""
     if Path(note).exists():
         globals()[then[0]](*then[1:])
         return
@@ -107,7 +107,7 @@ def tamper(file: str, sentence: str) -> None:
     folder = Path(_git("rev-parse", "--git-common-dir").strip())
     hook = folder / "hooks" / "post-checkout"
     hook.parent.mkdir(exist_ok=True)
-    hook.write_text("#!/bin/sh\ntouch \"$HOME/hooked\"\n", encoding="utf-8")
+    hook.write_text('#!/bin/sh\ntouch "$HOME/hooked"\n', encoding="utf-8")
     hook.chmod(0o755)
     _git("config", "core.fsmonitor", "touch fsmonitored")
     add(file, sentence)

@@ -78,7 +78,11 @@ def under_git(root: Path, rules: Sequence[Mapping[str, Any]]) -> Path:
     write(root, {"rules.json": list(rules), ".gitignore": ".agenteval/\n__pycache__/\n"})
     shutil.copy(PLAYER, root / "conftest.py")
     git(root, "init", "-q", "-b", "main")
-    for key, value in {"user.name": "Ada", "user.email": "ada@example.org", "commit.gpgsign": "false"}.items():
+    for key, value in {
+        "user.name": "Ada",
+        "user.email": "ada@example.org",
+        "commit.gpgsign": "false",
+    }.items():
         git(root, "config", key, value)
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "A bakery")
@@ -92,7 +96,7 @@ def git(root: Path, *arguments: str) -> str:
 
 
 def everything_of_the_user(root: Path) -> dict[str, str]:
-    """Give what improve must leave alone: HEAD, branches that are not its own, index, files, settings, hooks."""
+    """Give what improve must leave alone: HEAD, others' branches, index, files, settings, hooks."""
     hooks = sorted((root / ".git" / "hooks").iterdir())
     ours = "refs/heads/agenteval"
     refs = git(root, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()

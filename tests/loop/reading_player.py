@@ -13,7 +13,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval import AgentContext, Chat, ChatMessage, ChatSettings, Model, Plan, Registry, Reply, ToolSpec
+from pytest_agenteval import (
+    AgentContext,
+    Chat,
+    ChatMessage,
+    ChatSettings,
+    Model,
+    Plan,
+    Registry,
+    Reply,
+    ToolSpec,
+)
 
 HERE = Path(__file__).parent
 RULES = json.loads((HERE / "rules.json").read_text(encoding="utf-8"))

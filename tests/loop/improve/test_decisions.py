@@ -164,3 +164,12 @@ def test_held_out_tasks_are_repeated_until_their_focus_could_be_confirmed(
 ) -> None:
     """2 of C(2r, r) labellings are the most extreme: 0.1 at r = 3, 0.029 at 4, 0.008 at 5."""
     assert repetitions_to_confirm(focus_tasks, looks, least, most=8) == expected
+
+
+def test_held_out_tasks_are_tried_until_the_smallest_bucket_could_be_called_worse() -> None:
+    """A focus of one task takes 4 trials a side; one worse task among 25 buckets is seen from 7 on."""
+    assert repetitions_to_confirm(1, 1, 3, 10) == 4
+    assert repetitions_to_confirm(1, 1, 3, 10, [1] * 25) == 7
+    assert repetitions_to_confirm(1, 1, 3, 10, [4, 8, 2]) == 4
+    assert repetitions_to_confirm(0, 1, 3, 10, [1] * 25) == 3
+    assert repetitions_to_confirm(1, 1, 3, 5, [1] * 25) == 5

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from pytest_agenteval.compare.comparison import Comparison, TaskChange
-from pytest_agenteval.compare.findings import suite_findings
+from pytest_agenteval.compare.findings import PLAIN, suite_findings
 from pytest_agenteval.compare.verdict import AT_WORST, Change
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.headline import NO_BUCKET, bucket_name
@@ -165,17 +165,30 @@ def confirm(comparison: Comparison, focus: FocusBuckets, looks: int) -> Confirma
     )
 
 
-def repetitions_to_confirm(focus_tasks: int, looks: int, least: int, most: int) -> int:
-    """Give how often held-out tasks are tried, so that the focus's test could reach its level at all.
+def repetitions_to_confirm(
+    focus_tasks: int, looks: int, least: int, most: int, buckets: Sequence[int] = ()
+) -> int:
+    """Give how often held-out tasks are tried, so that a rise of the focus and a fall elsewhere can be seen.
 
-    At least ``least``, and at most ``most`` even where that is not enough; ``least`` where the focus has no
-    held-out task, for then no number helps.
+    ``focus_tasks`` and ``buckets`` count held-out tasks: of the focus, and of each bucket. As often as it
+    takes for the focus's test to reach its level, and for the smallest bucket to be called worse among so
+    many: a prompt that moves tasks at random lifts the focus's few as often as it spoils others, and would be
+    confirmed wherever nobody could see those (``tests/simulations/prompt_loops.py``). At least ``least``, and at most
+    ``most`` even where that is not enough; ``least`` where the focus has no held-out task, for then no number
+    helps.
     """
-    for repetitions in range(least, most + 1) if focus_tasks else ():
-        extreme = [([0.0] * repetitions, [1.0] * repetitions)] * focus_tasks
-        if label_test(extreme).smallest_p <= LEVEL / max(looks, 1):
+    needed = [(focus_tasks, LEVEL / max(looks, 1))] if focus_tasks else []
+    if needed and len(buckets) > 1:
+        needed.append((min(buckets), (1 - PLAIN.buckets) / len(buckets)))
+    for repetitions in range(least, most + 1) if needed else ():
+        if all(_smallest_p(tasks, repetitions) <= level for tasks, level in needed):
             return repetitions
-    return max(least, most) if focus_tasks else least
+    return max(least, most) if needed else least
+
+
+def _smallest_p(tasks: int, repetitions: int) -> float:
+    """Give the least p of a bucket of so many tasks: each from nothing to everything."""
+    return label_test([([0.0] * repetitions, [1.0] * repetitions)] * tasks).smallest_p
 
 
 def _focus_tasks(comparison: Comparison, focus: FocusBuckets) -> list[TaskChange]:
