@@ -15,44 +15,63 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.cli.schema import schema_named
 from pytest_agenteval.cli.verbs import VERBS, WITHOUT_JSON, verb_module
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from tests.reports.runs import MIXED, PLANNED, store_run, trial
+from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
 from tests.reports.show.sample_trials import PAINT, TRIAL
+from tests.suites import only_our_plugin, suite, task, write
 
+SUITE = "name: s\nkind: capability\nregression: {tasks: [a]}\n"
+OLD = "20260101-000000-rules"
 SECRET = "sk-proj-0123456789abcdefghijklmnop"
 
 COMMANDS: dict[str, Sequence[str]] = {
+    "validate": ("evals", "broken"),
     "runs": (),
     "show": ("missed",),
+    "import": (),
     "report": ("latest",),
     "sql": ("select trial, score from trials",),
-    "compare": ("OLD", "latest", "--allow"),
+    "compare": (OLD, "latest", "--allow"),
+    "baseline": ("set", "latest", "--allow", "--to", "kept.json"),
     "trend": (),
+    "promote": ("s", "--runs=1", "--model=rules", "--tasks"),
+    "demote": ("s", "--model=rules"),
 }
 """For each verb what it is told in the folder ``project``, beside ``--json``."""
 
-PENDING = {"validate", "import", "baseline", "calibrate", "promote", "demote"}
+PENDING = {"calibrate"}
+THREE = [(key(name), "x") for name in "abc"]
 VERBS_WITH_JSON = [verb for verb in VERBS if verb not in WITHOUT_JSON and verb not in PENDING]
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with two runs: an old one, and the latest with every ending and an answer that paints."""
+    """A folder with a suite and two runs: the latest has every ending, an answer that paints, a secret."""
     folder = tmp_path_factory.mktemp("project")
     results = folder / ".agenteval" / "runs"
-    store_run(results, [trial(task, 1, 1.0) for task in "abc"], PLANNED).folder.rename(results / "OLD")
+    store_run(results, [trial(name, 1, 1.0) for name in "abc"], THREE).folder.rename(results / OLD)
     store_run(results, [TRIAL, *MIXED, trial("key", 1, 0.0, message=SECRET)], PLANNED)
+    more = {"metadata": {"failure_bucket": "x"}}
+    tasks = {f"evals/{name}.json": {**task(name), **more} for name in "abc"}
+    broken = {"broken/suite.yaml": suite("t"), "broken/d.json": {**task("d"), "trials_pre_run": 2}}
+    write(
+        folder, {"evals/suite.yaml": SUITE, **tasks, **broken, "broken/test_e.py": "import nothing_of_ours"}
+    )
     return folder
 
 
 @pytest.fixture(autouse=True)
 def _there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_our_plugin(monkeypatch)
+    monkeypatch.setenv("PYTEST_PLUGINS", "pytest_agenteval.plugin")
+    monkeypatch.delenv("PYTEST_ADDOPTS")
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.chdir(project)
-    for name in ("GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"):
-        monkeypatch.delenv(name, raising=False)
 
 
 def written(capsys: pytest.CaptureFixture[str], verb: str, *args: str) -> tuple[int, str]:
     """Give the exit status of a command, and what it writes to standard output."""
+    if verb == "baseline":  # which changes what there was
+        main(["baseline", "set", OLD, "--allow", "--to", "kept.json"])
     capsys.readouterr()
     status = main([verb, *args])
     return status, capsys.readouterr().out
@@ -94,6 +113,37 @@ def test_every_verb_says_the_option_in_the_same_words(verb: str) -> None:
 
     (option,) = (action for action in parser._actions if "--json" in action.option_strings)
     assert (option.metavar, option.help) == ("FILE", "write it all as JSON (- for the standard output)")
+
+
+def test_each_problem_of_a_file_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """With its file, line and key; what is no problem of ours is told as pytest has it."""
+    status, text = written(capsys, "validate", "broken", "--json", "-")
+
+    document = json.loads(text)
+    (problem,) = document["problems"]
+    (unreadable,) = document["unreadable"]
+    assert (status, document["tasks"], document["files_with_problems"]) == (1, 0, 2)
+    assert (problem["file"], problem["key"]) == ("broken/d.json", "trials_pre_run")
+    assert "trials_per_run" in problem["hint"]
+    assert problem["line"] > 1
+    assert unreadable["file"] == "broken/test_e.py"
+    assert "nothing_of_ours" in unreadable["text"]
+
+
+def test_what_may_be_promoted_is_told_with_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
+    """And what was demoted or written into a baseline, with scores of all digits."""
+    (suite,) = json.loads(written(capsys, "promote", *COMMANDS["promote"], "--json", "-")[1])["suites"]
+    (lapsed,) = json.loads(written(capsys, "demote", *COMMANDS["demote"], "--json", "-")[1])["suites"]
+    (file,) = json.loads(written(capsys, "baseline", *COMMANDS["baseline"], "--json", "-")[1])["files"]
+
+    ready, lacking = suite["groups"]
+    assert (ready["name"], ready["trials"], ready["lacks"], suite["tasks"]) == ("b", 1, "", ["b"])
+    assert lacking["lacks"].startswith("2 of 3 trials missed")
+    assert (suite["runs"], suite["change"]["written"]) == ([OLD], False)
+    assert "+regression: {tasks: [a, b]}" in suite["change"]["diff"]
+    assert [(each["name"], each["missed"], each["trials"]) for each in lapsed["lapses"]] == [("a", 1, 3)]
+    changed = {each["name"]: (each["before"], each["after"]) for each in file["changed"]}
+    assert changed["s/b[rules]"] == ([1.0], [1.0, None])
 
 
 def test_a_secret_with_quotes_is_hidden_and_the_document_stays_whole(

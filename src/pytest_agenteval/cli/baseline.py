@@ -8,16 +8,21 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.output import print_lines, wrapped
-from pytest_agenteval.compare.baseline import baseline_text, read_baseline, write_baseline
-from pytest_agenteval.compare.baseline_lines import tasks_of
-from pytest_agenteval.compare.pairing import MUST_EQUAL
+from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, wrapped, write_document
+from pytest_agenteval.compare.baseline import baseline_text, write_baseline
 from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest_names
-from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import format_figure, model_label, one_line, pluralize
+from pytest_agenteval.reports.comparison.baseline_change import (
+    BaselineChange,
+    BaselineDocument,
+    BaselineTask,
+    baseline_change,
+)
+from pytest_agenteval.reports.exports.document_text import document_schema
+from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import find_suite, holds_baseline, is_data_name, is_task_name
@@ -45,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--allow", action="store_true", help="though trials errored, or never ended")
     add("-v", "--verbose", action="store_true", help="every task that changes")
     add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
+    add_json_option(parser)
 
 
 def baseline(args: argparse.Namespace) -> int:
@@ -53,12 +59,21 @@ def baseline(args: argparse.Namespace) -> int:
     entries = _chosen(run, args)
     if not args.allow:
         _refuse_incomplete(run, entries, args)
+    changes: list[BaselineChange] = []
     for path, own in _files(entries, args.to).items():
-        lines = list(_change_lines(path, own, args.verbose))
+        changes.append(baseline_change(path, own))
         header = replace(run.header, name=run.header.name or run.folder.name)
         write_baseline(path, baseline_text(header, own, run.looks))
-        print_lines(map(StyledLine, lines))
+        if args.json != STDOUT:
+            print_lines(map(StyledLine, _change_lines(changes[-1], args.verbose)))
+    if args.json:
+        write_document(args.json, BaselineDocument(run=run.folder.name, files=tuple(changes)))
     return 0
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    return document_schema("baseline", BaselineDocument)
 
 
 def _chosen(run: Run, args: argparse.Namespace) -> tuple[JournalEntry, ...]:
@@ -130,23 +145,25 @@ def _gates_file(entry: JournalEntry) -> Path | None:
     return Path(short_path((file.parent / suite.gate.baseline).resolve()))
 
 
-def _change_lines(path: Path, entries: Sequence[JournalEntry], verbose: bool) -> Iterator[str]:
+def _change_lines(change: BaselineChange, verbose: bool) -> Iterator[str]:
     """Say what is in the file from now on, beside what was."""
-    after = _tasks(entries)
-    if not path.exists():
-        yield f"{path}: written: {pluralize(len(after), 'task')}, {pluralize(len(entries), 'trial')}"
+    tasks = pluralize(change.tasks, "task")
+    if change.is_new:
+        yield f"{change.file}: written: {tasks}, {pluralize(change.trials, 'trial')}"
         return
-    before = _tasks(read_baseline(path).entries)
-    changed = [name for name in after if name in before and before[name] != after[name]]
-    added = [name for name in after if name not in before]
-    gone = [name for name in before if name not in after]
-    counts = (f"{len(names)} {word}" for names, word in ((added, "added"), (gone, "gone")) if names)
-    head = ", ".join([f"{pluralize(len(changed), 'task')} changed", *counts])
-    yield f"{path}: written: {head}, {len(after) - len(changed) - len(added)} as before"
+    counts = ((change.added, "added"), (change.gone, "gone"))
+    head = ", ".join(
+        [
+            f"{pluralize(len(change.changed), 'task')} changed",
+            *(f"{len(names)} {word}" for names, word in counts if names),
+        ]
+    )
+    as_before = change.tasks - len(change.changed) - len(change.added)
+    yield f"{change.file}: written: {head}, {as_before} as before"
     rows = [
-        *(f"  {name}  {_change(before[name], after[name])}" for name in changed),
-        *(f"  {name}  added: {after[name].results}" for name in added),
-        *(f"  {name}  gone, was: {before[name].results}" for name in gone),
+        *(f"  {each.name}  {_change_text(each)}" for each in change.changed),
+        *(f"  {each.name}  added: {_results(each.after)}" for each in change.added),
+        *(f"  {each.name}  gone, was: {_results(each.before)}" for each in change.gone),
     ]
     for row in rows if verbose else rows[:MOST_ROWS]:
         yield from wrapped(row)
@@ -154,33 +171,12 @@ def _change_lines(path: Path, entries: Sequence[JournalEntry], verbose: bool) ->
         yield f"  and {len(rows) - MOST_ROWS} more (-v)"
 
 
-class TaskResults(FrozenValue, frozen=True):
-    """What a task's trials came to, in words, and the digests that have to be equal to compare them."""
-
-    results: str
-    digests: Mapping[str, frozenset[str]]
-
-
-def _tasks(entries: Sequence[JournalEntry]) -> dict[str, TaskResults]:
-    """Give what each task's trials came to, by the task's name."""
-    return {_task_name(trials[0]): _task_results(trials) for trials in tasks_of(entries)}
+def _change_text(change: BaselineTask) -> str:
+    before, after = _results(change.before), _results(change.after)
+    results = f"{before} -> {after}" if before != after else after
+    differs = f"  (not what it was: {', '.join(change.differs)})" if change.differs else ""
+    return f"{results}{differs}"
 
 
-def _task_name(entry: JournalEntry) -> str:
-    who = model_label(entry.key.model, entry.key.variant)
-    return one_line(f"{entry.key.suite}/{entry.key.task}[{who}]", MOST_NAME)
-
-
-def _task_results(trials: Sequence[JournalEntry]) -> TaskResults:
-    results = (format_figure(trial.score) if trial.averaged else trial.ending for trial in trials)
-    digests = {
-        words: frozenset(getattr(trial.digests, name) for trial in trials)
-        for name, words in MUST_EQUAL.items()
-    }
-    return TaskResults(" ".join(results), digests)
-
-
-def _change(before: TaskResults, after: TaskResults) -> str:
-    others = [words for words in after.digests if before.digests[words] != after.digests[words]]
-    results = f"{before.results} -> {after.results}" if before.results != after.results else after.results
-    return f"{results}  (not what it was: {', '.join(others)})" if others else results
+def _results(scores: Sequence[float | None]) -> str:
+    return " ".join("errored" if score is None else format_figure(score) for score in scores)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 
-from pytest_agenteval.cli.output import print_lines, wrapped
-from pytest_agenteval.cli.suite_files import SuiteFile, change_lines, suites_meant, todays_tasks
+from msgspec.structs import replace
+
+from pytest_agenteval.cli.output import STDOUT, print_lines, wrapped, write_document
+from pytest_agenteval.cli.suite_files import (
+    SuiteChange,
+    SuiteFile,
+    change_lines,
+    change_suite,
+    suites_meant,
+    todays_tasks,
+)
 from pytest_agenteval.cli.suite_runs import add_run_arguments, check_model, offline_models, suite_runs
 from pytest_agenteval.loop.promotion import (
     STRAGGLER_TRIALS,
@@ -16,104 +25,196 @@ from pytest_agenteval.loop.promotion import (
     stragglers,
     unpromoted,
 )
-from pytest_agenteval.loop.suite_history import SuiteHistory, SuiteTask, suite_history
+from pytest_agenteval.loop.suite_history import suite_history
+from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.text_width import StyledLine
+from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.tasks.spec import Regression
 
 MOST_ROWS = 30
 """Lines of groups with what they lack."""
 
 
+class GroupStanding(FrozenValue, frozen=True):
+    """How far a bucket or a single task has come: all passed in ``runs_in_a_row`` of the newest mature runs.
+
+    ``tasks`` of it are of split dev, ``held_out`` are not. ``trials`` of these runs passed, ``unproven`` of
+    them without what only a judge decides. ``lacks`` says what keeps it from being promoted; empty: nothing.
+    """
+
+    name: str
+    tasks: int
+    held_out: int
+    runs_in_a_row: int
+    trials: int
+    unproven: int
+    lacks: str
+
+
+class UncountedRun(FrozenValue, frozen=True):
+    """A run that is not mature, and why."""
+
+    run: str
+    why: str
+
+
+class SuitePromotion(FrozenValue, frozen=True):
+    """What of a suite may be promoted, by the ``needed`` newest mature runs with ``models``.
+
+    ``buckets`` and ``tasks`` are those that may, or now are; ``change`` is what comes of the suite's file.
+    ``offline_models`` would count if one was named. Stragglers never passed; broken ones no longer do.
+    """
+
+    suite: str
+    kind: str
+    needed: int
+    runs: tuple[str, ...]
+    models: tuple[str, ...]
+    not_counted: tuple[UncountedRun, ...]
+    offline_models: tuple[str, ...]
+    groups: tuple[GroupStanding, ...]
+    buckets: tuple[str, ...]
+    tasks: tuple[str, ...]
+    stragglers: tuple[str, ...]
+    broken: tuple[str, ...]
+    change: SuiteChange
+
+
+class PromotionDocument(Document, frozen=True, kw_only=True):
+    """What may be promoted in each suite, and with ``--write`` was."""
+
+    suites: tuple[SuitePromotion, ...]
+
+
 def promote(args: argparse.Namespace) -> int:
     """Show for each suite what may be promoted and what is lacking, and with ``--write`` do it."""
     check_model(args)
-    for number, file in enumerate(suites_meant(args.suite)):
-        print_lines(map(StyledLine, [*[""] * bool(number), *_promote(file, args)]))
+    planned = [(file, _promotion(file, args)) for file in suites_meant(args.suite)]
+    suites = [_changed(file, promotion, args.write) for file, promotion in planned]
+    if args.json:
+        write_document(args.json, PromotionDocument(suites=tuple(suites)))
+    if args.json != STDOUT:
+        for number, suite in enumerate(suites):
+            print_lines(map(StyledLine, [*[""] * bool(number), *_lines(suite, args)]))
     return 0
 
 
-def _promote(file: SuiteFile, args: argparse.Namespace) -> Iterator[str]:
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    return document_schema("promote", PromotionDocument)
+
+
+def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
+    """Say what of a suite may be promoted; nothing is changed yet."""
     name, regression = file.suite.name, file.suite.regression
-    if file.suite.kind != "capability":
-        yield f"{name}: of kind {file.suite.kind}, where every miss fails: nothing to promote"
-        return
-    tasks = todays_tasks(file)
-    history = suite_history(suite_runs(name, args), tasks, args.runs)
-    yield from _history_lines(name, history, args)
+    capability = file.suite.kind == "capability"
+    tasks = todays_tasks(file) if capability else []
+    history = suite_history(suite_runs(name, args) if capability else (), tasks, args.runs)
     standings = [standing(bucket, history) for bucket in unpromoted(tasks, regression, single=False)]
-    wider = _wider(regression, buckets=[each for each in standings if not each.reason])
+    buckets = [each.group.name for each in standings if not each.reason]
+    single: list[Standing] = []
     if args.tasks:
+        wider = Regression(buckets=(*regression.buckets, *buckets), tasks=regression.tasks)
         single = [standing(task, history) for task in unpromoted(tasks, wider, single=True)]
-        wider = _wider(wider, tasks=[each for each in single if not each.reason])
         standings = [*(each for each in standings if not each.reason), *single]
-    if wider == regression:
-        yield f"{name}: nothing to promote"
-    yield from (_ready_line(each) for each in standings if not each.reason)
-    yield from _lacking_lines([each for each in standings if each.reason], history)
-    yield from _suspect_lines(tasks, history)
-    yield from change_lines(file, wider, args.write)
-
-
-def _wider(
-    regression: Regression, *, buckets: Iterable[Standing] = (), tasks: Iterable[Standing] = ()
-) -> Regression:
-    return Regression(
-        buckets=(*regression.buckets, *(each.group.name for each in buckets)),
-        tasks=(*regression.tasks, *(each.group.name for each in tasks)),
+    runs = history.mature
+    named = args.model or len(runs) == history.needed or not capability
+    return SuitePromotion(
+        suite=name,
+        kind=file.suite.kind,
+        needed=history.needed,
+        runs=tuple(run.name for run in runs),
+        models=tuple(dict.fromkeys(model for run in runs for model in run.models)),
+        not_counted=tuple(UncountedRun(run.name, why) for run, why in history.runs if why),
+        offline_models=() if named else tuple(offline_models(name, args)),
+        groups=tuple(map(_group_standing, standings)),
+        buckets=tuple(buckets),
+        tasks=tuple(each.group.name for each in single if not each.reason),
+        stragglers=tuple(stragglers(tasks, history)),
+        broken=tuple(broken(tasks, history)),
+        change=SuiteChange(str(file.path)),
     )
 
 
-def _history_lines(name: str, history: SuiteHistory, args: argparse.Namespace) -> Iterator[str]:
-    runs = history.mature
-    models = dict.fromkeys(model for run in runs for model in run.models)
-    whose = f" with {', '.join(models)}" if models else f" with {args.model or 'a model that is not offline'}"
-    names = f": {', '.join(run.name for run in runs)}" if runs else ""
-    yield f"{name}: {len(runs)} of {pluralize(history.needed, 'mature run')}{whose}{names}"
-    for run, reason in history.runs:
-        if reason:
-            yield f"  not counted: {run.name}: {reason}"
-    offline = [] if args.model or len(runs) == history.needed else offline_models(name, args)
-    if offline:
-        yield f"  not counted: offline models ({', '.join(offline)}); --model=NAME counts one"
+def _group_standing(each: Standing) -> GroupStanding:
+    held_out = sum(task.is_held_out for task in each.group.tasks)
+    return GroupStanding(
+        name=each.group.name,
+        tasks=len(each.group.tasks) - held_out,
+        held_out=held_out,
+        runs_in_a_row=each.in_a_row,
+        trials=each.trials,
+        unproven=each.unproven,
+        lacks=each.reason,
+    )
 
 
-def _ready_line(ready: Standing) -> str:
+def _changed(file: SuiteFile, promotion: SuitePromotion, write: bool) -> SuitePromotion:
+    """Change the suite's file, or say how it would be changed."""
+    before = file.suite.regression
+    wider = Regression(buckets=(*before.buckets, *promotion.buckets), tasks=(*before.tasks, *promotion.tasks))
+    return replace(promotion, change=change_suite(file, wider, write))
+
+
+def _lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterator[str]:
+    if suite.kind != "capability":
+        yield f"{suite.suite}: of kind {suite.kind}, where every miss fails: nothing to promote"
+        return
+    yield from _history_lines(suite, args.model)
+    if not (suite.buckets or suite.tasks):
+        yield f"{suite.suite}: nothing to promote"
+    yield from (_ready_line(each) for each in suite.groups if not each.lacks)
+    yield from _lacking_lines(suite)
+    yield from _suspect_lines(suite)
+    yield from change_lines(suite.change)
+
+
+def _history_lines(suite: SuitePromotion, model: str) -> Iterator[str]:
+    whose = f" with {', '.join(suite.models) or model or 'a model that is not offline'}"
+    names = f": {', '.join(suite.runs)}" if suite.runs else ""
+    yield f"{suite.suite}: {len(suite.runs)} of {pluralize(suite.needed, 'mature run')}{whose}{names}"
+    for run in suite.not_counted:
+        yield f"  not counted: {run.run}: {run.why}"
+    if suite.offline_models:
+        offline = ", ".join(suite.offline_models)
+        yield f"  not counted: offline models ({offline}); --model=NAME counts one"
+
+
+def _ready_line(ready: GroupStanding) -> str:
     unproven = f", {ready.unproven} of them without what only a judge decides" if ready.unproven else ""
-    return f"  {ready.group.name}{_size(ready)}: {pluralize(ready.trials, 'trial')} passed{unproven}"
+    return f"  {ready.name}{_size(ready)}: {pluralize(ready.trials, 'trial')} passed{unproven}"
 
 
-def _size(ready: Standing) -> str:
-    held_out = sum(task.is_held_out for task in ready.group.tasks)
-    if len(ready.group.tasks) == 1:
+def _size(ready: GroupStanding) -> str:
+    if ready.tasks + ready.held_out == 1:
         return ""
-    more = f" and {held_out} held out" if held_out else ""
-    return f" ({pluralize(len(ready.group.tasks) - held_out, 'task')}{more})"
+    more = f" and {ready.held_out} held out" if ready.held_out else ""
+    return f" ({pluralize(ready.tasks, 'task')}{more})"
 
 
-def _lacking_lines(lacking: Sequence[Standing], history: SuiteHistory) -> Iterator[str]:
+def _lacking_lines(suite: SuitePromotion) -> Iterator[str]:
     """Say what each group lacks, once for those that lack the same, those that have come furthest first."""
-    if not history.mature:
+    if not suite.runs:
         return
     alike: dict[tuple[int, str], list[str]] = {}
-    for each in lacking:
-        alike.setdefault((-each.in_a_row, each.reason), []).append(each.group.name)
+    for each in suite.groups:
+        if each.lacks:
+            alike.setdefault((-each.runs_in_a_row, each.lacks), []).append(each.name)
     for (runs, reason), names in sorted(alike.items())[:MOST_ROWS]:
-        passed = f"passed in {-runs} of {pluralize(history.needed, 'run')}"
+        passed = f"passed in {-runs} of {pluralize(suite.needed, 'run')}"
         yield from wrapped(f"  {passed}: {', '.join(names)}: {reason}")
     if len(alike) > MOST_ROWS:
         yield f"  and {len(alike) - MOST_ROWS} lines more"
 
 
-def _suspect_lines(tasks: Sequence[SuiteTask], history: SuiteHistory) -> Iterator[str]:
-    if names := stragglers(tasks, history):
-        yield from wrapped(
-            f"stragglers (none of {STRAGGLER_TRIALS} trials or more passed): {', '.join(names)}"
-        )
-    if names := broken(tasks, history):
-        yield from wrapped(
-            f"broken (passed in every run before, in no trial of the newest): {', '.join(names)}"
-        )
+def _suspect_lines(suite: SuitePromotion) -> Iterator[str]:
+    if names := ", ".join(suite.stragglers):
+        yield from wrapped(f"stragglers (none of {STRAGGLER_TRIALS} trials or more passed): {names}")
+    if names := ", ".join(suite.broken):
+        yield from wrapped(f"broken (passed in every run before, in no trial of the newest): {names}")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

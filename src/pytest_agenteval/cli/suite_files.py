@@ -27,6 +27,14 @@ class SuiteFile(FrozenValue, frozen=True):
     suite: Suite
 
 
+class SuiteChange(FrozenValue, frozen=True):
+    """How a suite's file changes: lines of a unified diff, if any, and whether it was written so."""
+
+    file: str
+    diff: tuple[str, ...] = ()
+    written: bool = False
+
+
 def suites_meant(name: str | None) -> list[SuiteFile]:
     """Give the suites of that name or at that path, or all below the current folder, by their paths.
 
@@ -80,20 +88,26 @@ def todays_tasks(file: SuiteFile) -> list[SuiteTask]:
     return [SuiteTask(each.task.id, each.bucket, each.task.split == "held_out") for each in loaded]
 
 
-def change_lines(file: SuiteFile, regression: Regression, write: bool) -> Iterator[str]:
-    """Show the change of a suite's file, and make it."""
+def change_suite(file: SuiteFile, regression: Regression, write: bool) -> SuiteChange:
+    """Work out the change of a suite's file, and make it; raises UsageMistake where it cannot be written."""
     before = read_bytes(file.path)
     after = with_regression(file.path, before, regression)
-    if after == before:
-        return
     name = short_path(file.path)
-    yield from _diff(before.decode(), after.decode(), name)
+    if after == before:
+        return SuiteChange(name)
     if write:
         try:
             file.path.write_bytes(after)
         except OSError as refused:
             raise UsageMistake(f"{name}: cannot be written ({refused.strerror})") from None
-    yield f"{name}: written" if write else f"--write changes {name} so"
+    return SuiteChange(name, tuple(_diff(before.decode(), after.decode(), name)), write)
+
+
+def change_lines(change: SuiteChange) -> Iterator[str]:
+    """Show the change of a suite's file, and what came of it; nothing where there is none."""
+    yield from change.diff
+    if change.diff:
+        yield f"{change.file}: written" if change.written else f"--write changes {change.file} so"
 
 
 def _diff(before: str, after: str, name: str) -> Iterator[str]:

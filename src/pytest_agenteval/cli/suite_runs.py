@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_agenteval.cli.output import add_json_option
 from pytest_agenteval.errors import UsageMistake, nearest_names
 from pytest_agenteval.loop.suite_history import SuiteRun, counted_models, suite_run
 from pytest_agenteval.store.run_reader import load_run
@@ -44,6 +45,7 @@ def add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
     add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
     add("--model", default="", metavar="M", help="count this model's trials only; an offline one counts only if named")  # fmt: skip  # noqa: E501
     add("--write", action="store_true", help="change the file")
+    add_json_option(parser)
 
 
 def _count(text: str) -> int:

@@ -4,16 +4,59 @@ from __future__ import annotations
 
 import argparse
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.conftests import without_addopts
+from pytest_agenteval.errors import Problem, dotted
+from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
 from pytest_agenteval.stash import registry_key
 
+if TYPE_CHECKING:
+    from pytest_agenteval.store.run_schemas import Schema
+
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
+
+
+class FileProblem(FrozenValue, frozen=True):
+    """One thing wrong with a file; ``key`` says where: ``graders[1].weight``, or nothing for all of it."""
+
+    file: str
+    line: int | None
+    key: str
+    expected: str
+    found: str
+    hint: str
+
+
+class UnreadableFile(FrozenValue, frozen=True):
+    """A file that could not be collected for another reason, and what pytest says of it."""
+
+    file: str
+    text: str
+
+
+class ValidationDocument(Document, frozen=True, kw_only=True):
+    """How many tasks and calibrations files hold, and everything that is wrong with them.
+
+    ``hints`` name files that are no task and may be meant as one; ``broken_benchmarks`` say which installed
+    benchmarks could not be loaded, so that their graders are not known.
+    """
+
+    tasks: int
+    calibrations: int
+    files_with_problems: int
+    problems: tuple[FileProblem, ...]
+    unreadable: tuple[UnreadableFile, ...]
+    hints: tuple[str, ...]
+    broken_benchmarks: tuple[str, ...]
 
 
 class _Listener:
@@ -22,19 +65,30 @@ class _Listener:
     def __init__(self) -> None:
         self.tasks: set[tuple[str, str]] = set()
         self.calibrations = 0
-        self.problems: list[str] = []
-        self.beside: list[str] = []
-        self.broken: Sequence[str] = ()
+        self.texts: list[str] = []
+        self.problems: list[Problem] = []
+        self.unreadable: list[UnreadableFile] = []
+        self.hints: list[str] = []
+        self.broken: tuple[str, ...] = ()
         self.interrupted = False
+        self._of_files: dict[str, Iterable[Problem]] = {}
 
     def pytest_keyboard_interrupt(self) -> None:
         """Take note of Ctrl-C: what pytest gives as its status is the same where a file is broken."""
         self.interrupted = True
 
+    def pytest_exception_interact(self, call: pytest.CallInfo[Any], report: Any) -> None:
+        """Keep the problems of a file one by one, before the report comes, which has them as one text."""
+        if call.excinfo is not None:
+            self._of_files[report.nodeid] = getattr(call.excinfo.value, "problems", ())
+
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Keep what is wrong with a file."""
         if report.failed:
-            self.problems.append(str(report.longrepr))
+            text, problems = str(report.longrepr), self._of_files.get(report.nodeid, ())
+            self.texts.append(text)
+            self.problems += problems
+            self.unreadable += [] if problems else [UnreadableFile(report.nodeid, text)]
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
         """Count tasks, also those that a run would leave out, and calibrations."""
@@ -48,14 +102,17 @@ class _Listener:
 
         What a suite has promoted is looked up in all of its files, those too that are not validated.
         """
-        self.problems += unknown_promoted(session.config)
-        self.beside = uncollected_files(session.config)
-        self.broken = session.config.stash[registry_key].broken_benchmarks
+        for wrong in unknown_promoted(session.config):
+            self.texts.append(str(wrong))
+            self.problems += wrong.problems
+        self.hints = uncollected_files(session.config)
+        self.broken = tuple(session.config.stash[registry_key].broken_benchmarks)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a folder, or a file")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a folder with task files, or one of them")
+    add_json_option(parser)
 
 
 def validate(args: argparse.Namespace) -> int:
@@ -65,23 +122,60 @@ def validate(args: argparse.Namespace) -> int:
         status = pytest.main([*COLLECT, *args.paths], plugins=[listener])
     if listener.interrupted:
         raise KeyboardInterrupt
-    for problem in listener.problems:
-        print(problem)
-    for line in listener.beside:
-        print(line)
-    for line in listener.broken:
-        print(f"warning: {line}")
-    if status == pytest.ExitCode.USAGE_ERROR:  # pytest said why
-        return 2
     if status == pytest.ExitCode.INTERNAL_ERROR:
-        print(output.getvalue())
-        return 1
+        listener.texts.append(output.getvalue())
+        listener.unreadable.append(UnreadableFile("", output.getvalue()))
+    is_usage_error = status == pytest.ExitCode.USAGE_ERROR  # pytest said why
+    if args.json and not is_usage_error:
+        write_document(args.json, _document(listener))
+    if args.json != STDOUT:
+        for line in _lines(listener):
+            print(line)
+        if status not in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
+            print(_counts(listener))
+    if is_usage_error:
+        return 2
+    return 1 if listener.texts or not (listener.tasks or listener.calibrations) else 0
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    from pytest_agenteval.reports.exports.document_text import document_schema
+
+    return document_schema("validate", ValidationDocument)
+
+
+def _document(listener: _Listener) -> ValidationDocument:
+    return ValidationDocument(
+        tasks=len(listener.tasks),
+        calibrations=listener.calibrations,
+        files_with_problems=len(listener.texts),
+        problems=tuple(map(_file_problem, listener.problems)),
+        unreadable=tuple(listener.unreadable),
+        hints=tuple(listener.hints),
+        broken_benchmarks=listener.broken,
+    )
+
+
+def _file_problem(problem: Problem) -> FileProblem:
+    return FileProblem(
+        file=problem.file,
+        line=problem.line,
+        key=dotted(problem.path),
+        expected=problem.expected,
+        found=problem.found,
+        hint=problem.hint,
+    )
+
+
+def _lines(listener: _Listener) -> Iterator[str]:
+    yield from listener.texts
+    yield from listener.hints
+    yield from (f"warning: {line}" for line in listener.broken)
+
+
+def _counts(listener: _Listener) -> str:
     calibrations = listener.calibrations
-    also = f"{_number_of(calibrations, 'calibration')}, " if calibrations else ""
-    problems = f"{_number_of(len(listener.problems), 'file')} with problems"
-    print(f"{_number_of(len(listener.tasks), 'task')}, {also}{problems}")
-    return 1 if listener.problems or not (listener.tasks or calibrations) else 0
-
-
-def _number_of(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+    also = f"{pluralize(calibrations, 'calibration')}, " if calibrations else ""
+    problems = f"{pluralize(len(listener.texts), 'file')} with problems"
+    return f"{pluralize(len(listener.tasks), 'task')}, {also}{problems}"

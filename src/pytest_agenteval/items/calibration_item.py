@@ -12,6 +12,7 @@ from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.executors.executor import CalibrationResult
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.items.file_problems import FileProblems
 from pytest_agenteval.items.trial_functions import declare_marks, marks_of
 from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
@@ -37,7 +38,7 @@ class CalibrationFile(pytest.File):
         try:
             return [self._item(evals)]
         except ProblemsFound as wrong:
-            raise self.CollectError(str(wrong)) from None
+            raise FileProblems(wrong) from None
         except UsageMistake as mistake:
             evals.refuse(mistake)
             return []

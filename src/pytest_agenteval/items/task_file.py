@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.items.file_problems import FileProblems
 from pytest_agenteval.items.trial_functions import PLUGIN, trial_functions
 from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
@@ -36,7 +37,7 @@ class TaskFile(pytest.Module):
         try:
             return list(self._items(evals))
         except ProblemsFound as wrong:
-            raise self.CollectError(str(wrong)) from None
+            raise FileProblems(wrong) from None
         except UsageMistake as mistake:
             evals.refuse(mistake)
             return []

@@ -87,11 +87,11 @@ def uncollected_files(config: pytest.Config) -> list[str]:
     return [*listed, *_suite_hints(config), *_unused_workspaces(evals)]
 
 
-def unknown_promoted(config: pytest.Config) -> list[str]:
+def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
     """Say of each suite of collected files which names it has promoted that no task of its files has."""
     evals = config.stash.get(eval_session_key, None)
     problems = [] if evals is None else evals.planner.promoted.problems()
-    return [str(ProblemsFound(own)) for _, own in groupby(problems, key=lambda problem: problem.file)]
+    return [ProblemsFound(own) for _, own in groupby(problems, key=lambda problem: problem.file)]
 
 
 def format_unused(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:
