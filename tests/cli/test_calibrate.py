@@ -5,12 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pytest_agenteval.cli.main import main
 from tests.calibration.judges import FILE, figures, found_in, project, rows
 from tests.cli.conftest import Agenteval, Said
+from tests.cli.documents import valid_document
 from tests.suites import write
 
 LABELS = "evals/calibration/tidy.jsonl"
@@ -67,6 +69,28 @@ def test_below_a_threshold_the_status_is_1(here: Path, command: Agenteval) -> No
     assert done.status == 1
     assert "mae of order 0.1 or less (found 0.60" in done.out
     assert found_in(here)["tolerance"] == 0.3
+
+
+def test_all_figures_are_in_the_document(here: Path, command: Agenteval) -> None:
+    """Those that the run keeps, and nothing else on standard output; pytest's words go to the other."""
+    done = command(FILE, "--judge=perfect,hoarse", "--json", "-")
+
+    document = valid_document("calibrate", done.out)
+    assert (done.status, document["exit_status"]) == (0, 0)
+    (calibration,) = document["calibrations"]
+    assert is_part(found_in(here), {**calibration, "v": 1})
+    assert (here / document["run"] / "run.json").is_file()
+    assert (here / calibration["page"]).is_file()
+    assert "calibration tidy" in done.err
+
+
+def is_part(part: Any, whole: Any) -> bool:
+    """Whether all that a JSON value says another says too, which may say more."""
+    if isinstance(part, dict):
+        return part.keys() <= whole.keys() and all(is_part(part[key], whole[key]) for key in part)
+    if isinstance(part, list):
+        return len(part) == len(whole) and all(map(is_part, part, whole))
+    return bool(part == whole)
 
 
 def test_a_calibration_file_says_everything_itself(here: Path, command: Agenteval) -> None:

@@ -11,10 +11,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.session import run_folder
 
+if TYPE_CHECKING:
+    from pytest_agenteval.calibration.document import CalibrateDocument
+    from pytest_agenteval.store.run_schemas import Schema
+
+STANDARD_ERROR = 2
+USAGE_ERROR = 4
 YAML = (".yaml", ".yml")
 PYTEST = ("-m", "pytest", "-p", "agenteval", "-o", "addopts=", "-p", "no:cacheprovider", "-rs")
 
@@ -34,6 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="N", help="the seed of the intervals (default: 0)")
     add("--record-chat", metavar="MODE", help="how judges meet their cassettes: off, none, once, new_episodes, all")  # fmt: skip  # noqa: E501
     add("--results", metavar="DIR", help="the folder that keeps runs (default: .agenteval/runs)")
+    add_json_option(parser)
 
 
 def calibrate(args: argparse.Namespace) -> int:
@@ -45,20 +54,55 @@ def calibrate(args: argparse.Namespace) -> int:
     if labels.suffix.lower() in YAML:
         if settings:
             raise UsageMistake(f"{labels} is a calibration file: {', '.join(settings)} is said in it")
-        return _pytest(labels, args)
+        return _calibrate(labels, args)
     with _file_beside(labels, {**settings, **_about(labels, args)}) as file:
+        return _calibrate(file, args)
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    from pytest_agenteval.calibration.document import CalibrateDocument
+    from pytest_agenteval.reports.exports.document_text import document_schema
+
+    return document_schema("calibrate", CalibrateDocument)
+
+
+def _calibrate(file: Path, args: argparse.Namespace) -> int:
+    if not args.json:
         return _pytest(file, args)
+    with tempfile.TemporaryDirectory() as between:
+        place = Path(between, "folder")
+        status = _pytest(file, args, "-p", run_folder.__name__, f"{run_folder.OPTION}={place}")
+        folder = Path(place.read_text(encoding="utf-8")) if place.exists() else None
+    if status == USAGE_ERROR:  # pytest said why
+        return status
+    write_document(args.json, _document(folder, status))
+    return status
 
 
-def _pytest(file: Path, args: argparse.Namespace) -> int:
-    """Run pytest in a process of its own; Ctrl-C reaches it too, and it ends in its own way."""
+def _document(folder: Path | None, status: int) -> CalibrateDocument:
+    from pytest_agenteval.calibration.document import calibrate_document
+    from pytest_agenteval.calibration.storage import page_path, read_calibrations
+    from pytest_agenteval.tasks.documents import short_path
+
+    calibrations = read_calibrations(folder) if folder else []
+    pages = [(Path(short_path(page_path(folder, data["id"]))), data) for data in calibrations if folder]
+    return calibrate_document(Path(short_path(folder)) if folder else None, status, pages)
+
+
+def _pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
+    """Run pytest in a process of its own; Ctrl-C reaches it too, and it ends in its own way.
+
+    Where the document goes to the standard output, what pytest prints goes to the standard error.
+    """
     from pytest_agenteval.conftests import without_addopts
 
     options = [f"--agent-judge={judge}" for judge in args.judge]
     options += [f"--agent-record-chat={args.record_chat}"] if args.record_chat else []
     options += [f"--agent-results={args.results}"] if args.results else []
     with without_addopts():
-        process = subprocess.Popen([sys.executable, *PYTEST, *options, str(file)])
+        command = [sys.executable, *PYTEST, *more, *options, str(file)]
+        process = subprocess.Popen(command, stdout=STANDARD_ERROR if args.json == STDOUT else None)
     while True:
         try:
             return process.wait()
