@@ -1,0 +1,115 @@
+"""The tasks of a run as their files have them today: what they say, and which split each is of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.session.planning.suites import Suites
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
+from pytest_agenteval.tasks.referenced_files import data_files, prompt_files
+from pytest_agenteval.tasks.spec import Suite, Task
+
+SHORTEST_TEXT = 12
+"""Characters from which on a text of a held-out task tells of it, and is no common word."""
+
+
+class _SuiteFolder(FrozenValue, frozen=True):
+    """A suite of today: what its file says, and its tasks."""
+
+    suite: Suite
+    folder: Path
+    tasks: tuple[LoadedTask, ...]
+
+
+class TodaysTasks:
+    """The files of today of the suites of a run, by the names that the run has for them.
+
+    A file that is not there, or has problems, tells nothing: feedback is about trials that were.
+    """
+
+    def __init__(self, run: Run, root: Path | None) -> None:
+        roots = [root] if root else [Path.cwd(), *run.folder.resolve().parents]
+        files = {entry.file for entry in run.entries if entry.file}
+        self._root = next((at for at in roots if any((at / file).is_file() for file in files)), roots[0])
+        self._suites = tuple(self._folders(self._root / file for file in sorted(files)))
+        self._tasks: Mapping[tuple[str, str], tuple[LoadedTask, _SuiteFolder]] = {
+            (each.suite.name, loaded.task.id): (loaded, each) for each in self._suites for loaded in each.tasks
+        }
+
+    def _folders(self, files: Iterable[Path]) -> Iterator[_SuiteFolder]:
+        suites, seen = Suites(self._root), set[Path]()
+        for path in files:
+            file = suites.file_of(path.parent)
+            if file is None or file in seen:
+                continue
+            seen.add(file)
+            try:
+                suite = load_suite(file)
+            except ProblemsFound:
+                continue
+            yield _SuiteFolder(suite, file.parent, tuple(_tasks_below(suites, file, suite)))
+
+    def task(self, entry: JournalEntry) -> Task | None:
+        """Give a trial's task as its file has it today; None where there is none."""
+        found = self._tasks.get((entry.key.suite, entry.key.task))
+        return found[0].task if found else None
+
+    def split(self, entry: JournalEntry) -> str:
+        """Tell of which split a trial is: ``dev``, ``held_out``, or empty where nobody can tell.
+
+        Held out is what either the journal or the file of today says is held out.
+        """
+        task = self.task(entry)
+        splits = {entry.split, task.split if task else ""}
+        return next((split for split in ("held_out", "dev") if split in splits), "")
+
+    def prompt_files(self, entry: JournalEntry) -> Mapping[str, Path]:
+        """Give the files of the prompts that a trial's task and suite name."""
+        place = self._tasks.get((entry.key.suite, entry.key.task))
+        if place is None:
+            return {}
+        loaded, of = place
+        try:
+            return prompt_files(loaded.task, of.suite, of.folder, loaded.file, self._root)
+        except ProblemsFound:
+            return {}
+
+    @cached_property
+    def held_out_texts(self) -> frozenset[str]:
+        """The texts by which a held-out task is known that no task of split dev has: ids, inputs, expected."""
+        held_out, dev = set[str](), set[str]()
+        for loaded, _ in self._tasks.values():
+            texts = {loaded.task.id, *_texts_of(loaded.task)}
+            (held_out if loaded.task.split == "held_out" else dev).update(texts)
+        return frozenset(held_out - dev)
+
+
+def _tasks_below(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
+    for path in sorted(data_files(file.parent)):
+        if suites.may_hold_tasks(path) and suites.file_of(path.parent) == file:
+            try:
+                yield from load_tasks(path, suite, file.parent)
+            except ProblemsFound:
+                continue
+
+
+def _texts_of(value: object) -> Iterator[str]:
+    """Give the longer texts of what somebody could quote of a task."""
+    if isinstance(value, Task):
+        parts = (value.description, value.input, value.reference_solution and value.reference_solution.turns)
+        yield from (text for part in (*parts, [each.config for each in value.graders]) for text in _texts_of(part))
+    elif isinstance(value, str):
+        if len(value) >= SHORTEST_TEXT:
+            yield value
+    elif isinstance(value, Mapping):
+        yield from (text for part in value.values() for text in _texts_of(part))
+    elif isinstance(value, list | tuple):
+        yield from (text for part in value for text in _texts_of(part))
+    elif hasattr(value, "__struct_fields__"):
+        yield from (text for name in value.__struct_fields__ for text in _texts_of(getattr(value, name)))
