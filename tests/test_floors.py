@@ -180,7 +180,7 @@ def _named_in(library: str) -> set[str]:
         ("litellm", {"chat/litellm_chat.py"}),
         ("opentelemetry", {"reports/exports/otel_sdk.py"}),
         ("vcr", {"cassettes/vcrpy_reader.py"}),
-        ("jinja2", {"prompts.py", "reports/html/environment.py"}),
+        ("jinja2", {"prompts.py", "reports/html/environment.py", "loop/feedback/markdown.py"}),
         ("ray", set()),
         ("xdist", {"xdist.py"}),
         ("jsonschema", {"patterns.py", "tools/tool.py", "graders/outcome/json_schema.py"}),

@@ -26,6 +26,7 @@ VERBS: Mapping[str, str] = {
     "calibrate": "start pytest on labels: do judges agree with them?",
     "promote": "buckets that always passed: from now on a miss fails",
     "demote": "take a promotion back",
+    "feedback": "what a run teaches whoever changes the prompts: Markdown and JSON",
 }
 
 WITHOUT_JSON: Mapping[str, str] = {"schema": "what it prints is JSON"}

@@ -12,7 +12,7 @@ BUDGET = 12_000
 LEAST_BUDGET = 1_500
 TRIALS = 3
 
-SectionKind = Literal["input", "checks", "reasons", "calls", "answer", "files"]
+SectionKind = Literal["input", "checks", "reasons", "calls", "reference", "files", "answer"]
 Basis = Literal["check", "tool error", "passing trial", "reference", "limit", "nothing"]
 """What tells which decision went wrong first; ``nothing`` where nobody can tell."""
 
@@ -152,9 +152,9 @@ class Feedback(Record, frozen=True):
     """What a run teaches whoever changes the prompts.
 
     ``buckets`` are those with failing trials, worst first; ``in_brief`` those below for which there was no
-    room, ``passed`` those that passed in full. ``errored`` and ``left_out`` say in words which trials are in
-    no figure. ``prompt_reads`` says what is known of which prompts were read. ``guide`` and ``template`` are
-    texts; the template is empty where it is ours.
+    room, ``passed`` those that passed in full. ``graders`` counts over all of them. ``errored`` and
+    ``left_out`` say in words which trials are in no figure. ``prompt_reads`` says what is known of which
+    prompts were read. ``guide`` and ``template`` are texts; the template is empty where it is ours.
     """
 
     run: str
@@ -165,6 +165,7 @@ class Feedback(Record, frozen=True):
     buckets: tuple[BucketFeedback, ...]
     in_brief: tuple[BucketLine, ...]
     passed: tuple[BucketLine, ...]
+    graders: tuple[GraderCount, ...]
     prompts: tuple[PromptFile, ...]
     prompt_reads: str
     errored: tuple[str, ...]

@@ -13,17 +13,20 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import data_files, prompt_files
-from pytest_agenteval.tasks.spec import Suite, Task
+from pytest_agenteval.tasks.spec import Suite, Task, Turn, resolve_settings
 
 SHORTEST_TEXT = 12
 """Characters from which on a text of a held-out task tells of it, and is no common word."""
+
+SHORTEST_INSTRUCTION = 60
+"""Characters from which on a text among an agent's settings is taken for an instruction."""
 
 
 class _SuiteFolder(FrozenValue, frozen=True):
     """A suite of today: what its file says, and its tasks."""
 
     suite: Suite
-    folder: Path
+    file: Path
     tasks: tuple[LoadedTask, ...]
 
 
@@ -39,7 +42,9 @@ class TodaysTasks:
         self._root = next((at for at in roots if any((at / file).is_file() for file in files)), roots[0])
         self._suites = tuple(self._folders(self._root / file for file in sorted(files)))
         self._tasks: Mapping[tuple[str, str], tuple[LoadedTask, _SuiteFolder]] = {
-            (each.suite.name, loaded.task.id): (loaded, each) for each in self._suites for loaded in each.tasks
+            (each.suite.name, loaded.task.id): (loaded, each)
+            for each in self._suites
+            for loaded in each.tasks
         }
 
     def _folders(self, files: Iterable[Path]) -> Iterator[_SuiteFolder]:
@@ -53,12 +58,16 @@ class TodaysTasks:
                 suite = load_suite(file)
             except ProblemsFound:
                 continue
-            yield _SuiteFolder(suite, file.parent, tuple(_tasks_below(suites, file, suite)))
+            yield _SuiteFolder(suite, file, tuple(_tasks_below(suites, file, suite)))
 
     def task(self, entry: JournalEntry) -> Task | None:
         """Give a trial's task as its file has it today; None where there is none."""
-        found = self._tasks.get((entry.key.suite, entry.key.task))
-        return found[0].task if found else None
+        return self.task_named(entry.key.suite, entry.key.task)
+
+    def task_named(self, suite: str, task: str) -> Task | None:
+        """Give a task by its suite and its id; None where no file of today has it."""
+        place = self._tasks.get((suite, task))
+        return place[0].task if place else None
 
     def split(self, entry: JournalEntry) -> str:
         """Tell of which split a trial is: ``dev``, ``held_out``, or empty where nobody can tell.
@@ -66,7 +75,7 @@ class TodaysTasks:
         Held out is what either the journal or the file of today says is held out.
         """
         task = self.task(entry)
-        splits = {entry.split, task.split if task else ""}
+        splits = {entry.split, task.split if task else None}
         return next((split for split in ("held_out", "dev") if split in splits), "")
 
     def prompt_files(self, entry: JournalEntry) -> Mapping[str, Path]:
@@ -76,13 +85,27 @@ class TodaysTasks:
             return {}
         loaded, of = place
         try:
-            return prompt_files(loaded.task, of.suite, of.folder, loaded.file, self._root)
+            return prompt_files(loaded.task, of.suite, of.file.parent, loaded.file, self._root)
         except ProblemsFound:
             return {}
 
+    def instructions(self, entry: JournalEntry) -> Mapping[str, tuple[Path, str]]:
+        """Give the long texts among a trial's settings: where each stands, and the text."""
+        place = self._tasks.get((entry.key.suite, entry.key.task))
+        if place is None:
+            return {}
+        loaded, of = place
+        settings = resolve_settings(loaded.task, of.suite).settings
+        texts = {name: text for name, text in settings.items() if isinstance(text, str)}
+        return {
+            f"settings.{name}": (loaded.file if name in loaded.task.settings else of.file, text)
+            for name, text in texts.items()
+            if len(text) >= SHORTEST_INSTRUCTION
+        }
+
     @cached_property
     def held_out_texts(self) -> frozenset[str]:
-        """The texts by which a held-out task is known that no task of split dev has: ids, inputs, expected."""
+        """The texts that held-out tasks have and no task of split dev: ids, inputs, what is expected."""
         held_out, dev = set[str](), set[str]()
         for loaded, _ in self._tasks.values():
             texts = {loaded.task.id, *_texts_of(loaded.task)}
@@ -102,8 +125,9 @@ def _tasks_below(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTas
 def _texts_of(value: object) -> Iterator[str]:
     """Give the longer texts of what somebody could quote of a task."""
     if isinstance(value, Task):
-        parts = (value.description, value.input, value.reference_solution and value.reference_solution.turns)
-        yield from (text for part in (*parts, [each.config for each in value.graders]) for text in _texts_of(part))
+        configs = [grader.config for grader in value.graders]
+        solution = value.reference_solution.turns if value.reference_solution else ()
+        yield from _texts_of([value.description, value.input, solution, configs])
     elif isinstance(value, str):
         if len(value) >= SHORTEST_TEXT:
             yield value
@@ -111,5 +135,5 @@ def _texts_of(value: object) -> Iterator[str]:
         yield from (text for part in value.values() for text in _texts_of(part))
     elif isinstance(value, list | tuple):
         yield from (text for part in value for text in _texts_of(part))
-    elif hasattr(value, "__struct_fields__"):
-        yield from (text for name in value.__struct_fields__ for text in _texts_of(getattr(value, name)))
+    elif isinstance(value, Turn):
+        yield from _texts_of([value.text, [call.args for call in value.calls]])

@@ -1,0 +1,206 @@
+"""What feedback shows of one trial, as lines that can be cut from the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.json_form import jsonable
+from pytest_agenteval.loop.feedback.content import Section, SectionKind, TrialFeedback
+from pytest_agenteval.loop.feedback.first_wrong import (
+    MOST_ARGS,
+    agent_calls,
+    first_wrong,
+    reference_decisions,
+)
+from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.transcript import PROMPT_READ
+from pytest_agenteval.reports.formatting import format_figure, one_line, printable
+from pytest_agenteval.reports.trial.file_changes import FileChange
+from pytest_agenteval.reports.trial.trial_view import CallView, GradeView, MessageView, TrialView
+from pytest_agenteval.tasks.spec import Task
+
+MOST_RESULT, MOST_SIDE, MOST_CLAIM, MOST_REASON = 120, 200, 200, 600
+MOST_LINE = 400
+MOST_LINES = 60
+"""Lines of a section before anything is cut for want of room."""
+
+MOST_MARK = 80
+UNCHANGED = 1
+"""Unchanged lines of a file around changed ones."""
+
+
+def trial_feedback(
+    view: TrialView, task: Task | None, *, failed: bool, passing: TrialView | None = None
+) -> TrialFeedback:
+    """Give what there is to look at of a trial; ``passing`` is a trial of its task that passed."""
+    sections = _failing_sections(view, task) if failed else _passing_sections(view, task)
+    return TrialFeedback(
+        name=view.name,
+        task=task.description if task else "",
+        ending=view.ending,
+        score=view.score,
+        first_wrong=first_wrong(view, passing, task) if failed else None,
+        prompts_read=tuple(_prompts_read(view)),
+        sections=tuple(_section(kind, lines) for kind, lines in sections if lines),
+    )
+
+
+def _failing_sections(view: TrialView, task: Task | None) -> Iterator[tuple[SectionKind, list[str]]]:
+    yield "input", list(_input_lines(view, task))
+    yield "checks", list(_check_lines(view))
+    yield "reasons", list(_reason_lines(view))
+    yield "calls", list(_call_lines(agent_calls(view)))
+    yield "reference", [f"{at}. {call.text()}" for at, call in enumerate(reference_decisions(task), start=1)]
+    yield "files", list(_file_lines(view))
+    yield "answer", list(_text_lines(view.answer))
+
+
+def _passing_sections(view: TrialView, task: Task | None) -> Iterator[tuple[SectionKind, list[str]]]:
+    yield "input", list(_input_lines(view, task))
+    yield "calls", list(_call_lines(agent_calls(view)))
+    yield "files", list(_file_lines(view))
+    yield "answer", list(_text_lines(view.answer))
+
+
+def _section(kind: SectionKind, lines: Sequence[str]) -> Section:
+    return Section(kind, tuple(lines[:MOST_LINES]), max(0, len(lines) - MOST_LINES))
+
+
+def _prompts_read(view: TrialView) -> Iterator[str]:
+    """Say which prompts the agent read, each with the first reply that it was read for."""
+    turns: dict[str, int] = {}
+    for event in view.events:
+        if event.kind == PROMPT_READ:
+            turns.setdefault(event.text, int(event.details.get("turn", 1)))
+    for name, turn in turns.items():
+        yield one_line(name, MOST_MARK) + (f" (from reply {turn} on)" if turn > 1 else "")
+
+
+def _text_lines(text: str) -> Iterator[str]:
+    """Give the lines of a text without those that are blank; long ones are cut."""
+    for line in text.splitlines():
+        if line.strip():
+            yield _cut(printable(line.expandtabs(4)).rstrip(), MOST_LINE)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
+    """Give what the agent was given: the conversation before its first reply, then each later user turn."""
+    messages = list(_given(view.messages))
+    if not messages:
+        for name, value in (task.input if task else {}).items():
+            yield _cut(
+                one_line(
+                    f"{name}: {value if isinstance(value, str) else compact(jsonable(value))}", 2 * MOST_LINE
+                ),
+                MOST_LINE,
+            )
+        return
+    for message in messages:
+        lines = list(_text_lines(message.content))
+        if len(messages) > 1:
+            lines = [f"{message.role}: {lines[0] if lines else ''}".rstrip(), *lines[1:]]
+        yield from lines
+        for call in message.calls:
+            yield f"  {_call_text(call)}"
+
+
+def _given(messages: Iterable[MessageView]) -> Iterator[MessageView]:
+    """Give what was said to the agent: no system prompt, no reply of its own, nothing twice."""
+    told: set[tuple[str, str]] = set()
+    for message in messages:
+        is_given = message.seeded or message.role == "user"
+        mark = (message.role, message.content)
+        if is_given and message.role not in ("system", "tool") and (message.calls or mark not in told):
+            told.add(mark)
+            yield message
+
+
+def _check_lines(view: TrialView) -> Iterator[str]:
+    """Give each failed check with what was expected and found; without checks, what the grader says."""
+    for grade in view.grades:
+        if grade.passed is not False:
+            continue
+        failed = [check for check in grade.checks if not check.passed]
+        head = f"{one_line(grade.grader, MOST_MARK)} {format_figure(grade.score)}"
+        if not failed and not grade.votes:
+            yield f"{head}: {one_line(grade.rationale, MOST_SIDE) or 'no reason given'}"
+        before = ""
+        for check in failed:
+            found = "found as above" if before and check.found == before else _side("found", check.found)
+            expected = "" if _is_told(check) else _side("expected", check.expected)
+            before = check.found
+            claim = f"{head}: {one_line(check.claim, MOST_CLAIM)}"
+            yield " | ".join(filter(None, (claim, expected, found)))
+
+
+def _side(word: str, text: str) -> str:
+    return f"{word} {one_line(text, MOST_SIDE)}" if text else ""
+
+
+def _is_told(check: Check) -> bool:
+    """Whether what was expected stands in the claim, as patterns do."""
+    return check.expected.removeprefix("a match of ") in check.claim
+
+
+def _reason_lines(view: TrialView) -> Iterator[str]:
+    """Give what each judge said of a grade that was not passed."""
+    for grade in view.grades:
+        if grade.passed is False:
+            yield from _votes(grade)
+
+
+def _votes(grade: GradeView) -> Iterator[str]:
+    for vote in grade.votes:
+        scores = ", ".join(
+            f"{one_line(name, 40)} {format_figure(score)}" for name, score in vote.scores.items()
+        )
+        who = f"{one_line(vote.judge, 40)} on {one_line(grade.grader, MOST_MARK)}"
+        yield f"{who} ({scores or 'no score'}): {one_line(vote.rationale or vote.problem, MOST_REASON)}"
+
+
+def _call_lines(calls: Iterable[CallView]) -> Iterator[str]:
+    return (f"{number}. {_call_text(call)}" for number, call in enumerate(calls, start=1))
+
+
+def _call_text(call: CallView) -> str:
+    """Write a call with its arguments, cut, and what came of it."""
+    args = call.raw_args if call.raw_args is not None else compact(jsonable(call.args))
+    sent = _cut(one_line(args, 2 * MOST_ARGS), MOST_ARGS)
+    return f"{one_line(call.tool, MOST_MARK)}({sent}) -> {_result(call)}"
+
+
+def _result(call: CallView) -> str:
+    if call.error is not None:
+        return f"failed, {one_line(f'{call.error.type}: {call.error.message}', MOST_RESULT)}"
+    if not call.executed:
+        return "not carried out"
+    result = call.result if isinstance(call.result, str) else compact(call.result)
+    return one_line(call.reply or result, MOST_RESULT)
+
+
+def _file_lines(view: TrialView) -> Iterator[str]:
+    """Give what changed in the workspace, file by file."""
+    for file in view.files:
+        yield f"{file.change} {one_line(file.path, MOST_SIDE)}" + (f" ({file.note})" if file.note else "")
+        yield from (_cut(printable(line), MOST_LINE) for line in _diff_lines(file))
+    if view.files_left_out:
+        yield f"and {view.files_left_out} more files"
+
+
+def _diff_lines(file: FileChange) -> Iterator[str]:
+    """Give the changed lines, with the nearest unchanged one on either side."""
+    for hunk in file.hunks:
+        rows = hunk.rows
+        changed = [at for at, (tag, _, _) in enumerate(rows) if tag != " "]
+        for at, (tag, old, new) in enumerate(rows):
+            if tag == " " and any(abs(at - other) <= UNCHANGED for other in changed):
+                yield f"  {old}"
+            if tag in "~-":
+                yield f"- {old}"
+            if tag in "~+":
+                yield f"+ {new}"
