@@ -33,6 +33,7 @@ COMMANDS: dict[str, Sequence[str]] = {
     "trend": (),
     "promote": ("s", "--runs=1", "--model=rules", "--tasks"),
     "demote": ("s", "--model=rules"),
+    "feedback": ("latest", "--suite=s", "--model=rules"),
 }
 """For each verb what it is told in the folder ``project``, beside ``--json``."""
 

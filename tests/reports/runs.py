@@ -39,6 +39,7 @@ def trial(task: str, repetition: int, score: float | None, bucket: str = "x", **
         "kind": "capability",
         "bucket": bucket,
         "cause": "provider" if score is None else "",
+        "split": "dev",
     }
     return Trial(**{**plain, **fields})
 

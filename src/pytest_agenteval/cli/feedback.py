@@ -7,14 +7,17 @@ import glob
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.cli.output import STDOUT, write_text
+from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.runs import LATEST, find_run
+
+if TYPE_CHECKING:
+    from pytest_agenteval.store.run_schemas import Schema
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -39,8 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--guide", metavar="FILE", help="your own page on writing prompts, in place of ours")
     add("--template", metavar="FILE", help="your own jinja template of the Markdown, in place of ours")
     add("--log", metavar="FILE", help="the log.json of agenteval improve: what earlier rounds tried")
-    add("--json", metavar="FILE", help="write the JSON to this file too (- for the standard output)")
     add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
+    add_json_option(parser)
 
 
 def _count(text: str) -> int:
@@ -56,7 +59,7 @@ def _count(text: str) -> int:
 def feedback(args: argparse.Namespace) -> int:
     """Write what the run teaches; 0 also where no trial failed."""
     from pytest_agenteval.loop.feedback.feedback import make_feedback
-    from pytest_agenteval.loop.feedback.markdown import feedback_json, feedback_markdown, write_feedback
+    from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, feedback_markdown, write_feedback
 
     run = load_run(find_run(Path(args.results), args.run))
     made = make_feedback(run, _options(args), _earlier_rounds(args.log))
@@ -64,14 +67,22 @@ def feedback(args: argparse.Namespace) -> int:
         write_feedback(made, Path(args.output))
         buckets = len(made.buckets) + len(made.in_brief)
         if args.json != STDOUT:
-            print(f"{Path(args.output, 'feedback.md')}: {pluralize(buckets, 'bucket')} with failures")
+            print(f"{Path(args.output, MARKDOWN_FILE)}: {pluralize(buckets, 'bucket')} with failures")
     elif args.json != STDOUT:
         write_text(STDOUT, feedback_markdown(made))
     if args.json:
-        write_text(args.json, feedback_json(made))
+        write_document(args.json, made)
     for odd in first_unreadable(run.odd):
         print(f"{run.folder.name}: {odd}", file=sys.stderr)
     return 0
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    from pytest_agenteval.loop.feedback.content import Feedback
+    from pytest_agenteval.reports.exports.document_text import document_schema
+
+    return document_schema("feedback", Feedback)
 
 
 def _options(args: argparse.Namespace) -> FeedbackOptions:

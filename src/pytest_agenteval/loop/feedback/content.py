@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
 
 BUDGET = 12_000
@@ -148,7 +149,7 @@ class Cut(Record, frozen=True):
     tokens: int = 0
 
 
-class Feedback(Record, frozen=True):
+class Feedback(Document, frozen=True, kw_only=True):
     """What a run teaches whoever changes the prompts.
 
     ``buckets`` are those with failing trials, worst first; ``in_brief`` those below for which there was no

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from pytest_agenteval.discovery import installed_registry
@@ -95,7 +96,7 @@ def make_feedback(
 
 def _clean(feedback: Feedback) -> Feedback:
     """Take secrets out before anything is cut: half of one is not known again."""
-    return from_builtins(Feedback, KNOWN_SECRETS.value(feedback.to_json()))
+    return from_builtins(Feedback, KNOWN_SECRETS.value(to_builtins(feedback)))
 
 
 def _without_held_out(each: EarlierRound, texts: frozenset[str]) -> EarlierRound:

@@ -7,7 +7,6 @@ its own, nor a section that looks like ours, can end where the data ends.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import Feedback, PromptFile, Section, TrialFeedback
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.reports.formatting import ending_word, format_figure, one_line, pluralize, printable
 
 if TYPE_CHECKING:
@@ -156,19 +156,12 @@ def particular_prompts(trial: TrialFeedback, feedback: Feedback) -> list[str]:
     return [name for name in trial.prompts_read if any(name not in each.prompts_read for each in trials)]
 
 
-def feedback_json(feedback: Feedback) -> str:
-    """Write feedback as JSON, without the text of its template and without secrets."""
-    data = feedback.to_json()
-    del data["template"]
-    return json.dumps(KNOWN_SECRETS.value(data), ensure_ascii=False, indent=2) + "\n"
-
-
 def write_feedback(feedback: Feedback, folder: Path) -> None:
     """Write ``feedback.md`` and ``feedback.json`` into a folder, which is made where it is not there.
 
     Raises UsageMistake where that cannot be.
     """
-    texts = {MARKDOWN_FILE: feedback_markdown(feedback), JSON_FILE: feedback_json(feedback)}
+    texts = {MARKDOWN_FILE: feedback_markdown(feedback), JSON_FILE: "".join(document_text(feedback))}
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
