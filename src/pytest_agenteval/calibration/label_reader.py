@@ -21,17 +21,25 @@ ZERO_TO_ONE: Scale = (0.0, 1.0)
 def read_labels(path: Path, rubric: Rubric, scale: Scale = ZERO_TO_ONE) -> tuple[LabelledExample, ...]:
     """Read every example of a file; raises ProblemsFound with all that its author has to mend.
 
-    Labels are numbers on ``scale``, and come out as 0 to 1. A dimension without a label is not compared.
+    Labels are numbers on the line's own ``scale``, else on this one, and come out as 0 to 1. A dimension
+    without a label, or with null, which says that a person could not tell, is not compared; an example that
+    has no other is left out.
     """
+    examples = read_labels_so_far(path, rubric, scale)
+    if not examples:
+        raise ProblemsFound([Problem(short_path(path), None, (), "1 example or more", "none")])
+    return examples
+
+
+def read_labels_so_far(path: Path, rubric: Rubric, scale: Scale) -> tuple[LabelledExample, ...]:
+    """Read a file that may have no example yet; else as ``read_labels`` does."""
     problems: list[Problem] = []
     rows = read_label_rows(path, rubric.names, problems)
     reader = _Reader(path, rubric, scale, problems)
     examples = [reader.example(row) for row in rows]
-    if not rows and not problems:
-        problems.append(Problem(short_path(path), None, (), "1 example or more", "none"))
     if problems:
         raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
-    return tuple(examples)
+    return tuple(example for example in examples if example.labels)
 
 
 class _Reader:
@@ -45,6 +53,7 @@ class _Reader:
     def example(self, row: LabelRow) -> LabelledExample:
         """Give an example, which holds only what could be read."""
         output = self._text(row, ("output",), row.parts.get("output"), "what is judged, as text")
+        self._text(row, ("labeller",), row.parts.get("labeller", ""), "a text: who gave the labels")
         return LabelledExample(
             id=self._id(row),
             values={**self._input(row), self._rubric.output: output},
@@ -94,17 +103,26 @@ class _Reader:
             found = value_text(scores) if "scores" in row.parts else "no scores"
             self._wrong(row, ("scores",), f"a number for one or more of {', '.join(names)}", found)
             return
+        low, high = self._scale_of(row)
         for name, value in scores.items():
             if name not in names:
                 found = f"the unknown dimension {name!r}"
                 self._wrong(row, ("scores", name), f"one of {', '.join(names)}", found, nearest(name, names))
-            elif self._is_label(row, name, value):
-                low, high = self._scale
+            elif value is not None and self._is_label(row, name, value, low, high):
                 yield name, (value - low) / (high - low)
 
-    def _is_label(self, row: LabelRow, name: str, value: Any) -> bool:
-        low, high = self._scale
-        number = isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    def _scale_of(self, row: LabelRow) -> Scale:
+        """Give the scale that the line says, else that of the whole file."""
+        scale = row.parts.get("scale", self._scale)
+        if isinstance(scale, list | tuple) and len(scale) == 2 and all(map(_is_number, scale)):
+            low, high = scale
+            if low < high:
+                return low, high
+        self._wrong(row, ("scale",), "a list of two numbers, the lower one first", value_text(scale))
+        return self._scale
+
+    def _is_label(self, row: LabelRow, name: str, value: Any, low: float, high: float) -> bool:
+        number = _is_number(value)
         if number and low <= value <= high:
             return True
         expected = f"a number from {low:g} to {high:g}"
@@ -138,3 +156,7 @@ class _Reader:
         problem = Problem(self._file, 1 if of_all else row.line, row.place(path), expected, found, hint)
         if not of_all or problem not in self._problems:
             self._problems.append(problem)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)

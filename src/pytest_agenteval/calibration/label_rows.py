@@ -14,7 +14,10 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.validation_errors import value_text
 
-KEYS = ("id", "input", "output", "scores", "label_source", "note")
+KEYS = ("id", "input", "output", "scores", "scale", "label_source", "labeller", "note")
+NO_COLUMNS = ("scores", "scale")
+"""What a CSV file has no single column for."""
+
 JSON_LINES, CSV = (".jsonl", ".ndjson"), (".csv",)
 A_ROW = "an object with input, output and scores"
 
@@ -110,7 +113,7 @@ def _places(
     path: Path, head: Sequence[str], dimensions: Sequence[str], problems: list[Problem]
 ) -> dict[str, KeyPath]:
     """Say what each column holds, by its name in the first line."""
-    singles = [key for key in KEYS if key != "scores"]
+    singles = [key for key in KEYS if key not in NO_COLUMNS]
     columns = (*singles, "input.NAME", *(f"score.{name}" for name in dimensions))
     places: dict[str, KeyPath] = {}
     for name in head:

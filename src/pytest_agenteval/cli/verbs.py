@@ -24,6 +24,8 @@ VERBS: Mapping[str, str] = {
     "baseline": "keep a run as the file that later runs are compared with",
     "trend": "a suite over its last runs, and the tasks that they make suspect",
     "calibrate": "start pytest on labels: do judges agree with them?",
+    "review": "score a run's trials yourself: labels that judges are calibrated with",
+    "guide": "a page of rules for agents that work on evals, for AGENTS.md",
     "promote": "buckets that always passed: from now on a miss fails",
     "demote": "take a promotion back",
     "feedback": "what a run teaches whoever changes the prompts: Markdown and JSON",

@@ -24,6 +24,7 @@ from pytest_agenteval.graders.judge.reply_parser import (
     parse_comparison,
     parse_reply,
 )
+from pytest_agenteval.graders.judge.shown_values import note_shown
 from pytest_agenteval.records.record import FrozenValue
 
 MAX_TOKENS = 2000
@@ -57,6 +58,7 @@ async def ask_judges(
     when they are replayed: who wants them side by side takes several chats.
     """
     messages = rubric.messages(values)
+    note_shown(judges, rubric, values)
     unreachable: list[ProviderDown] = []
 
     async def vote_of(judge: Judge) -> Vote:

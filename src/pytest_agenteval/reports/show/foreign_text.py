@@ -38,8 +38,10 @@ def safe_lines(text: str) -> Iterator[str]:
         yield printable(line.expandtabs(TAB))
 
 
-def block_lines(text: str, detail: Detail, indent: str = "", most: int = FOLDED_LINES) -> Iterator[str]:
-    """Give a text as indented lines: the first ``most`` of them and what was left out, or all."""
+def block_lines(
+    text: str, detail: Detail, indent: str = "", most: int = FOLDED_LINES, unfolded_by: str = "--full"
+) -> Iterator[str]:
+    """Give a text as indented lines: the first ``most`` of them, and what shows the rest; or all."""
     if detail.full:
         yield from (f"{indent}{line}".rstrip() for line in safe_lines(text))
         return
@@ -48,7 +50,7 @@ def block_lines(text: str, detail: Detail, indent: str = "", most: int = FOLDED_
     visible = [piece for line in lines[:most] for piece in wrap(indent + line, detail.width)]
     yield from (piece.rstrip() for piece in visible[: 2 * most])
     if len(text) > FOLDED_CHARACTERS or len(lines) > most or len(visible) > 2 * most:
-        yield f"{indent}{CUT} {_size(text)} in all (--full)"
+        yield f"{indent}{CUT} {_size(text)} in all ({unfolded_by})"
 
 
 def _size(text: str) -> str:

@@ -42,6 +42,7 @@ from pytest_agenteval.graders.judge.grader import format_score
 from pytest_agenteval.graders.judge.panel import ask_judge, gather_all
 from pytest_agenteval.graders.judge.prompt import RATIONALE
 from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
+from pytest_agenteval.graders.judge.shown_values import note_shown
 from pytest_agenteval.records.record import FrozenValue
 
 MAX_RESULT_CHARS = 3_000
@@ -208,6 +209,7 @@ async def ask_all_upstream(panel: JudgePanel, rubric: str, values: Mapping[str, 
     """Ask every judge once, side by side."""
     rubric_used = own_rubric(rubric)
     messages = rubric_used.messages(values)
+    note_shown(panel.judges, rubric_used, values)
     return await gather_all(ask_upstream(judge, rubric_used, messages) for judge in panel.judges)
 
 

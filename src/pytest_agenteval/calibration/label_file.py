@@ -1,0 +1,182 @@
+"""A file of labels that a person's answers go into: one line for each trial, on disk with each answer."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.calibration.label_reader import ZERO_TO_ONE, Scale, read_labels_so_far
+from pytest_agenteval.calibration.label_rows import JSON_LINES, read_label_rows
+from pytest_agenteval.canonical import digest
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.portable.files import APPEND, locked
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.store.file_writing import replacing
+
+
+class PersonLabels(FrozenValue, frozen=True):
+    """What one person says of one example: a number for each dimension answered, None for "cannot tell"."""
+
+    scores: Mapping[str, float | None] = NOTHING
+    note: str = ""
+
+
+NO_LABELS = PersonLabels()
+
+
+class LabelFile:
+    """The labels of one person by one rubric, as ``agenteval calibrate`` reads them.
+
+    A new example is appended in one write, a changed one replaces the whole file at once: what stops in
+    between leaves at most half a line at the end, which is cut off when the file is opened again, before
+    anything is read. ``scale`` is what new labels are on; each line says its own.
+    """
+
+    def __init__(self, path: Path, rubric: Rubric, scale: Scale, labeller: str = "") -> None:
+        self.path, self.scale, self.labeller, self._rubric = path, scale, labeller, rubric
+        self.repaired = False
+        if path.suffix.lower() not in JSON_LINES:
+            raise UsageMistake(f"{path}: expected a file of labels that ends in .jsonl")
+        with _as_usage_mistakes(path):
+            if path.exists():
+                self._repair()
+        self._by_id: dict[str, PersonLabels] = {}
+        self._ids: dict[str, str] = {}
+        self._read()
+
+    def id_for(self, id: str, values: Mapping[str, str]) -> str:
+        """Give the id under which these values stand in the file: that of an equal example, else ``id``."""
+        return self._ids.get(_values_digest(KNOWN_SECRETS.value(values)), id)
+
+    def labels_of(self, id: str) -> PersonLabels:
+        """Give what is in the file on an example."""
+        return self._by_id.get(id, NO_LABELS)
+
+    def write(self, id: str, values: Mapping[str, str], labels: PersonLabels) -> None:
+        """Put an example's labels on disk, and return when they are there."""
+        line = self._line(id, values, labels)
+        with _as_usage_mistakes(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with locked(self.path):
+                if id in self._by_id:
+                    self._replace(id, line)
+                else:
+                    _append(self.path, line)
+        self._by_id[id] = labels
+        self._ids[_values_digest(KNOWN_SECRETS.value(values))] = id
+
+    def _repair(self) -> None:
+        """Cut off half a line at the end, or end a whole one."""
+        with locked(self.path), self.path.open("r+b") as file:
+            data = file.read()
+            if not data or data.endswith(b"\n"):
+                return
+            start = data.rfind(b"\n") + 1
+            if _is_object(data[start:]):
+                file.write(b"\n")
+            else:
+                file.truncate(start)
+                self.repaired = True
+
+    def _read(self) -> None:
+        """Read what is there; raises ProblemsFound where calibrate could not read it either."""
+        if not self.path.exists():
+            return
+        read_labels_so_far(self.path, self._rubric, ZERO_TO_ONE)
+        rows = [row.parts for row in read_label_rows(self.path, self._rubric.names, [])]
+        others = {row.get("labeller", "") for row in rows} - {self.labeller}
+        if others:
+            names = ", ".join(sorted(name or "somebody unnamed" for name in others))
+            raise UsageMistake(
+                f"{self.path} holds labels of {names}; yours go into a file of their own: "
+                "--labeller NAME makes one, -o FILE names it"
+            )
+        for row in rows:
+            if "id" in row and isinstance(row.get("input"), Mapping):
+                self._by_id[row["id"]] = self._labels(row)
+                self._ids[_values_digest({**row["input"], self._rubric.output: row["output"]})] = row["id"]
+
+    def _labels(self, row: Mapping[str, Any]) -> PersonLabels:
+        """Give a line's labels on the scale of new ones."""
+        scale = tuple(row.get("scale", ZERO_TO_ONE))
+        scores = {name: self._on_scale(score, scale) for name, score in row["scores"].items()}
+        return PersonLabels(scores, row.get("note", ""))
+
+    def _on_scale(self, score: float | None, scale: Scale) -> float | None:
+        if score is None or scale == self.scale:
+            return score
+        (low, high), (new_low, new_high) = scale, self.scale
+        return new_low + (score - low) / (high - low) * (new_high - new_low)
+
+    def _line(self, id: str, values: Mapping[str, str], labels: PersonLabels) -> bytes:
+        output = self._rubric.output
+        shown = {name: text for name, text in values.items() if name != output}
+        fields: dict[str, Any] = {
+            "id": id,
+            "input": shown,
+            "output": values[output],
+            "scores": dict(labels.scores),
+            "scale": list(self.scale),
+            "label_source": "human",
+        }
+        fields |= {"labeller": self.labeller} if self.labeller else {}
+        fields |= {"note": labels.note} if labels.note else {}
+        text = json.dumps(KNOWN_SECRETS.value(fields), ensure_ascii=False)
+        return f"{text}\n".encode(errors="backslashreplace")  # half a surrogate pair, as JSON writes it
+
+    def _replace(self, id: str, line: bytes) -> None:
+        """Write the file anew with this line in the place of the example's old one."""
+        lines = self.path.read_bytes().splitlines(keepends=True) if self.path.exists() else []
+        places = [place for place, old in enumerate(lines) if _id_of(old) == id]
+        lines = [old for place, old in enumerate(lines) if place not in places[1:]]
+        if places:
+            lines[places[0]] = line
+        else:
+            lines.append(line)
+        with replacing(self.path) as beside:
+            beside.write_bytes(b"".join(lines))
+
+
+def _values_digest(values: Mapping[str, str]) -> str:
+    return digest(dict(values))
+
+
+def _append(path: Path, line: bytes) -> None:
+    handle = os.open(path, APPEND, 0o644)
+    try:
+        written = os.write(handle, line)
+        while written < len(line):  # the disk is nearly full: go on until it says so
+            written += os.write(handle, line[written:])
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def _id_of(line: bytes) -> object:
+    try:
+        row = json.loads(line)
+    except ValueError:
+        return None
+    return row.get("id") if isinstance(row, dict) else None
+
+
+@contextmanager
+def _as_usage_mistakes(path: Path) -> Iterator[None]:
+    """Say in one line what the system refuses."""
+    try:
+        yield
+    except OSError as refused:
+        raise UsageMistake(f"{path}: labels cannot be kept there ({refused.strerror})") from None
