@@ -34,6 +34,8 @@ COMMANDS: dict[str, Sequence[str]] = {
     "promote": ("s", "--runs=1", "--model=rules", "--tasks"),
     "demote": ("s", "--model=rules"),
     "feedback": ("latest", "--suite=s", "--model=rules"),
+    "review": ("--rubric", "task_fulfilment"),
+    "guide": (),
 }
 """For each verb what it is told in the folder ``project``, beside ``--json``."""
 

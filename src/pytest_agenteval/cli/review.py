@@ -12,13 +12,13 @@ from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
-from pytest_agenteval.cli.output import STDOUT, print_lines, write_text
+from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.errors import UsageMistake, nearest
-from pytest_agenteval.reports.text_width import StyledLine, clamp_width, wrapped_lines
+from pytest_agenteval.reports.formatting import printable
+from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
+from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import LATEST, ROOT, find_run
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--labeller", default="", metavar="NAME", help="who labels: each has a file of their own")
     add("--blind", action=argparse.BooleanOptionalAction, default=True, help="hide judges' scores and models until a trial is scored (default)")  # fmt: skip  # noqa: E501
     add("-o", "--output", metavar="FILE", help="the file of labels, .jsonl (default: labels/RUBRIC.jsonl in the suite's folder)")  # fmt: skip  # noqa: E501
-    add("--json", metavar="FILE", help="write what was labelled and how much is left; - for standard output, where questions go to the standard error")  # fmt: skip  # noqa: E501
+    add_json_option(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
     add("--results", default=str(ROOT), metavar="DIR", help="the folder that keeps runs")
 
@@ -61,9 +61,16 @@ def review(args: argparse.Namespace) -> int:
     with redirect_stdout(sys.stderr if args.json == STDOUT else sys.stdout):
         status, summary = _review(run, args, words)
     if args.json:
-        text = msgspec.json.format(msgspec.json.encode(summary), indent=2).decode()
-        write_text(args.json, text + "\n")
+        write_document(args.json, summary)
     return status
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    from pytest_agenteval.loop.review.summary import ReviewSummary
+    from pytest_agenteval.reports.exports.document_text import document_schema
+
+    return document_schema("review", ReviewSummary)
 
 
 def _words(args: argparse.Namespace) -> list[str]:
@@ -137,8 +144,8 @@ def _folder(trials: Sequence[ShownTrial], tasks: PlannedTasks) -> Path:
 
 
 def _print(lines: Iterable[str]) -> None:
-    width = _width()
-    print_lines(piece for line in lines for piece in wrapped_lines(line, width, indent=""))
+    """Print lines as they are, for commands and paths are there to be copied."""
+    print_lines(StyledLine(printable(line)) for line in lines)
 
 
 def _width() -> int:

@@ -73,7 +73,7 @@ class Review:
         self._questions = [Question(place, name) for place in range(len(trials)) for name in rubric.names]
         self.ids = [labels.id_for(trial.id, trial.values) for trial in trials]
         self._notes: dict[int, str] = {}
-        self._visible = -1
+        self._visible: Question | None = None
         self.labelled: dict[int, None] = {}
         self.skipped: set[int] = set()
 
@@ -87,8 +87,7 @@ class Review:
         desk.show(key_lines(self._scale, desk.width))
         at = self._next(-1)
         while at is not None:
-            self._show_trial(desk, self._questions[at].trial)
-            desk.show(question_lines(self._rubric, self._questions[at].dimension, desk.width))
+            self._show_question(desk, at)
             answer = desk.ask(self._prompt(self._questions[at]))
             if answer is None or answer == "q":
                 return False
@@ -160,15 +159,17 @@ class Review:
         labels = self.labels_of(place)
         desk.show(verdict_lines(self._trial_of(trial), trial, labels, self._scale, desk.width))
 
-    def _show_trial(self, desk: Desk, place: int) -> None:
-        """Show a trial when it is come to, and not again for each of its dimensions."""
-        if place == self._visible:
-            return
-        self._visible = place
-        trial = self.trials[place]
-        desk.show(value_lines(trial, self._rubric, self._title(place), Detail(desk.width)))
-        if not self._blind:
-            self._reveal(desk, place)
+    def _show_question(self, desk: Desk, at: int) -> None:
+        """Show a trial and what is asked of it when they are come to, and not again after each key."""
+        place, dimension = self._questions[at]
+        if self._visible is None or self._visible.trial != place:
+            trial = self.trials[place]
+            desk.show(value_lines(trial, self._rubric, self._title(place), Detail(desk.width)))
+            if not self._blind:
+                self._reveal(desk, place)
+        if self._visible != self._questions[at]:
+            desk.show(question_lines(self._rubric, dimension, desk.width))
+        self._visible = self._questions[at]
 
     def _title(self, place: int) -> str:
         """Name a trial by its task; by its model too where that is not hidden."""

@@ -54,11 +54,11 @@ def chosen_trials(
 ) -> list[ShownTrial]:
     """Give the trials that the words mean, or so many of them, in an order that the seed shuffles.
 
-    A trial's place hangs on the seed and on itself alone: which others are chosen changes no order.
+    A trial's place hangs on the seed and its own name: which others are chosen changes no order.
     """
     if UNDECIDED in words:
         trials = [trial for trial in trials if ended_as(trial.entry, words) or _is_undecided(trial)]
-    return sorted(trials, key=lambda trial: digest([seed, trial.id]))[:sample]
+    return sorted(trials, key=lambda trial: (digest([seed, trial.entry.key.label]), trial.id))[:sample]
 
 
 def _is_undecided(trial: ShownTrial) -> bool:

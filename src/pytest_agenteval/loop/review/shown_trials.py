@@ -23,7 +23,7 @@ from pytest_agenteval.registry import Registry, UnknownName
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 
-ALIKE = "same as another"
+ALIKE = "the same as another"
 
 
 class ShownTrial(FrozenValue, frozen=True):
@@ -97,7 +97,7 @@ class _Reviewed:
         if rubric.candidates:
             raise UsageMistake(f"the rubric {rubric.name} compares candidates: there are no labels for that")
         silent = {entry.key for entry, _ in planned} - {each.entry.key for each in questions}
-        self.left_out["nothing to judge"] += len(silent)
+        self.left_out["with nothing to judge"] += len(silent)
         trials = tuple(self._distinct(questions))
         return ReviewPool(rubric, trials, {why: count for why, count in self.left_out.items() if count})
 
@@ -113,13 +113,14 @@ class _Reviewed:
     def _why_not(self, entry: JournalEntry, task: PlannedTask | None) -> str:
         """Say why a trial is left out; empty where it is not."""
         if task is None:
-            return "no such task now"
-        if task.split not in self._splits:
-            return f"of the split {task.split}"
+            return "without a task here"
+        splits = {task.split, entry.split or task.split}
+        if not splits <= {*self._splits}:  # held out then, or held out now: nobody looks
+            return "held out" if "held_out" in splits else "dev"
         if entry.ending == "errored" and entry.cause not in (UNGRADED, CRASH) and not self._errored:
             return "errored"
         now = input_digest(task, self._digests)
-        return "task changed since" if entry.digests.input and entry.digests.input != now else ""
+        return "whose task has changed" if entry.digests.input and entry.digests.input != now else ""
 
     async def _asked(self, entry: JournalEntry, task: PlannedTask, rubric: str) -> list[_Question]:
         """Give what the task's own graders ask judges by this rubric, or by any where it is empty."""

@@ -13,6 +13,7 @@ from pytest_agenteval.loop.review.dialog import Review
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.loop.review.shown_trials import ReviewPool
 from pytest_agenteval.name_table import UnknownName
+from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.tasks.documents import short_path
@@ -29,7 +30,7 @@ class LabelledTrial(FrozenValue, frozen=True):
     note: str
 
 
-class ReviewSummary(FrozenValue, frozen=True):
+class ReviewSummary(Document, frozen=True, kw_only=True):
     """What a person labelled in one sitting, and how much is left.
 
     ``scores`` lie on ``scale``. ``left`` counts the chosen trials with an open dimension, ``skipped`` those

@@ -1,0 +1,388 @@
+"""``agenteval review``: a person's labels of a run's trials, which calibrate reads as they are."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.calibration.label_file import LabelFile
+from pytest_agenteval.calibration.label_reader import read_labels
+from pytest_agenteval.canonical import digest
+from pytest_agenteval.cli.main import main
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
+from pytest_agenteval.loop.review.dialog import Review
+from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
+from pytest_agenteval.loop.review.selection import chosen_trials
+from pytest_agenteval.loop.review.shown_trials import ReviewPool, review_pool
+from pytest_agenteval.reports.text_width import StyledLine
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.runs import LATEST, find_run
+from tests.cli.conftest import Said
+from tests.suites import only_our_plugin, task, write
+
+if os.name == "posix":
+    from tests.terminals import PytestOnTerminal
+
+COMMAND = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+LABELS = Path("evals/letters/labels/tidy.jsonl")
+PAINT = "\x1b[41m painted \u202e"
+RUBRIC = """---
+name: tidy
+version: 1
+scale: {low: 1, high: 5}
+dimensions:
+  order: "is it in order? 5: all of it"
+  tone: "is it kind? 5: very"
+combine: mean
+shows: {task: what was asked, answer: the reply}
+output: answer
+---
+{{ task }}
+
+{{ answer }}
+"""
+# A judge that says of each answer what the answer says itself: "order 4 tone 2".
+CONFTEST = """
+import json, re
+from pytest_agenteval.chat.chat import Reply
+
+class Judge:
+    async def ask(self, messages, *, tools=(), response_schema=None, settings=None):
+        order, tone = re.search(r"order (\\d) tone (\\d)", messages[-1]["content"]).groups()
+        return Reply(json.dumps({"order": int(order), "tone": int(tone), "rationale": "as it says"}))
+
+def pytest_agenteval_register(registry):
+    registry.model("perfect", lambda model, plan: Judge())
+"""
+GRADER = {"name": "judge", "label": "polite", "config": {"rubric": "tidy.jinja"}}
+
+
+def letter(id: str, says: str, bucket: str = "plain", **more: Any) -> dict[str, Any]:
+    """Give a task whose answer says what it is worth."""
+    graders = {"graders": [GRADER], "metadata": {"failure_bucket": bucket}}
+    return task(id, says=says, **{"input": {"content": f"Write {bucket}."}, **graders, **more})
+
+
+TASKS = [
+    letter("one", "order 4 tone 2"),
+    letter("two", "order 1 tone 5"),
+    letter("three", f"order 5 tone 5 {PAINT}", "hostile"),
+    letter("four", "order 3 tone 4", "long", input={"content": "line of it\n" * 60}),
+    letter("same", "order 4 tone 2"),
+    letter("silent", ""),
+    letter("unseen", "order 2 tone 2 KEPTBACK", split="held_out"),
+]
+WORTH = {"one": (4, 2), "two": (1, 5), "three": (5, 5), "four": (3, 4)}
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with one run that a judge has graded, made once for all tests; held-out tasks are in it."""
+    root = tmp_path_factory.mktemp("letters")
+    suite = "name: letters\nkind: capability\ndefaults: {model: scripted}\n"
+    write(root, {"conftest.py": CONFTEST, "pytest.ini": "[pytest]\n"})
+    files = {"suite.yaml": suite, "tidy.jinja": RUBRIC, "tasks.json": TASKS}
+    write(root, {f"evals/letters/{name}": content for name, content in files.items()})
+    options = ("-p", "agenteval", "-q", "--agent-judge=perfect", "--agent-split=all")
+    with pytest.MonkeyPatch.context() as patch:
+        only_our_plugin(patch)
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", "evals", *options], cwd=root, capture_output=True, text=True
+        )
+    assert "7 " in done.stdout, done.stdout + done.stderr
+    return root
+
+
+@pytest.fixture
+def here(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The project's folder, without labels of any test before."""
+    only_our_plugin(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(project)
+    shutil.rmtree(LABELS.parent, ignore_errors=True)
+    return project
+
+
+@pytest.fixture
+def typed(here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    """Give the command with these answers piped into it."""
+
+    def run(answers: Sequence[str], *options: str) -> Said:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{answer}\n" for answer in answers)))
+        status = main(["review", *options])
+        return Said(status, *capsys.readouterr())
+
+    return run
+
+
+class Person:
+    """A person with their answers, who notes what they see and, at each question, what is on disk."""
+
+    width = 80
+
+    def __init__(self, answers: Sequence[str]) -> None:
+        self._answers = iter(answers)
+        self.seen: list[str] = []
+        self.on_disk: list[int] = []
+
+    def show(self, lines: Iterable[StyledLine]) -> None:
+        """Take note of lines."""
+        self.seen += [line.text for line in lines]
+
+    page = show
+
+    def ask(self, prompt: str) -> str | None:
+        """Give the next answer."""
+        self.seen.append(prompt)
+        self.on_disk.append(sum(len(line["scores"]) for line in lines()) if LABELS.exists() else 0)
+        return next(self._answers, None)
+
+    @property
+    def tasks(self) -> list[str]:
+        """The tasks that were shown, in their order."""
+        return asked("\n".join(self.seen))
+
+
+@pytest.fixture(scope="module")
+def pool(project: Path) -> ReviewPool:
+    """What can be labelled of the run, found once for all tests that only label."""
+    with pytest.MonkeyPatch.context() as patch:
+        only_our_plugin(patch)
+        patch.chdir(project)
+        run = load_run(find_run(project / ".agenteval/runs", LATEST))
+        return review_pool(run, run.entries, PlannedTasks(run.entries), "")
+
+
+@pytest.fixture
+def sit(here: Path, pool: ReviewPool) -> Any:
+    """Let a person label some of the run's trials."""
+
+    def sit(
+        answers: Sequence[str],
+        *tasks: str,
+        seed: int = 0,
+        scale: tuple[float, float] = (1, 5),
+        blind: bool = True,
+    ) -> Person:
+        run = load_run(find_run(here / ".agenteval/runs", LATEST))
+        meant = [trial for trial in pool.trials if not tasks or trial.entry.key.task in tasks]
+        labels = LabelFile(LABELS, pool.rubric, scale)
+        person = Person(answers)
+        person.seen += ["half a line was cut off"] if labels.repaired else []
+        trials = chosen_trials(meant, (), None, seed)
+        Review(pool.rubric, trials, labels, lambda trial: run.trial(trial.entry), blind).sit(person)
+        return person
+
+    return sit
+
+
+def lines(path: Path = LABELS) -> list[dict[str, Any]]:
+    """Give the lines of a file of labels."""
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def asked(text: str) -> list[str]:
+    """Give the tasks that were shown, in their order."""
+    titles = [line for line in text.splitlines() if line.startswith("--- ")]
+    return [title.rpartition("/")[2] for title in titles]
+
+
+def rubric() -> Rubric:
+    """Give the rubric of the suite."""
+    return read_rubric(RUBRIC)
+
+
+def test_labels_hold_what_the_run_s_judge_was_shown(sit: Any) -> None:
+    """Each line makes the very prompt that the judge of that trial was asked, word for word."""
+    sit(["4", "2"] * 4)
+
+    run = load_run(find_run(Path(".agenteval/runs"), LATEST))
+    prompts = {
+        f"{run.name}:{entry.key.label}": event.details["prompt"]
+        for entry in run.entries
+        for event in run.trial(entry).transcript.events
+        if event.kind == "judge_ask"
+    }
+    examples = read_labels(LABELS, rubric())
+    assert len(examples) == 4
+    for example in examples:
+        assert digest(rubric().messages(example.values)) == prompts[example.id]
+
+
+def test_calibrate_reads_labels_as_they_are(typed: Any, sit: Any) -> None:
+    """The command that is printed at the end works at once: a judge who agrees with the person is perfect."""
+    order = sit(["s"] * 4).tasks
+    done = typed([str(score) for name in order for score in WORTH[name]])
+    (command,) = (line for line in done.out.splitlines() if line.startswith("next: agenteval calibrate"))
+    assert command == f"next: agenteval calibrate {LABELS} --rubric evals/letters/tidy.jinja --judge MODEL"
+
+    calibrate = [*command.split()[2:-1], "perfect", "--results", "calibrations"]
+    assert main([*calibrate, "--threshold", "mae=0"]) == 0
+
+
+def test_it_goes_on_where_it_was(sit: Any) -> None:
+    """What was answered is asked no more, in whatever order it is started again."""
+    first = sit(["5", "4", "3"], seed=1)
+    (done, half) = lines()
+    assert (done["scores"], half["scores"]) == ({"order": 5, "tone": 4}, {"order": 3})
+
+    second = sit(["1"] * 5, seed=7)
+    assert {*second.tasks} == {*WORTH} - {first.tasks[0]}
+    ids = [line["id"] for line in lines()]
+    assert len(ids) == len({*ids}) == 4
+    assert sit([]).tasks == []
+
+
+def test_the_order_hangs_on_the_seed_alone(sit: Any) -> None:
+    """A trial's place among others does not move when some of them are not asked for; a seed moves it."""
+    skipped = ["s"] * 4
+    every = sit(skipped).tasks
+    some = sit(skipped, "one", "four", "two").tasks
+    assert some == [name for name in every if name in some]
+    assert any(sit(skipped, seed=seed).tasks != every for seed in (1, 2, 3))
+
+
+def test_half_a_line_is_cut_off(sit: Any) -> None:
+    """A crash while writing costs its own line and no other; what comes after it has its own lines."""
+    sit(["5", "4", "3"])
+    LABELS.write_bytes(LABELS.read_bytes()[:-9])
+
+    done = sit(["1", "2"])
+
+    assert "half a line was cut off" in done.seen
+    assert [line["scores"] for line in lines()] == [{"order": 5, "tone": 4}, {"order": 1, "tone": 2}]
+
+
+def test_each_answer_is_on_disk_before_the_next_question(sit: Any) -> None:
+    """Whatever ends the program between two answers, all that were given are there."""
+    person = sit(["5", "4", "n", "a note", "3", "u"])
+
+    assert person.on_disk == [0, 1, 2, 2, 2, 3, 4]
+    assert lines()[1]["scores"]["tone"] is None
+    assert lines()[1]["note"] == "a note"
+    assert [*read_labels(LABELS, rubric())[1].labels] == ["order"]
+
+
+def test_back_changes_an_answer_in_its_line(sit: Any) -> None:
+    """Also that of the trial before; an empty answer leaves what is there."""
+    sit(["5", "4", "b", "1", "q"])
+    assert [line["scores"] for line in lines()] == [{"order": 5, "tone": 1}]
+    sit(["b", "b", "2", "", "q"])
+    assert [line["scores"] for line in lines()] == [{"order": 2, "tone": 1}]
+
+
+@pytest.mark.parametrize("answer", ["6", "0.9", "nan", "yes", "", "4 5"])
+def test_what_is_no_answer_is_asked_again(sit: Any, answer: str) -> None:
+    """The keys are said once more, and nothing is written."""
+    person = sit([answer, "4,5"])
+    assert any("is no answer here" in line for line in person.seen)
+    assert lines()[0]["scores"] == {"order": 4.5}
+
+
+def test_judges_and_models_are_hidden_until_the_person_has_scored(sit: Any) -> None:
+    """What was said of a trial is no anchor; afterwards it is shown on the person's scale."""
+    before = "\n".join(sit(["5", "o", "v", "?"], "two").seen)
+    assert not any(word in before for word in ("as it says", "perfect", "scripted"))
+
+    after = "\n".join(sit(["5"], "two").seen)
+    assert "judge perfect: order 1 (you 5), tone 5 (you 5): as it says" in after
+    assert "model scripted" in after
+
+    assert "  judge perfect: order 4, tone 2: as it says" in sit(["q"], "one", blind=False).seen
+
+
+def test_foreign_text_does_not_paint(sit: Any) -> None:
+    """An answer's escapes are written out where they are shown; the file holds them as they were."""
+    seen = "\n".join(sit(["v", "o", "5", "5"], "three").seen)
+    assert not {"\x1b", "\u202e"} & {*seen}
+    assert "\\x1b[41m painted" in seen
+    assert lines()[0]["output"].endswith(PAINT)
+
+
+def test_another_scale_is_written_with_each_line(sit: Any) -> None:
+    """Labels of two scales may stand in one file, and come out as the same numbers from 0 to 1."""
+    sit(["5", "1", "q"])
+    assert "tone, 0 to 100 [0]: " in sit(["b", "50", "q"], scale=(0, 100)).seen
+    assert lines()[0]["scale"] == [0, 100]
+    assert read_labels(LABELS, rubric())[0].labels == {"order": 1, "tone": 0.5}
+
+
+def test_held_out_trials_are_not_shown(typed: Any) -> None:
+    """Labelling lets a person look: they are left out unless they are asked for by name."""
+    done = typed(["v", "s"] * 9)
+    assert "KEPTBACK" not in done.out
+    assert "left out: 1 held out, 1 with nothing to judge, 1 the same as another" in done.out
+    assert asked(typed(["q"], "--split", "held_out").out) == ["unseen"]
+
+
+def test_another_person_has_a_file_of_their_own(typed: Any, sit: Any) -> None:
+    """Both files hold the same ids, so that two people can be compared; one file never holds two people."""
+    sit(["5", "4", "q"])
+    typed(["1", "2", "q"], "--labeller", "anna")
+    annas = LABELS.with_name("tidy.anna.jsonl")
+
+    assert [line["id"] for line in lines(annas)] == [line["id"] for line in lines()]
+    assert lines(annas)[0]["labeller"] == "anna"
+    assert read_labels(annas, rubric())[0].labels == {"order": 0, "tone": 0.25}
+    with pytest.raises(UsageMistake, match="holds labels of anna; yours go into a file of their own"):
+        LabelFile(annas, rubric(), (1, 5), "ben")
+
+
+def test_a_rubric_of_nobody_shows_what_every_trial_has(typed: Any) -> None:
+    """A registered rubric, or a file, needs no grader of the run that asks by it."""
+    done = typed(["1", "1", "q"], "--rubric", "task_fulfilment", "--task", "one", "-o", "own.jsonl")
+    assert done.status == 0, done.err
+    (line,) = lines(Path("own.jsonl"))
+    assert (line["input"], line["output"]) == ({"task": "Write plain.", "calls": ""}, "order 4 tone 2")
+    refused = typed([], "--rubric", "pkm_insight_quality")
+    assert refused.err.startswith("agenteval: no grader of these trials asks by it, and of others: rubric")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        (("--bucket", "plane"), "--bucket plane: no trial of "),
+        (("--only", "mised"), "--only mised: expected passed"),
+        (("--rubric", "tidi"), "no grader here asks by a rubric 'tidi'"),
+        (("--rubric", "none.jinja"), "--rubric none.jinja: expected a file"),
+        (("--sample", "0"), "--sample 0: expected a number above 0"),
+        (("-o", "labels.csv"), "labels.csv: expected a file of labels that ends in .jsonl"),
+    ],
+)
+def test_a_mistake_is_one_line(typed: Any, options: Sequence[str], complaint: str) -> None:
+    """Nothing is asked then, and nothing is written."""
+    refused = typed(["3"], *options)
+    assert (refused.status, refused.err.count("\n")) == (2, 1)
+    assert refused.err.startswith(f"agenteval: {complaint}")
+    assert not LABELS.exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a terminal of Unix")
+def test_on_a_terminal_ctrl_c_keeps_what_is_done(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is wider than 60 columns; answers are typed, and the status is the one that shells know."""
+    monkeypatch.delenv("COLUMNS")
+    person = PytestOnTerminal(here, 60, ["review", "--task", "four"], ("-c", COMMAND))
+    try:
+        person.wait_for("order, 1 to 5:")
+        os.write(person.terminal.ours, b"3\n")
+        shown = person.wait_for("tone, 1 to 5:")
+        assert any("v shows it" in line for line in shown)
+        person.process.send_signal(signal.SIGINT)
+        person.wait_for("1 trial labelled now")
+        assert person.process.wait(20) == 130
+    finally:
+        person.process.kill()
+        person.terminal.close()
+    assert lines()[0]["scores"] == {"order": 3}
