@@ -15,6 +15,8 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.stash import registry_key
 
+PLUGIN = "pytest_agenteval.plugin"
+
 
 class _Grab:
     """Takes the registry of a session, and lets it collect nothing."""
@@ -39,8 +41,10 @@ def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Regis
     """
     grab, output = _Grab(), io.StringIO()
     # Without the project's own options, which may ask for reports; our plugin by name, for where none is
-    # loaded by itself.
-    args = ["--collect-only", "-o", "addopts=", "-p", "agenteval", *options, *map(str, folders)]
+    # loaded by itself. Twice under two names is more than pytest can bear.
+    named = PLUGIN in os.environ.get("PYTEST_PLUGINS", "").split(",")
+    ours = [] if named else ["-p", "agenteval"]
+    args = ["--collect-only", "-o", "addopts=", *ours, *options, *map(str, folders)]
     with without_addopts(), redirect_stdout(output), redirect_stderr(output):
         pytest.main(args, plugins=[grab])
     if grab.registry is None:
