@@ -16,6 +16,9 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 INTERRUPTED = 130
 """What shells give for a command that Ctrl-C has ended."""
 
+BEHIND = "pytest_options"
+"""The argument that holds what stands behind ``--``, of verbs that declare a default for it."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Do what the arguments say and give the exit status.
@@ -53,7 +56,18 @@ class _VerbParser(argparse.ArgumentParser):
         if self.declare is not None:
             declare, self.declare = self.declare, None
             declare(self)
-        return super().parse_known_args(args, namespace)
+        args, behind = self._split(args)
+        namespace, unknown = super().parse_known_args(args, namespace)
+        if behind is not None:
+            setattr(namespace, BEHIND, tuple(behind))
+        return namespace, unknown
+
+    def _split(self, args: Any) -> tuple[Any, list[str] | None]:
+        """Take off what stands behind ``--``, for a verb that hands it on: argparse would look for flags."""
+        if self.get_default(BEHIND) is None or not args or "--" not in args:
+            return args, None
+        place = args.index("--")
+        return args[:place], args[place + 1 :]
 
 
 def _parser() -> argparse.ArgumentParser:

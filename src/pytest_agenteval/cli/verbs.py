@@ -29,6 +29,7 @@ VERBS: Mapping[str, str] = {
     "promote": "buckets that always passed: from now on a miss fails",
     "demote": "take a promotion back",
     "feedback": "what a run teaches whoever changes the prompts: Markdown and JSON",
+    "improve": "let a coding agent change prompts, and keep what held-out tasks confirm",
 }
 
 WITHOUT_JSON: Mapping[str, str] = {"schema": "what it prints is JSON"}

@@ -10,6 +10,8 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from pytest_agenteval.portable.files import POSIX
 
@@ -112,3 +114,86 @@ def _watch(parent: int, close: Callable[[], object]) -> None:
     closing.start()
     closing.join(CLOSING_S)
     os._exit(1)
+
+
+GROUP: dict[str, Any] = (
+    {"start_new_session": True}
+    if POSIX
+    else {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+)
+"""How a process is started that is to be ended with all that it starts; no terminal's Ctrl-C reaches it."""
+
+POLL_S = 0.05
+
+
+def end_group(process: subprocess.Popen[bytes], grace: float) -> None:
+    """End a process started with GROUP, and what it started: asked first, forced after ``grace`` seconds.
+
+    What is left in its group is ended also where the process itself has ended before.
+    """
+    if not POSIX:
+        if process.poll() is None:
+            subprocess.run(
+                ["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, check=False
+            )
+        process.wait()
+        return
+    started = _descendants(process.pid) if process.poll() is None else {}
+    _signal_group(process.pid, signal.SIGTERM)
+    _signal_each(started, signal.SIGTERM)
+    end = time.monotonic() + grace
+    while (process.poll() is None or _has_members(process.pid)) and time.monotonic() < end:
+        time.sleep(POLL_S)
+    started |= _descendants(process.pid) if process.poll() is None else {}
+    _signal_group(process.pid, signal.SIGKILL)
+    _signal_each(started, signal.SIGKILL)
+    process.wait()
+
+
+def _has_members(leader: int) -> bool:
+    try:
+        os.killpg(leader, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def _signal_group(leader: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def _signal_each(started: dict[int, str], number: int) -> None:
+    """Send a signal to processes that are still who they were: a number may have gone to another."""
+    for pid, born in started.items():
+        with suppress(ProcessLookupError, PermissionError):
+            if _stat(pid)[1:] == [born]:
+                os.kill(pid, number)
+
+
+def _descendants(pid: int) -> dict[int, str]:
+    """Give the processes that one started, and those that they did, each with when it was born.
+
+    Only where the system has /proc: elsewhere the group is all that is known.
+    """
+    parents = {int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")}
+    out: dict[int, str] = {}
+    left = [pid]
+    while left:
+        parent = str(left.pop())
+        new = {child: of[1] for child, of in parents.items() if of and of[0] == parent and child not in out}
+        out |= new
+        left += new
+    return out
+
+
+def _stat(pid: int) -> list[str]:
+    """Give a process's parent and when it was born; nothing where it is gone."""
+    try:
+        # Its name stands in parentheses, and may hold anything.
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+        )
+    except OSError:
+        return []
+    return [fields[1], fields[19]]

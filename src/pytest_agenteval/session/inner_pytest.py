@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.portable.processes import GROUP, end_group
 from pytest_agenteval.store.runs import HEADER
 
 QUIET = ("-q", "-p", "agenteval", "-p", "no:cacheprovider", "-o", "addopts=")
@@ -41,8 +42,8 @@ def inner_environment(*inherited: str) -> dict[str, str]:
 class InnerPytest:
     """A pytest in a process of its own, whose run lies in ``results / name``; its output goes to a file.
 
-    ``arguments`` are paths, node ids and options; ``folder`` is where it works. Ctrl-C in a terminal
-    reaches it too. Several may run side by side.
+    ``arguments`` are paths, node ids and options; ``folder`` is where it works. Several may run side by side:
+    each has a group of its own, so that Ctrl-C reaches it once, through whoever waits for it.
     """
 
     def __init__(
@@ -65,11 +66,16 @@ class InnerPytest:
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
+                **GROUP,
             )
 
     def wait(self) -> int:
         """Wait until it has ended and give its exit status; raises AgentEvalError where it left no run."""
-        status = wait_for(self._process)
+        try:
+            status = self._process.wait()
+        except KeyboardInterrupt:
+            self.end()
+            raise
         if not (self.run / HEADER).is_file():
             raise AgentEvalError(f"pytest left no run (exit status {status}): {last_line(self.output)}")
         return status
@@ -81,7 +87,7 @@ class InnerPytest:
             self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(GRACE)
-        _kill(self._process)
+        end_group(self._process, 0)
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> int:

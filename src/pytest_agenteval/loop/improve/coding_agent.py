@@ -1,0 +1,91 @@
+"""The user's coding agent: any command, given feedback, left to work in a tree, ended when it hangs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Literal
+
+from pytest_agenteval.loop.improve.repository import git_environment
+from pytest_agenteval.portable.processes import GROUP, end_group
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+
+GRACE_S = 5.0
+"""Seconds that the command has to end once it is asked to."""
+LOOK_S = 0.1
+MOST_BYTES = 50_000_000
+"""What a command may print: one that prints without end would fill the disk before its time is over."""
+LAST_BYTES = 8_000
+
+
+class CodingAgentEnding(FrozenValue, frozen=True):
+    """How the command ended: by itself with a status, or ended by us for its time or for all that it printed.
+
+    ``last_line`` is the last line that it printed, empty where it printed none.
+    """
+
+    how: Literal["ended", "timeout", "too much output"]
+    status: int
+    seconds: float
+    last_line: str
+
+
+def run_coding_agent(
+    command: str, *, folder: Path, feedback: Path, output: Path, variables: Mapping[str, str], timeout: float
+) -> CodingAgentEnding:
+    """Have a shell run the command in a folder, with a file as its input and its output in another.
+
+    It has the user's environment. When it has ended, or its time is over, whatever it started is ended too;
+    on Ctrl-C as well.
+    """
+    began = time.monotonic()
+    with feedback.open("rb") as told, output.open("wb") as printed:
+        process = subprocess.Popen(
+            command,
+            shell=True,
+            cwd=folder,
+            env={**git_environment(), **variables},
+            stdin=told,
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            **GROUP,
+        )
+        try:
+            how = _wait(process, output, began + timeout)
+        finally:
+            end_group(process, GRACE_S)
+    seconds = time.monotonic() - began
+    _redact(output)
+    return CodingAgentEnding(how, process.returncode, seconds, _last_line(output))
+
+
+def _wait(
+    process: subprocess.Popen[bytes], output: Path, end: float
+) -> Literal["ended", "timeout", "too much output"]:
+    while True:
+        try:
+            process.wait(LOOK_S)
+        except subprocess.TimeoutExpired:
+            if time.monotonic() > end:
+                return "timeout"
+            if output.stat().st_size > MOST_BYTES:
+                return "too much output"
+        else:
+            return "ended"
+
+
+def _redact(output: Path) -> None:
+    """Take secrets out of what was printed, which is kept."""
+    text = output.read_text(encoding="utf-8", errors="replace")
+    output.write_text(KNOWN_SECRETS.text(text), encoding="utf-8", errors="backslashreplace", newline="\n")
+
+
+def _last_line(output: Path) -> str:
+    with output.open("rb") as printed:
+        printed.seek(max(0, os.fstat(printed.fileno()).st_size - LAST_BYTES))
+        lines = printed.read().decode("utf-8", "replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,36 @@
+"""How many trials an order has, counted by pytest before any of them is begun."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+from pytest_agenteval.loop.improve.import_places import python_path
+from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, rootdir
+from pytest_agenteval.session.inner_pytest import NO_REPORTS, QUIET, inner_environment
+
+_COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
+
+
+def count_collected(tree: Path, order: RunOrder) -> int:
+    """Give how many trials one side of an order has; raises RunFailed where pytest cannot collect them."""
+    own = [f"--agent-split={order.split}", f"--repetitions={order.repetitions}", *rootdir(tree, order)]
+    paths = [str(tree / path) for path in order.paths]
+    only = ("--agent-results=none", "--collect-only")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *QUIET, *NO_REPORTS, *only, *own, *order.options, *paths],
+        cwd=tree / order.folder,
+        env={**inner_environment(), "PYTHONPATH": python_path(order.checkout, tree)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
+    )
+    text = done.stdout.decode("utf-8", "replace")
+    counts = _COLLECTED.findall(text)
+    if not counts:
+        last = (text.strip().splitlines() or ["it printed nothing"])[-1]
+        raise RunFailed(f"pytest could not collect the tasks: {last}")
+    return int(counts[-1])

@@ -1,0 +1,222 @@
+"""Old and new tried at the same time on one split: two trees in, a comparison out.
+
+Where all that differs are prompts that the agent reads by name, both are tried in one run, one beside the
+other. Else there are two runs at once, one in each tree, each of which imports its own code.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Literal
+
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.comparison import Comparison, compare_sides
+from pytest_agenteval.compare.sides import BASE, side_of
+from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.loop.improve.import_places import python_path
+from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
+from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import Run, load_run
+
+NEW = "new"
+"""The variant that has the new prompts, where both sides are tried in one run; the old ones have no name."""
+
+ENDED = (0, 1)
+"""Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
+INTERRUPTED = 2
+CONFIGURATION = (
+    "pytest.ini",
+    ".pytest.ini",
+    "pytest.toml",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+    "setup.py",
+)
+
+
+class RunFailed(AgentEvalError):
+    """A pytest that could not try everything; its text has pytest's last line."""
+
+
+class RunOrder(FrozenValue, frozen=True):
+    """What is to be tried, and how.
+
+    ``checkout`` is the user's, of which the trees are worktrees; ``folder``, in which pytest works, and the
+    ``paths`` that are tried are from a tree's top. Runs lie in ``results``, and their names begin with
+    ``name``; what pytest prints goes to a file of that name in ``outputs``. ``options`` are the user's.
+    """
+
+    checkout: Path
+    folder: str
+    paths: tuple[str, ...]
+    results: Path
+    name: str
+    outputs: Path
+    split: Literal["dev", "held_out"]
+    repetitions: int
+    options: tuple[str, ...] = ()
+
+
+class Spent(Record, frozen=True):
+    """What trials took, their judges too: ``usd`` adds up the prices that are known.
+
+    Of ``unpriced`` attempts nobody knows the price, of ``untold`` ones not even the tokens.
+    """
+
+    trials: int = 0
+    tokens: int = 0
+    untold: int = 0
+    usd: float = 0.0
+    unpriced: int = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        names = self.__struct_fields__
+        return Spent(*(getattr(self, name) + getattr(other, name) for name in names))
+
+
+class PairedRuns(FrozenValue, frozen=True):
+    """Both sides beside each other, the part of a run that each of them is, and what they took."""
+
+    comparison: Comparison
+    old: Run
+    new: Run
+    spent: Spent
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The names of the runs: one, or old and new."""
+        return tuple(dict.fromkeys((self.old.folder.name, self.new.folder.name)))
+
+    @property
+    def identical(self) -> bool:
+        """Whether every trial scored on the new side as on the old one."""
+        suites = self.comparison.suites
+        return bool(suites) and all(task.old == task.new for suite in suites for task in suite.tasks)
+
+
+def try_one(tree: Path, order: RunOrder) -> Run:
+    """Try one tree; raises RunFailed where pytest could not."""
+    (run,) = _try_all([(tree, order)])
+    return run
+
+
+def try_pair(old: Path, new: Path, order: RunOrder, prompts: Mapping[str, str] = NOTHING) -> PairedRuns:
+    """Try two trees at the same time and compare them; raises RunFailed where pytest could not.
+
+    ``prompts`` are the new texts by the names under which the agent reads them, where these are all that
+    differs: then both sides are one run in the old tree. Old and new are repeated equally often.
+    """
+    if prompts:
+        return _in_one_run(old, order, prompts)
+    orders = [
+        (tree, replace(order, name=f"{order.name}-{side}")) for tree, side in ((old, "old"), (new, NEW))
+    ]
+    before, after = _try_all(orders)
+    comparison = compare_sides(side_of(before), side_of(after))
+    return PairedRuns(comparison, before, after, spent_on(before) + spent_on(after))
+
+
+def variant_of(run: Run, variant: str) -> Run:
+    """Give the part of a run that was tried with a variant; the empty name is that of the agent's own."""
+    return Run(
+        run.folder,
+        replace(run.header, variants=tuple(name for name in run.header.variants if name == variant)),
+        tuple(group for group in run.planned if group.variant == variant),
+        tuple(entry for entry in run.entries if entry.key.variant == variant),
+        tuple(begun for begun in run.begun if begun.key.variant == variant),
+        run.odd,
+    )
+
+
+def spent_on(run: Run) -> Spent:
+    """Add up what all trials of a run took, with attempts that were repeated."""
+    total = Spent()
+    for entry in run.entries:
+        total += _spent(entry)
+    return total
+
+
+def _spent(entry: JournalEntry) -> Spent:
+    usages = (entry.usage, *entry.earlier, entry.judging)
+    prices = [usage.cost_usd for usage in usages]
+    return Spent(
+        trials=entry.attempts,
+        tokens=sum(usage.tokens for usage in usages),
+        untold=sum(usage.untold for usage in usages),
+        usd=sum(price or 0.0 for price in prices),
+        unpriced=prices.count(None),
+    )
+
+
+def _in_one_run(tree: Path, order: RunOrder, prompts: Mapping[str, str]) -> PairedRuns:
+    folder = order.outputs / f"prompts-{order.name}"
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        for name, text in prompts.items():
+            (folder / f"{name}.md").write_text(text, encoding="utf-8", newline="\n")
+        options = (*order.options, f"--agent-prompt={NEW}={folder}")
+        run = try_one(tree, replace(order, options=options))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    side = side_of(run)
+    comparison = compare_sides(side.with_variant(BASE), side.with_variant(NEW), compared="variant")
+    return PairedRuns(comparison, variant_of(run, ""), variant_of(run, NEW), spent_on(run))
+
+
+def _try_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
+    """Start a pytest in each tree, and give their runs when all of them have ended."""
+    with ExitStack() as started:
+        running = []
+        for tree, order in orders:
+            inner = _start(tree, order)
+            started.callback(inner.end)
+            running.append(inner)
+        statuses = [inner.wait() for inner in running]
+    return [_ended(inner, status) for inner, status in zip(running, statuses, strict=True)]
+
+
+def _start(tree: Path, order: RunOrder) -> InnerPytest:
+    folder = tree / order.folder
+    own = [f"--agent-split={order.split}", f"--repetitions={order.repetitions}", *rootdir(tree, order)]
+    paths = [str(tree / path) for path in order.paths]
+    name = _free_name(order.results, order.name)
+    order.outputs.mkdir(parents=True, exist_ok=True)
+    return InnerPytest(
+        [*own, *order.options, *paths],
+        folder=folder,
+        results=order.results,
+        name=name,
+        output=order.outputs / f"{name}.txt",
+        variables={"PYTHONPATH": python_path(order.checkout, tree)},
+    )
+
+
+def _free_name(results: Path, name: str) -> str:
+    """Give a name that no run has: one that was interrupted keeps its own."""
+    names = (f"{name}-{number}" if number > 1 else name for number in range(1, 1000))
+    return next(each for each in names if not (results / each).exists())
+
+
+def rootdir(tree: Path, order: RunOrder) -> Iterator[str]:
+    """Give the option that keeps pytest's root in the tree, where it would look for one further up."""
+    places = [tree / path for path in order.paths]
+    above = {parent for place in places for parent in (place, *place.parents) if parent.is_relative_to(tree)}
+    if not any((place / name).is_file() for place in above for name in CONFIGURATION):
+        yield f"--rootdir={tree / order.folder}"
+
+
+def _ended(inner: InnerPytest, status: int) -> Run:
+    if status == INTERRUPTED:
+        raise KeyboardInterrupt
+    run = load_run(inner.run)
+    if status not in ENDED:
+        raise RunFailed(f"pytest ended with exit status {status}: {last_line(inner.output)}")
+    if run.never_ended:
+        raise RunFailed(f"{run.name}: {run.never_ended}")
+    return run

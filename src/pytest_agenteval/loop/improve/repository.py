@@ -1,0 +1,265 @@
+"""The user's repository as far as the loop uses it: trees of its own, commits, one branch, and nothing else.
+
+Nothing here touches the user's checkout, index, HEAD or stash. Every git command is told where the repository
+is, and runs neither hooks nor a file watcher: a coding agent may have left its own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from pytest_agenteval.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.portable.tree_removal import remove_tree
+from pytest_agenteval.records.record import FrozenValue
+
+QUIET = ("core.hooksPath=" + os.devnull, "core.fsmonitor=false", "core.quotePath=false", "gc.auto=0")
+NOBODY = {"NAME": "agenteval", "EMAIL": "agenteval@localhost"}
+PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
+REGULAR = "100644"
+NO_FILE = "000000"
+
+
+class GitFailed(AgentEvalError):
+    """A git command that did not do what was asked; its text has git's own words."""
+
+
+class ChangedFile(FrozenValue, frozen=True):
+    """A file that is not what a commit says: its path from the top, and its modes as git writes them.
+
+    A mode is ``000000`` where there is no such file; ``120000`` is a link, ``160000`` a repository inside.
+    """
+
+    path: str
+    old_mode: str
+    new_mode: str
+
+
+class Repository:
+    """A repository at ``root``, the top of the user's checkout."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.git_dir = Path(self._rev_parse("--absolute-git-dir"))
+        self.common_dir = Path(os.path.normpath(root / self._rev_parse("--git-common-dir")))
+
+    @classmethod
+    def around(cls, folder: Path) -> Repository:
+        """Give the repository that a folder lies in; raises UsageMistake without one, or without git."""
+        try:
+            top = _run(["rev-parse", "--show-toplevel"], folder).decode().rstrip("\n")
+            repository = cls(Path(top))
+            repository.commit_of("HEAD")
+        except FileNotFoundError:
+            raise UsageMistake(
+                "improve works in git worktrees: expected the command git; found none"
+            ) from None
+        except GitFailed as refused:
+            words = "has no commit yet" if "HEAD" in str(refused) else "is in no git repository"
+            raise UsageMistake(f"improve works in git worktrees: {folder} {words} ({refused})") from None
+        return repository
+
+    def commit_of(self, name: str) -> str:
+        """Give the full name of a commit; raises GitFailed where there is none."""
+        return self._text("rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+
+    def uncommitted(self) -> list[str]:
+        """Give the tracked files of the checkout, and the submodules, that are not as HEAD has them."""
+        listed = self._git("status", "--porcelain", "-z", "--no-renames", "--untracked-files=no")
+        return [os.fsdecode(entry[3:]) for entry in listed.split(b"\0") if entry]
+
+    def untracked(self, pathspecs: Sequence[str]) -> list[str]:
+        """Give the files of the checkout that git neither tracks nor ignores."""
+        return self._listed("ls-files", "-z", "--others", "--exclude-standard", "--", *pathspecs)
+
+    def files(self, commit: str, pathspecs: Sequence[str] = ()) -> list[str]:
+        """Give the paths of a commit's files that any of the pathspecs matches; all, if there is none."""
+        with self._index(commit) as index:
+            return self._listed("ls-files", "-z", "--", *pathspecs, index=index)
+
+    def texts(self, commit: str, paths: Iterable[str]) -> dict[str, str]:
+        """Give the texts of a commit's files: as UTF-8, what is none replaced, with newlines of one kind."""
+        blobs = {path: self._git("cat-file", "blob", f"{commit}:{path}") for path in paths}
+        return {path: blob.decode("utf-8", "replace").replace("\r\n", "\n") for path, blob in blobs.items()}
+
+    def diff(self, old: str, new: str) -> str:
+        """Give the change between two commits as a unified diff."""
+        return self._git("diff", *PLAIN_DIFF, old, new, "--").decode("utf-8", "replace")
+
+    def changed_paths(self, old: str, new: str) -> list[str]:
+        """Give the paths of the files that are not the same in two commits."""
+        return self._listed("diff", "--name-only", "-z", *PLAIN_DIFF, old, new, "--")
+
+    def without(self, commit: str, paths: Sequence[str]) -> str:
+        """Make a commit without history that is like another without these files; give its name."""
+        with self._index(commit) as index:
+            listed = "".join(f"{path}\0" for path in paths)
+            self._git("update-index", "-z", "--force-remove", "--stdin", index=index, stdin=listed)
+            return self._commit(index, "What a coding agent starts from", parent="")
+
+    def commit_files(self, parent: str, tree: Path, paths: Sequence[str], message: str) -> str:
+        """Make a commit on a parent in which these files are as they stand in a tree; give its name."""
+        with self._index(parent) as index:
+            listed = "".join(f"{path}\0" for path in paths)
+            self._git(
+                "update-index", "-z", "--add", "--remove", "--stdin", index=index, tree=tree, stdin=listed
+            )
+            return self._commit(index, message, parent)
+
+    def commit_again(self, commit: str, parent: str, message: str) -> str:
+        """Make a commit with the files of another, on a parent, with a message of its own; give its name."""
+        with self._index(commit) as index:
+            return self._commit(index, message, parent)
+
+    def changes(self, commit: str, tree: Path, pathspecs: Sequence[str] = ()) -> list[ChangedFile]:
+        """Give the files of a tree that are not as a commit has them, new ones that are not ignored too.
+
+        Whatever the tree's own index says: files can be marked there as not to be looked at.
+        """
+        with self._index(commit) as index:
+            # Exits with 1 where anything differs.
+            with suppress(GitFailed):
+                self._git("update-index", "-q", "--refresh", index=index, tree=tree)
+            raw = self._listed(
+                "diff-files", "--raw", "-z", *PLAIN_DIFF, "--", *pathspecs, index=index, tree=tree
+            )
+            others = self._listed(
+                *("ls-files", "-z", "--others", "--exclude-standard", "--", *pathspecs),
+                index=index,
+                tree=tree,
+            )
+        pairs = zip(raw[::2], raw[1::2], strict=True)
+        changed = [ChangedFile(path, line[1:7], line[8:14]) for line, path in pairs]
+        return [*changed, *(ChangedFile(path, NO_FILE, _mode(tree / path)) for path in others)]
+
+    def add_tree(self, path: Path, commit: str) -> Path:
+        """Check a commit out in a worktree of its own, on no branch; give the folder that git has for it."""
+        self.remove_tree(path)
+        self._git("worktree", "add", "--quiet", "--force", "--detach", str(path), commit)
+        return Path(_run(["rev-parse", "--absolute-git-dir"], path).decode().rstrip("\n"))
+
+    def remove_tree(self, path: Path) -> None:
+        """Remove a worktree of ours, whatever is in it; one that is not there is no mistake."""
+        with suppress(GitFailed):
+            self._git("worktree", "remove", "--force", "--force", str(path))
+        if path.is_symlink():
+            path.unlink()
+        elif path.exists():
+            remove_tree(path)
+            # Its `.git` led elsewhere: git keeps a folder for it until it looks for what is gone.
+            self._git("worktree", "prune")
+
+    def set_branch(self, branch: str, commit: str) -> None:
+        """Let a branch point to a commit."""
+        self._git("update-ref", f"refs/heads/{branch}", commit)
+
+    def refs(self) -> dict[str, str]:
+        """Give what every branch, tag and other name points to."""
+        rows = self._text("for-each-ref", "--format=%(objectname) %(refname)").splitlines()
+        return {name: commit for commit, _, name in (row.partition(" ") for row in rows)}
+
+    def refs_on(self, commit: str) -> list[str]:
+        """Give the branches and other names whose history holds a commit."""
+        return self._text("for-each-ref", "--contains", commit, "--format=%(refname)").splitlines()
+
+    def put_back(self, ref: str, old: str | None) -> None:
+        """Let a name point to what it pointed to; None takes the name away."""
+        self._git("update-ref", *((ref, old) if old else ("-d", ref)))
+
+    def _commit(self, index: Path, message: str, parent: str) -> str:
+        tree = self._text("write-tree", index=index)
+        parents = ("-p", parent) if parent else ()
+        return self._text("commit-tree", tree, *parents, "-F", "-", stdin=message, variables=self._author())
+
+    def _author(self) -> Mapping[str, str]:
+        """Give who commits where the user has not said who he is."""
+        try:
+            self._git("var", "GIT_AUTHOR_IDENT")
+            self._git("var", "GIT_COMMITTER_IDENT")
+        except GitFailed:
+            return {
+                f"GIT_{role}_{key}": text for role in ("AUTHOR", "COMMITTER") for key, text in NOBODY.items()
+            }
+        return {}
+
+    @contextmanager
+    def _index(self, commit: str) -> Iterator[Path]:
+        """Give an index of our own that holds a commit."""
+        with tempfile.TemporaryDirectory(prefix="agenteval-index-") as folder:
+            index = Path(folder, "index")
+            self._git("read-tree", commit, index=index)
+            yield index
+
+    def _listed(self, *arguments: str, index: Path | None = None, tree: Path | None = None) -> list[str]:
+        parts = self._git(*arguments, index=index, tree=tree).split(b"\0")
+        return [os.fsdecode(part) for part in parts if part]
+
+    def _text(
+        self,
+        *arguments: str,
+        index: Path | None = None,
+        stdin: str = "",
+        variables: Mapping[str, str] | None = None,
+    ) -> str:
+        out = self._git(*arguments, index=index, stdin=stdin, variables=variables)
+        return os.fsdecode(out).strip("\n")
+
+    def _rev_parse(self, what: str) -> str:
+        return os.fsdecode(_run(["rev-parse", what], self.root)).rstrip("\n")
+
+    def _git(
+        self,
+        *arguments: str,
+        index: Path | None = None,
+        tree: Path | None = None,
+        stdin: str = "",
+        variables: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Run git on this repository, whatever stands in ``tree``; its own index may be another."""
+        own = {"GIT_INDEX_FILE": str(index)} if index else {}
+        where = [f"--git-dir={self.git_dir}", f"--work-tree={tree or self.root}"]
+        return _run([*where, *arguments], tree or self.root, stdin, {**own, **(variables or {})})
+
+
+def _run(
+    arguments: Sequence[str], folder: Path, stdin: str = "", variables: Mapping[str, str] | None = None
+) -> bytes:
+    """Run git and give what it prints; raises GitFailed with its last line."""
+    settings = [part for setting in QUIET for part in ("-c", setting)]
+    done = subprocess.run(
+        ["git", "--no-pager", *settings, *arguments],
+        cwd=folder,
+        env={**git_environment(), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **(variables or {})},
+        input=os.fsencode(stdin),
+        capture_output=True,
+        check=False,
+    )
+    if done.returncode:
+        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no word"]
+        command = next(part for part in arguments if not part.startswith("-"))
+        raise GitFailed(f"git {command}: {lines[-1].removeprefix('fatal: ')}")
+    return done.stdout
+
+
+def git_environment() -> dict[str, str]:
+    """Give this process's variables without those that lead git elsewhere, as a hook has them."""
+    leading = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_PREFIX", "GIT_NAMESPACE")
+    more = (
+        "GIT_OBJECT_DIRECTORY",
+        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_CEILING_DIRECTORIES",
+    )
+    return {name: value for name, value in os.environ.items() if name not in (*leading, *more)}
+
+
+def _mode(path: Path) -> str:
+    if path.is_symlink():
+        return "120000"
+    if path.is_dir():
+        return "160000"
+    return "100755" if os.access(path, os.X_OK) else REGULAR

@@ -1,0 +1,158 @@
+"""What a loop tries: the start, a round's old and new, held-out tasks; and what all of that takes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Literal
+
+from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.loop.improve.collected_trials import count_collected
+from pytest_agenteval.loop.improve.decisions import FocusChange, focus_change
+from pytest_agenteval.loop.improve.paired_runs import PairedRuns, RunOrder, spent_on, try_one, try_pair
+from pytest_agenteval.loop.improve.progress import Improvement, StartRun, TriedPair
+from pytest_agenteval.loop.improve.suite_tasks import TaskPlace
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.reports.comparison.headline import headline
+from pytest_agenteval.scoring.sensitivity import mean
+from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.runs import HEADER, list_runs
+
+UNREAD = (
+    "every trial scored as before: the agent may not read these files from the tree that it runs in, "
+    "but from where it is installed"
+)
+
+
+class Judgement(FrozenValue, frozen=True):
+    """What somebody says of a comparison: a decision in a word or two, and why."""
+
+    decision: str
+    reason: str
+
+
+class Trying:
+    """Has pytest try trees of one improvement, and counts what all of that takes."""
+
+    def __init__(self, improvement: Improvement, checkout: Path, folder: Path) -> None:
+        self._of, self._checkout, self._folder = improvement, checkout, folder
+        self._results = Path(improvement.results)
+
+    def order(
+        self,
+        what: str,
+        split: Literal["dev", "held_out"],
+        repetitions: int,
+        paths: Iterable[str] = (),
+    ) -> RunOrder:
+        """Give an order to try the whole suite, or only these files of it."""
+        return RunOrder(
+            checkout=self._checkout,
+            folder=self._of.folder,
+            paths=tuple(dict.fromkeys(paths)) or (str(Path(self._of.suite_file).parent),),
+            results=self._results,
+            name=f"{self._of.name}-{what}",
+            outputs=self._folder / "pytest",
+            split=split,
+            repetitions=repetitions,
+            options=self._of.options,
+        )
+
+    @property
+    def trials(self) -> int:
+        """How many trials were begun and ended so far, also in runs that were interrupted."""
+        names = sorted(self._results.glob(f"{self._of.name}-*/{HEADER}"))
+        return sum(spent_on(load_run(path.parent)).trials for path in names)
+
+    def has_room(self, trials: int) -> bool:
+        """Whether so many trials more may be begun."""
+        most = self._of.limits.max_trials
+        return most is None or self.trials + trials <= most
+
+    def room(self) -> int | None:
+        """Give how many trials more may be begun; None for any number."""
+        most = self._of.limits.max_trials
+        return None if most is None else max(0, most - self.trials)
+
+    def count(self, tree: Path, order: RunOrder) -> int:
+        """Give how many trials an order has, asked of pytest; 0 without a limit, where nobody needs it."""
+        return 0 if self._of.limits.max_trials is None else count_collected(tree, order)
+
+    def start(self, tree: Path) -> StartRun:
+        """Try the dev split where nothing is changed yet."""
+        began = time.monotonic()
+        run = try_one(tree, self.order("start", "dev", self._of.repetitions))
+        return start_run(run, self._of.suite, time.monotonic() - began, trusted=True)
+
+    def pair(
+        self,
+        old: Path,
+        new: Callable[[], Path],
+        order: RunOrder,
+        prompts: Mapping[str, str],
+        judge: Callable[[Comparison], Judgement],
+    ) -> tuple[PairedRuns, TriedPair]:
+        """Try old and new; the new tree is made only if it is needed."""
+        began = time.monotonic()
+        paired = try_pair(old, old if prompts else new(), order, prompts or NOTHING)
+        judgement = judge(paired.comparison)
+        focus: FocusChange = focus_change(paired.comparison, self._of.focus)
+        return paired, TriedPair(
+            runs=paired.runs,
+            sentence=headline(paired.comparison),
+            decision=judgement.decision,
+            reason=judgement.reason,
+            focus_old=focus.old,
+            focus_new=focus.new,
+            repetitions=order.repetitions,
+            in_one_run=bool(prompts),
+            spent=paired.spent,
+            seconds=time.monotonic() - began,
+            note=UNREAD if paired.identical else "",
+        )
+
+
+def start_run(run: Run, suite: str, seconds: float, *, trusted: bool) -> StartRun:
+    """Give what is to be known of the run that the first feedback is about."""
+    of_suite = [entry for entry in run.entries if entry.key.suite == suite]
+    scores = [entry.score for entry in of_suite if entry.averaged and entry.score is not None]
+    once = {(entry.key.task, entry.key.agent, entry.key.model, entry.key.variant) for entry in of_suite}
+    score = mean(scores) if scores else None
+    return StartRun(run.folder.name, score, len(once), spent_on(run), seconds, trusted)
+
+
+def trials_in(run: Run, suite: str, tasks: Collection[TaskPlace]) -> int:
+    """Give how many trials of a run have the same file as any of these tasks, in one repetition."""
+    ids = {task.id for task in tasks}
+    return len(
+        {
+            (entry.key.task, entry.key.agent, entry.key.model, entry.key.variant)
+            for entry in run.entries
+            if entry.key.suite == suite and entry.key.task in ids
+        }
+    )
+
+
+def worst_bucket(run: Run, suite: str, buckets: Collection[str]) -> str | None:
+    """Give the bucket with the lowest mean over tasks among those with a miss; None where nothing missed."""
+    tasks: dict[str, dict[tuple[str, str], list[float]]] = {}
+    missed = set()
+    for entry in run.entries:
+        if (
+            entry.key.suite == suite
+            and entry.averaged
+            and entry.score is not None
+            and entry.bucket in buckets
+        ):
+            of_bucket = tasks.setdefault(entry.bucket, {})
+            of_bucket.setdefault((entry.key.task, entry.key.model), []).append(entry.score)
+            if entry.ending != "passed":
+                missed.add(entry.bucket)
+    scores = {name: mean([mean(own) for own in of_bucket.values()]) for name, of_bucket in tasks.items()}
+    return min(missed, key=lambda name: (scores[name], name), default=None)
+
+
+def looks_so_far(results: Path, suite: str) -> int:
+    """Give how often held-out tasks of a suite were looked at, as the runs of a folder say."""
+    return max((run.header.held_out_looks.get(suite, 0) for run in list_runs(results)), default=0)
