@@ -22,6 +22,7 @@ NOBODY = {"NAME": "agenteval", "EMAIL": "agenteval@localhost"}
 PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 REGULAR = "100644"
 NO_FILE = "000000"
+NEEDED = "improve works in git worktrees"
 
 
 class GitFailed(AgentEvalError):
@@ -52,15 +53,15 @@ class Repository:
         """Give the repository that a folder lies in; raises UsageMistake without one, or without git."""
         try:
             top = _run(["rev-parse", "--show-toplevel"], folder).decode().rstrip("\n")
-            repository = cls(Path(top))
-            repository.commit_of("HEAD")
         except FileNotFoundError:
-            raise UsageMistake(
-                "improve works in git worktrees: expected the command git; found none"
-            ) from None
+            raise UsageMistake(f"{NEEDED}: expected the command git; found none") from None
         except GitFailed as refused:
-            words = "has no commit yet" if "HEAD" in str(refused) else "is in no git repository"
-            raise UsageMistake(f"improve works in git worktrees: {folder} {words} ({refused})") from None
+            raise UsageMistake(f"{NEEDED}: {folder} is in no git repository ({refused})") from None
+        repository = cls(Path(top))
+        try:
+            repository.commit_of("HEAD")
+        except GitFailed:
+            raise UsageMistake(f"{NEEDED}: {top} has no commit yet") from None
         return repository
 
     def commit_of(self, name: str) -> str:

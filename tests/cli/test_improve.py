@@ -1,0 +1,120 @@
+"""``agenteval improve`` on the command line: what it refuses before anything is made, and its document."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.cli.main import main
+from tests.cli.documents import valid_document
+from tests.loop.prompt_projects import bakery, git
+from tests.suites import only_our_plugin
+
+ASK = ("improve", "evals/bakery", "--coding-agent", "true", "--prompts", "prompts/*.md")
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small suite under git, whose first task of each kind is all that dev has."""
+    root = bakery(tmp_path_factory.mktemp("bakery"))
+    dev = [path for path in root.glob("evals/bakery/*_dev_*.yaml") if not path.stem.endswith("_1")]
+    git(root, "rm", "-q", *(str(path) for path in dev))
+    git(root, "commit", "-q", "-m", "Fewer letters")
+    return root
+
+
+@pytest.fixture(autouse=True)
+def _there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    only_our_plugin(monkeypatch)
+    monkeypatch.delenv("PYTEST_ADDOPTS")
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.chdir(project)
+
+
+def test_a_coding_agent_that_changes_nothing_ends_the_improvement(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    """One run of the dev split, one round, exit status 1; the document is the only word on stdout."""
+    assert main([*ASK, "--repetitions", "1", "--json", "-"]) == 1
+
+    document = valid_document("improve", capsys.readouterr().out)
+    assert document["outcome"] == "nothing kept"
+    assert [each["decision"] for each in document["rounds"]] == ["nothing changed"]
+    assert document["trials"] == 3
+    assert git(project, "worktree", "list").count("\n") == 1
+    assert git(project, "branch", "--list", "agenteval/*") == ""
+    assert main(["improve", "--continue"]) == 2
+    assert "has ended (nothing kept)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "complaint"),
+    [
+        (
+            ("--focus", "price"),
+            "--focus 'price': bakery has no such bucket of split dev; did you mean 'prices'?",
+        ),
+        (
+            ("--prompts", "prompt/*.md"),
+            "--prompts 'prompt/*.md': expected files that git tracks; it matches none",
+        ),
+        (
+            ("--prompts", "**/*.yaml"),
+            "expected prompts only; it matches evals/bakery/complaints_dev_1.yaml, ",
+        ),
+        (("--prompts", "/etc/*"), "--prompts '/etc/*': expected files that git tracks"),
+        (("--", "--agent-split=all"), "-- --agent-split=all: improve says this to pytest itself"),
+        (("--run", "nothing"), "nothing"),
+        (("--coding-agent", ""), "expected --coding-agent"),
+        (("--continue",), "--continue: SUITE, --coding-agent, --prompts stands as it was said"),
+    ],
+)
+def test_what_cannot_begin_is_refused_in_one_line(
+    more: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    """Exit status 2, and nothing is made: no folder, no worktree."""
+    before = sorted(project.glob(".agenteval/improve/*"))
+    assert main([*ASK, *more]) == 2
+    assert complaint in capsys.readouterr().err
+    assert sorted(project.glob(".agenteval/improve/*")) == before
+
+
+def test_uncommitted_changes_are_named(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    """Trees are made of commits: what is in none would be tried by nobody."""
+    prompt = project / "prompts" / "system.md"
+    text = prompt.read_text(encoding="utf-8")
+    prompt.write_text("else", encoding="utf-8")
+    try:
+        assert main([*ASK]) == 2
+    finally:
+        prompt.write_text(text, encoding="utf-8")
+    assert "uncommitted changes" in (said := capsys.readouterr().err)
+    assert "found prompts/system.md" in said
+
+
+def test_a_suite_that_git_does_not_know_is_refused(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    """It would be in no tree."""
+    suite = project / "evals" / "new" / "suite.yaml"
+    suite.parent.mkdir()
+    suite.write_text("name: new\n", encoding="utf-8")
+    assert main(["improve", str(suite), *ASK[2:]]) == 2
+    assert "git does not know it" in capsys.readouterr().err
+    suite.unlink()
+
+
+def test_without_a_repository_there_is_one_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder outside of git, a repository without a commit, a machine without git: no traceback."""
+    (tmp_path / "suite.yaml").write_text("name: new\n", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    assert main(["improve", ".", *ASK[2:]]) == 2
+    assert "is in no git repository" in capsys.readouterr().err
+    subprocess.run(("git", "init", "-q"), check=True)
+    assert main(["improve", ".", *ASK[2:]]) == 2
+    assert "has no commit yet" in capsys.readouterr().err
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert main(["improve", ".", *ASK[2:]]) == 2
+    assert "expected the command git; found none" in capsys.readouterr().err
