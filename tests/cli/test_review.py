@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from pytest_agenteval.calibration.label_file import LabelFile
+from pytest_agenteval.calibration.label_file import LabelFile, PersonLabels
 from pytest_agenteval.calibration.label_reader import read_labels
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.cli.main import main
@@ -25,6 +26,7 @@ from pytest_agenteval.loop.review.dialog import Review
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.loop.review.selection import chosen_trials
 from pytest_agenteval.loop.review.shown_trials import ReviewPool, review_pool
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import LATEST, find_run
@@ -275,6 +277,38 @@ def test_each_answer_is_on_disk_before_the_next_question(sit: Any) -> None:
     assert [*read_labels(LABELS, rubric())[1].labels] == ["order"]
 
 
+def test_two_terminals_lose_nothing(sit: Any) -> None:
+    """What somebody else wrote into the file meanwhile stays, and no id stands there twice."""
+    values = {"task": "Write.", "answer": "so"}
+    first, second = LabelFile(LABELS, rubric(), (1, 5)), LabelFile(LABELS, rubric(), (1, 5))
+    for file, id in ((first, "a"), (second, "b"), (first, "b"), (second, "c"), (first, "a")):
+        file.write(id, {**values, "task": id}, PersonLabels({"order": 1}))
+    assert [line["id"] for line in lines()] == ["a", "b", "c"]
+
+
+def test_no_secret_is_written(here: Path) -> None:
+    """A run may be older than what is known of secrets now."""
+    KNOWN_SECRETS.know(["hush-hush-4711-hush"])
+    try:
+        values = {"task": "Write.", "answer": "it is hush-hush-4711-hush"}
+        LabelFile(LABELS, rubric(), (1, 5)).write(
+            "a", values, PersonLabels({"order": 1}, "hush-hush-4711-hush")
+        )
+        again = LabelFile(LABELS, rubric(), (1, 5))
+        assert again.labels_of(again.id_for("b", values)).scores == {"order": 1}
+    finally:
+        KNOWN_SECRETS.forget()
+    assert "4711" not in LABELS.read_text(encoding="utf-8")
+
+
+def test_undecided_ones_can_be_chosen(pool: ReviewPool) -> None:
+    """That is told by the grade of the grader that asks by the rubric, and by no other."""
+    first, second, *_ = pool.trials
+    grades = tuple(replace(grade, score=None) for grade in second.entry.grades)
+    unsure = replace(second, entry=replace(second.entry, grades=grades))
+    assert chosen_trials([first, unsure], ["undecided"], None, 0) == [unsure]
+
+
 def test_back_changes_an_answer_in_its_line(sit: Any) -> None:
     """Also that of the trial before; an empty answer leaves what is there."""
     sit(["5", "4", "b", "1", "q"])
@@ -330,11 +364,12 @@ def test_held_out_trials_are_not_shown(typed: Any) -> None:
 def test_another_person_has_a_file_of_their_own(typed: Any, sit: Any) -> None:
     """Both files hold the same ids, so that two people can be compared; one file never holds two people."""
     sit(["5", "4", "q"])
-    typed(["1", "2", "q"], "--labeller", "anna")
+    done = typed(["1", "2", "q"], "--labeller", "anna", "--rubric", "polite")
     annas = LABELS.with_name("tidy.anna.jsonl")
 
     assert [line["id"] for line in lines(annas)] == [line["id"] for line in lines()]
     assert lines(annas)[0]["labeller"] == "anna"
+    assert "beside tidy.jsonl: order alpha 0.00 on 1, tone alpha 0.00 on 1" in done.out
     assert read_labels(annas, rubric())[0].labels == {"order": 0, "tone": 0.25}
     with pytest.raises(UsageMistake, match="holds labels of anna; yours go into a file of their own"):
         LabelFile(annas, rubric(), (1, 5), "ben")

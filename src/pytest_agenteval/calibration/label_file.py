@@ -49,6 +49,7 @@ class LabelFile:
         self._by_id: dict[str, PersonLabels] = {}
         self._ids: dict[str, str] = {}
         self._read()
+        self._size = path.stat().st_size if path.exists() else 0
 
     def id_for(self, id: str, values: Mapping[str, str]) -> str:
         """Give the id under which these values stand in the file: that of an equal example, else ``id``."""
@@ -64,10 +65,12 @@ class LabelFile:
         with _as_usage_mistakes(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with locked(self.path):
-                if id in self._by_id:
+                size = self.path.stat().st_size if self.path.exists() else 0
+                if id in self._by_id or size != self._size:  # changed, or somebody else wrote meanwhile
                     self._replace(id, line)
                 else:
                     _append(self.path, line)
+                self._size = self.path.stat().st_size
         self._by_id[id] = labels
         self._ids[_values_digest(KNOWN_SECRETS.value(values))] = id
 

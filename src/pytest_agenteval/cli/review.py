@@ -58,6 +58,8 @@ def review(args: argparse.Namespace) -> int:
     """Ask a person about the trials that are meant; 0 where that was ended or left, 130 after Ctrl-C."""
     words = _words(args)
     run = load_run(find_run(Path(args.results), args.run))
+    if not run.entries:
+        raise UsageMistake(f"the run {run.name} has no trial that ended; agenteval runs lists others")
     with redirect_stdout(sys.stderr if args.json == STDOUT else sys.stdout):
         status, summary = _review(run, args, words)
     if args.json:

@@ -61,8 +61,8 @@ def review_pool(
 ) -> ReviewPool:
     """Find what can be labelled of these trials by a rubric, or by the only one that their graders use.
 
-    ``rubric`` is one that was read, its name, or empty. Of trials that show the very same only the first is
-    there. Raises UsageMistake where the rubric is not clear.
+    ``rubric`` is one that was read, its name, the label of a grader that asks by it, or empty. Of trials
+    that show the very same only the first is there. Raises UsageMistake where the rubric is not clear.
     """
     return asyncio.run(_Reviewed(run, tasks, splits, errored).pool(entries, rubric))
 
@@ -126,14 +126,14 @@ class _Reviewed:
         """Give what the task's own graders ask judges by this rubric, or by any where it is empty."""
         graders = [planned for planned in task.graders if self._may_ask(planned, rubric)]
         questions = await self._shown(entry, task, graders) if graders else []
-        return [each for each in questions if rubric in ("", each.shown.rubric.name)]
+        return [each for each in questions if rubric in ("", each.shown.rubric.name, each.grader)]
 
     def _may_ask(self, planned: PlannedGrader, rubric: str) -> bool:
         grader = self._grading.grader(planned)
         if not asks_judges(grader):
             return False
         used = grader.used_rubric() if isinstance(grader, RubricGrader) else None
-        return used is None or rubric in ("", used.name)
+        return used is None or rubric in ("", used.name, planned.label)
 
     async def _shown(
         self, entry: JournalEntry, task: PlannedTask, graders: Sequence[PlannedGrader]

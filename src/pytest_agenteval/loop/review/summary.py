@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
 
 from pytest_agenteval.calibration.label_file import LabelFile
 from pytest_agenteval.calibration.label_reader import Scale
+from pytest_agenteval.calibration.people import PeopleAgreement, agreement_with_others
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.loop.review.dialog import Review
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
@@ -15,7 +17,7 @@ from pytest_agenteval.loop.review.shown_trials import ReviewPool
 from pytest_agenteval.name_table import UnknownName
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import pluralize
+from pytest_agenteval.reports.formatting import format_figure, pluralize
 from pytest_agenteval.tasks.documents import short_path
 
 
@@ -35,7 +37,8 @@ class ReviewSummary(Document, frozen=True, kw_only=True):
 
     ``scores`` lie on ``scale``. ``left`` counts the chosen trials with an open dimension, ``skipped`` those
     of them that the person passed over; ``left_out`` says how many of the run's trials were never chosen, by
-    the reason. ``calibrate`` is the command that compares a judge with the labels.
+    the reason. ``agreement`` compares the whole file with those of other people beside it, ``calibrate`` is
+    the command that compares a judge with it.
     """
 
     run: str
@@ -48,6 +51,7 @@ class ReviewSummary(Document, frozen=True, kw_only=True):
     left: int
     skipped: int
     left_out: Mapping[str, int]
+    agreement: tuple[PeopleAgreement, ...]
     calibrate: str
 
 
@@ -65,6 +69,7 @@ def summarize(run: str, pool: ReviewPool, review: Review, labels: LabelFile, cal
         left=left,
         skipped=len(review.skipped),
         left_out=pool.left_out,
+        agreement=tuple(agreement_with_others(labels.path, pool.rubric)),
         calibrate=calibrate,
     )
 
@@ -91,9 +96,20 @@ def closing_lines(summary: ReviewSummary) -> Iterator[str]:
     """Say what was labelled, what is left, and what comes next."""
     skipped = f", {summary.skipped} of them skipped" if summary.skipped else ""
     labelled = pluralize(len(summary.labelled), "trial")
-    yield f"{labelled} labelled now, {summary.done} in all, {summary.left} left{skipped}"
+    complete = f"{summary.done} of {summary.done + summary.left} complete"
+    yield f"{labelled} labelled now; {complete}, {summary.left} left{skipped}"
     if summary.done or summary.labelled:
+        yield from _agreement_lines(summary.agreement)
         yield f"next: {summary.calibrate}"
+
+
+def _agreement_lines(agreement: Sequence[PeopleAgreement]) -> Iterator[str]:
+    """Say of each other file how far it agrees, by dimension."""
+    for file, dimensions in groupby(agreement, key=lambda each: each.file):
+        texts = (
+            f"{each.dimension} alpha {format_figure(each.alpha)} on {each.examples}" for each in dimensions
+        )
+        yield f"beside {file}: {', '.join(texts)}"
 
 
 def default_file(folder: Path, rubric: str, labeller: str) -> Path:
