@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.cli.options import RESULTS
 from pytest_agenteval.cli.verbs import VERBS, WITHOUT_JSON, verb_module
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from tests.cli.documents import valid_document
@@ -109,13 +112,29 @@ def test_no_verb_is_without_a_document_that_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("verb", VERBS_WITH_JSON)
-def test_every_verb_says_the_option_in_the_same_words(verb: str) -> None:
-    """Who knows it of one verb knows it of all."""
+def test_every_verb_says_shared_options_in_the_same_words(verb: str) -> None:
+    """Who knows them of one verb knows them of all; ``--json`` is missing nowhere."""
     parser = argparse.ArgumentParser()
     verb_module(verb).add_arguments(parser)
 
-    (option,) = (action for action in parser._actions if "--json" in action.option_strings)
-    assert (option.metavar, option.help) == ("FILE", "write it all as JSON (- for the standard output)")
+    said = {name: (each.metavar, each.help) for each in parser._actions for name in each.option_strings}
+    assert said["--json"] == ("FILE", "write it all as JSON (- for the standard output)")
+    assert said.get("--results", ("DIR", RESULTS)) == ("DIR", RESULTS)
+
+
+def test_verbs_are_listed_on_a_line_each_before_anything_is_imported() -> None:
+    """``agenteval --help`` is there at once: no verb's module is imported, and no library of ours."""
+    code = (
+        "import sys; from contextlib import suppress; from pytest_agenteval.cli.main import main\n"
+        "with suppress(SystemExit): main(['--help'])\n"
+        "print(*({'msgspec', 'pydantic', 'pytest', 'pytest_agenteval.cli.runs'} & {*sys.modules}))"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+
+    *lines, imported = printed.stdout.splitlines()
+    assert imported == ""
+    assert {line.split()[0] for line in lines[-len(VERBS) :]} == set(VERBS)
+    assert max(map(len, lines)) <= 80
 
 
 def test_each_problem_of_a_file_stands_alone(capsys: pytest.CaptureFixture[str]) -> None:

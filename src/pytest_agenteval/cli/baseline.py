@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from pytest_agenteval.cli.options import OF_MODEL, RUN, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, wrapped, write_document
 from pytest_agenteval.compare.baseline import baseline_text, write_baseline
 from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest_names
@@ -41,16 +42,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "and committed. Without --to each suite's part goes to the file that its suite.yaml's gate names, "
         "else to evals/baselines/SUITE.json below this folder."
     )
+    parser.epilog = RUN
     add = parser.add_argument
-    add("what", choices=("set",), metavar="set")
-    add("run", metavar="RUN", help="a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD")
+    add("what", choices=("set",), metavar="set", help="what is done: there is one thing yet")
+    add("run", metavar="RUN", help="the run to keep")
     add("--to", metavar="FILE", help="the file for all of it, as in evals/baselines/pkm.json")
-    add("--model", metavar="MODEL", help="the trials of this model only")
-    add("--suite", metavar="SUITE", help="the trials of this suite only")
-    add("--allow", action="store_true", help="though trials errored, or never ended")
+    add("--model", metavar="MODEL", help=OF_MODEL)
+    add("--suite", metavar="SUITE", help="this suite's trials only")
+    add("--allow", action="store_true", help="keep it though trials errored or never ended")
     add("-v", "--verbose", action="store_true", help="every task that changes")
-    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
     add_json_option(parser)
+    add_results_option(parser)
 
 
 def baseline(args: argparse.Namespace) -> int:

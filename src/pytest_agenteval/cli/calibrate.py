@@ -13,9 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agenteval.cli.options import RESULTS
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.session import run_folder
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.document import CalibrateDocument
@@ -30,19 +30,17 @@ PYTEST = ("-m", "pytest", "-p", "agenteval", "-o", "addopts=", "-p", "no:cachepr
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
-    add("labels", metavar="LABELS", help="labelled examples (.jsonl, .csv), or a calibration file (.yaml)")
-    add(
-        "--rubric", metavar="R", help="a registered rubric or a .jinja file (default: that named like LABELS)"
-    )
+    add("labels", metavar="LABELS", help="labels (.jsonl, .csv), or a calibration file (.yaml)")
+    add("--rubric", metavar="NAME", help="a rubric's name or .jinja file (default: LABELS')")
     add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
-    add("--repeats", type=int, metavar="N", help="ask so often about each example, to see the judge's noise")
-    add("--threshold", action="append", default=[], metavar="FIGURE=N", help="what has to be reached: spearman=0.7, or spearman.DIMENSION=0.7 for one")  # fmt: skip  # noqa: E501
-    add("--tolerance", type=float, metavar="T", help="how far a score may lie from its label (default: 0.15)")
+    add("--repeats", type=int, metavar="N", help="ask so often about each, to see judges' noise")
+    add("--threshold", action="append", default=[], metavar="FIGURE=N", help="to be reached: spearman=0.7, spearman.DIMENSION=0.7")  # fmt: skip  # noqa: E501
+    add("--tolerance", type=float, metavar="T", help="how far from its label is near (default: 0.15)")
     add("--scale", type=float, nargs=2, metavar=("LOW", "HIGH"), help="the labels' scale (default: 0 1)")
     add("--seed", type=int, metavar="N", help="the seed of the intervals (default: 0)")
-    add("--record-chat", metavar="MODE", help="how judges meet their cassettes: off, none, once, new_episodes, all")  # fmt: skip  # noqa: E501
-    add("--results", metavar="DIR", help="the folder that keeps runs (default: .agenteval/runs)")
+    add("--record-chat", metavar="MODE", help="off, none, once, new_episodes, all (docs/judges.md)")  # fmt: skip  # noqa: E501
     add_json_option(parser)
+    add("--results", metavar="DIR", help=RESULTS)
 
 
 def calibrate(args: argparse.Namespace) -> int:
@@ -70,6 +68,8 @@ def json_schema() -> Schema:
 def _calibrate(file: Path, args: argparse.Namespace) -> int:
     if not args.json:
         return _pytest(file, args)
+    from pytest_agenteval.session import run_folder
+
     with tempfile.TemporaryDirectory() as between:
         place = Path(between, "folder")
         status = _pytest(file, args, "-p", run_folder.__name__, f"{run_folder.OPTION}={place}")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agenteval.cli.options import RUN, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.formatting import one_line
@@ -29,17 +30,17 @@ MOST_LINE = 1000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
-    run = "a run's folder, its name or how that begins, latest, MODEL@YYYYMMDD, or a baseline's file"
-    add("runs", nargs="+", metavar="RUN", help=f"old and new; or one run, with --models or --variants: {run}")
+    parser.epilog = f"{RUN} Here a baseline's file may stand for one."
+    add("runs", nargs="+", metavar="RUN", help="old and new, or one with --models or --variants")
     add("--models", metavar="OLD,NEW", help="compare these two models")
-    add("--variants", metavar="OLD,NEW", help="compare these two prompt variants; base is the agent's own")
-    add("--allow", action="store_true", help="compare the tasks that are the same, though others are not")
+    add("--variants", metavar="OLD,NEW", help="compare these two prompt variants (base: the agent's)")
+    add("--allow", action="store_true", help="compare the tasks that are the same on both sides")
     add("--tolerance", type=_share, metavar="D", help="the fall that does not matter (default: 0.05)")
-    add("--judge-noise", nargs="*", metavar="RUN", help="say how much of the noise is the judge's: runs of --agent-regrade=OLD or NEW with --agent-judge (default: all there are)")  # fmt: skip  # noqa: E501
+    add("--judge-noise", nargs="*", metavar="RUN", help="the judge's share of noise, from runs of --agent-regrade")  # fmt: skip  # noqa: E501
     add("-v", "--verbose", action="store_true", help="every bucket, grader and task")
     add_json_option(parser)
     add("--markdown", metavar="FILE", help="write it as Markdown (- for the standard output)")
-    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
+    add_results_option(parser)
 
 
 def _share(text: str) -> float:

@@ -185,6 +185,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "the last runs. Shows the change of suite.yaml; --write makes it."
     )
     parser.add_argument(
-        "names", nargs="*", metavar="[SUITE] NAME", help="buckets and tasks that are promoted"
+        "names",
+        nargs="*",
+        metavar="[SUITE] NAME",
+        help="promoted buckets and tasks (default: list those that missed)",
     )
-    add_run_arguments(parser, "without names: look for misses in so many runs")
+    add_run_arguments(parser, "without names: how many runs to look through")

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agenteval.cli.options import RUN, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
+    parser.epilog = RUN
     add = parser.add_argument
-    add("run", nargs="?", default=LATEST, metavar="RUN", help="a run's folder, its name or how that begins, or MODEL@YYYYMMDD (default: latest)")  # fmt: skip  # noqa: E501
+    add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
     add("-o", "--output", metavar="DIR", help="the folder for feedback.md and feedback.json (default: print the Markdown)")  # fmt: skip  # noqa: E501
     add("--suite", default="", metavar="SUITE", help="only this suite")
     add(
@@ -31,19 +33,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--grader", default="", metavar="GRADER", help="only trials that this grader did not pass")
     add("--trials", type=_count, default=TRIALS, metavar="N", help=f"the most failing trials of a bucket ({TRIALS})")  # fmt: skip  # noqa: E501
-    add("--model", metavar="M", help="the model, where the run has several")
+    add("--model", metavar="MODEL", help="the model, where the run has several")
     add(
         "--variant",
-        metavar="V",
-        help="the prompt variant, where the run has several; base is the agent's own",
+        metavar="NAME",
+        help="the prompt variant, where the run has several (base: the agent's)",
     )
     add("--prompts", action="append", default=[], metavar="GLOB", help="the prompt files; may be given again (default: those that suites name, and those beside the agent's module)")  # fmt: skip  # noqa: E501
     add("--budget", type=_count, default=BUDGET, metavar="TOKENS", help=f"the most tokens of the Markdown ({BUDGET})")  # fmt: skip  # noqa: E501
     add("--guide", metavar="FILE", help="your own page on writing prompts, in place of ours")
     add("--template", metavar="FILE", help="your own jinja template of the Markdown, in place of ours")
     add("--log", metavar="FILE", help="the log.json of agenteval improve: what earlier rounds tried")
-    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
     add_json_option(parser)
+    add_results_option(parser)
 
 
 def _count(text: str) -> int:

@@ -74,9 +74,16 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="agenteval", description="Look at tasks and runs; pytest runs them."
     )
-    verbs = parser.add_subparsers(required=True, metavar="VERB", parser_class=_VerbParser)
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    widest = max(map(len, VERBS))
+    lines = (f"  {verb:{widest}}  {purpose}" for verb, purpose in VERBS.items())
+    parser.epilog = "\n".join(["verbs:", *lines])  # argparse breaks those with a long name into two lines
+    verbs = parser.add_subparsers(
+        required=True, metavar="VERB", parser_class=_VerbParser, help="see below; agenteval VERB --help"
+    )
     for verb, purpose in VERBS.items():
-        of_verb = verbs.add_parser(verb, help=purpose)
+        sentence = f"{purpose[0].upper()}{purpose[1:]}"
+        of_verb = verbs.add_parser(verb, description=sentence if sentence.endswith("?") else f"{sentence}.")
         of_verb.declare = partial(_declare, verb)
         of_verb.set_defaults(verb=partial(_carry_out, verb))
     return parser

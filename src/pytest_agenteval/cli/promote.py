@@ -225,6 +225,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "left out no task of split dev. Shows the change of suite.yaml; --write makes it."
     )
     add = parser.add_argument
-    add("suite", nargs="?", metavar="SUITE", help="its name, folder or file; all below this folder, if not said")  # fmt: skip  # noqa: E501
-    add("--tasks", action="store_true", help="promote single tasks of the other buckets too")
-    add_run_arguments(parser, "so many mature runs have to have passed")
+    add("suite", nargs="?", metavar="SUITE", help="its name, folder or file (default: all below this folder)")
+    add("--tasks", action="store_true", help="single tasks of the other buckets too")
+    add_run_arguments(parser, "how many mature runs have to have passed")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from pytest_agenteval.cli.options import RUN, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -37,23 +38,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 
     add = parser.add_argument
-    add("runs", nargs="+", metavar="RUN", help="a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD; several are put side by side")  # fmt: skip  # noqa: E501
-    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
-    add("-v", "--verbose", action="count", default=0, help="of one run: every bucket with all figures, every miss at length")  # fmt: skip  # noqa: E501
-    add(
-        "-q", "--quiet", action="count", default=0, help="of one run: suites, and what makes figures doubtful"
-    )
+    parser.epilog = RUN
+    add("runs", nargs="+", metavar="RUN", help="a run; several are put side by side")
+    add("-v", "--verbose", action="count", default=0, help="every bucket, every miss at length")
+    add("-q", "--quiet", action="count", default=0, help="suites, and what makes figures doubtful")
     add_json_option(parser)
-    add("--markdown", metavar="FILE", help="write the tables as Markdown (- for the standard output)")
+    add("--markdown", metavar="FILE", help="write it as Markdown (- for the standard output)")
     registry = installed_registry()
     add(
         "--as",
         dest="format",
         choices=registry.report_formats,
-        help="write trials as atif trajectories, send them as otel traces, or write a benchmark's own files",
+        help="write or send trials in another format, or as a benchmark does",
     )
-    add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file, told by its ending: {', '.join(FILE_KINDS)}; may be given again; with --as: the folder to write into")  # fmt: skip  # noqa: E501
-    add("--rows", choices=list(ROW_KINDS), metavar="ROWS", help=f"what a .csv or .parquet file has a row for: {', '.join(ROW_KINDS)} (default: trials)")  # fmt: skip  # noqa: E501
+    add("-o", "--output", action="append", default=[], metavar="FILE", help=f"write a report file; may be given again. By its ending: {', '.join(FILE_KINDS)}. With --as: the folder to write into")  # fmt: skip  # noqa: E501
+    add("--rows", choices=list(ROW_KINDS), metavar="ROWS", help=f"rows of .csv and .parquet: {', '.join(ROW_KINDS)} (default: trials)")  # fmt: skip  # noqa: E501
+    add_results_option(parser)
     parser.set_defaults(registry=registry, scorecard_options=add_scorecard_options(parser, registry))
 
 

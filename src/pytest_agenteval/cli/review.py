@@ -12,6 +12,7 @@ from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agenteval.cli.options import RUN, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.errors import UsageMistake, nearest
@@ -19,7 +20,7 @@ from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
-from pytest_agenteval.store.runs import LATEST, ROOT, find_run
+from pytest_agenteval.store.runs import LATEST, find_run
 
 if TYPE_CHECKING:
     from pytest_agenteval.graders.judge.prompt import Rubric
@@ -36,8 +37,9 @@ SPLITS = {"dev": ("dev",), "held_out": ("held_out",), "all": ("dev", "held_out")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
+    parser.epilog = RUN
     add = parser.add_argument
-    add("run", nargs="?", default=LATEST, metavar="RUN", help="a run's folder, its name or how that begins, or MODEL@YYYYMMDD (default: latest)")  # fmt: skip  # noqa: E501
+    add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
     add("--rubric", default="", metavar="R", help="a rubric that graders of the run use, a registered one, or a .jinja file (default: the only one that they use)")  # fmt: skip  # noqa: E501
     for name in NAMES:
         add(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}, or those that a pattern with * matches; may be repeated")  # fmt: skip  # noqa: E501
@@ -51,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("-o", "--output", metavar="FILE", help="the file of labels, .jsonl (default: labels/RUBRIC.jsonl in the suite's folder)")  # fmt: skip  # noqa: E501
     add_json_option(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
-    add("--results", default=str(ROOT), metavar="DIR", help="the folder that keeps runs")
+    add_results_option(parser)
 
 
 def review(args: argparse.Namespace) -> int:

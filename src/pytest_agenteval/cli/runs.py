@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pytest_agenteval.cli.options import add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.reports.exports.document_text import document_schema
@@ -22,7 +23,7 @@ from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
-from pytest_agenteval.store.runs import ROOT, RunFolder, list_runs
+from pytest_agenteval.store.runs import RunFolder, list_runs
 
 MOST = 20
 
@@ -31,11 +32,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
     number = parser.add_mutually_exclusive_group().add_argument
-    number("-n", "--number", type=_count, default=MOST, metavar="N", help=f"how many (default: {MOST})")
+    number(
+        "-n",
+        "--number",
+        type=_count,
+        default=MOST,
+        metavar="N",
+        help=f"how many, the newest first (default: {MOST})",
+    )
     number("--all", action="store_true", help="all of them")
     add_json_option(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
-    add("--results", default=str(ROOT), metavar="DIR", help="the folder that keeps them")
+    add_results_option(parser)
 
 
 def _count(text: str) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agenteval.cli.options import RUN, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.errors import UsageMistake
@@ -31,7 +32,7 @@ from pytest_agenteval.reports.trial.trial_view import trial_view
 from pytest_agenteval.reports.view import model_note
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
-from pytest_agenteval.store.runs import LATEST, ROOT, find_run, list_runs
+from pytest_agenteval.store.runs import LATEST, find_run, list_runs
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry
@@ -41,22 +42,23 @@ MOST_LOOKED_AT = 10
 """Newest runs in which a trial is looked up that the run does not have."""
 
 TRIAL = (
-    "a trial as reports name it, suite/task[model-1], or a part of that; pytest's item id; worst (one "
-    "trial), or missed, failed, errored, passed, limited (all of them, worst first); RUN: before such a word "
-    "names another run than the latest (default: worst)"
+    "TRIAL is a trial as reports name it, suite/task[model-1], or a part of that; pytest's item id; worst "
+    "(one trial), or missed, failed, errored, passed, limited (all of them, worst first). RUN:worst and the "
+    "like name another run than the latest."
 )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
-    add("trial", nargs="?", default=WORST, metavar="TRIAL", help=TRIAL)
-    add("--run", metavar="RUN", help="a run's folder, its name or how that begins, or MODEL@YYYYMMDD (default: latest)")  # fmt: skip  # noqa: E501
-    add("--diff", metavar="OTHER_RUN", help="the same trial of that run beside it, what differs first")
+    parser.epilog = f"{TRIAL} {RUN}"
+    add("trial", nargs="?", default=WORST, metavar="TRIAL", help="which trial, or trials (default: worst)")
+    add("--run", metavar="RUN", help="the run that it is looked up in (default: latest)")
+    add("--diff", metavar="RUN", help="the same trial of that run beside it, differences first")
     add("--full", action="store_true", help="fold nothing and cut nothing")
     add_json_option(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
-    add("--results", default=str(ROOT), metavar="DIR", help="the folder that keeps runs")
+    add_results_option(parser)
 
 
 def show(args: argparse.Namespace) -> int:

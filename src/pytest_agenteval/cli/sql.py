@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agenteval.cli.options import RUN, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 
@@ -20,13 +21,17 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
-    add("query", metavar="QUERY", help="one query in DuckDB's SQL, as in: select bucket, avg(score) from trials group by 1; tables: runs, tasks, trials, grades, calls, messages (docs/data.md)")  # fmt: skip  # noqa: E501
-    add("runs", nargs="*", metavar="RUN", help="a run's folder, its name or how that begins, latest, or MODEL@YYYYMMDD (default: latest)")  # fmt: skip  # noqa: E501
-    add("--all", action="store_true", help="ask all runs that are kept; the column run tells them apart")
-    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
+    parser.epilog = (
+        'As in: agenteval sql "select bucket, avg(score) from trials group by 1". Tables: runs, tasks, '
+        f"trials, grades, calls, messages; docs/data.md has their columns. {RUN}"
+    )
+    add("query", metavar="QUERY", help="one query in DuckDB's SQL")
+    add("runs", nargs="*", metavar="RUN", help="the runs to ask (default: latest)")
+    add("--all", action="store_true", help="ask all runs; the column run tells them apart")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--csv", action="store_true", help="print CSV, with all digits")
     add_json_option(form)
+    add_results_option(parser)
 
 
 def sql(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agenteval.cli.options import AGAIN, OF_MODEL, OF_VARIANT, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
 from pytest_agenteval.errors import UsageMistake, nearest_names
 
@@ -23,18 +24,12 @@ LAST = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
-    add("suite", nargs="?", metavar="SUITE", help="a suite's name; without it every suite that was run")
-    add("--last", type=int, default=LAST, metavar="N", help=f"how many of its runs; {LAST}, if not said")
-    add("--results", default=".agenteval/runs", metavar="DIR", help="the folder that keeps runs")
-    add("--model", action="append", default=[], metavar="M", help="only this model; say it again for another")
-    add(
-        "--variant",
-        action="append",
-        default=[],
-        metavar="V",
-        help="only this prompt variant; say it again for another",
-    )
+    add("suite", nargs="?", metavar="SUITE", help="a suite's name (default: every suite that was run)")
+    add("--last", type=int, default=LAST, metavar="N", help=f"how many of its runs (default: {LAST})")
+    add("--model", action="append", default=[], metavar="MODEL", help=OF_MODEL + AGAIN)
+    add("--variant", action="append", default=[], metavar="NAME", help=OF_VARIANT + AGAIN)
     add_json_option(parser)
+    add_results_option(parser)
 
 
 def trend(args: argparse.Namespace) -> int:

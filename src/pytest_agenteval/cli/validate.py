@@ -1,181 +1,61 @@
-"""``agenteval validate``: pytest collects the files, for conftests may offer graders; nothing is run."""
+"""``agenteval validate``: everything that is wrong with task files; nothing is run."""
 
 from __future__ import annotations
 
 import argparse
-import io
-from collections.abc import Iterable, Iterator
-from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
-from pytest_agenteval.conftests import without_addopts
-from pytest_agenteval.errors import Problem, dotted
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
-from pytest_agenteval.stash import registry_key
 
 if TYPE_CHECKING:
+    from pytest_agenteval.cli.collected_files import CollectedFiles
     from pytest_agenteval.store.run_schemas import Schema
 
-COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
-
-
-class FileProblem(FrozenValue, frozen=True):
-    """One thing wrong with a file; ``key`` says where: ``graders[1].weight``, or nothing for all of it."""
-
-    file: str
-    line: int | None
-    key: str
-    expected: str
-    found: str
-    hint: str
-
-
-class UnreadableFile(FrozenValue, frozen=True):
-    """A file that could not be collected for another reason, and what pytest says of it."""
-
-    file: str
-    text: str
-
-
-class ValidationDocument(Document, frozen=True, kw_only=True):
-    """How many tasks and calibrations files hold, and everything that is wrong with them.
-
-    ``hints`` name files that are no task and may be meant as one; ``broken_benchmarks`` say which installed
-    benchmarks could not be loaded, so that their graders are not known.
-    """
-
-    tasks: int
-    calibrations: int
-    files_with_problems: int
-    problems: tuple[FileProblem, ...]
-    unreadable: tuple[UnreadableFile, ...]
-    hints: tuple[str, ...]
-    broken_benchmarks: tuple[str, ...]
-
-
-class _Listener:
-    """Hears what was collected, what could not be, and what was left alone."""
-
-    def __init__(self) -> None:
-        self.tasks: set[tuple[str, str]] = set()
-        self.calibrations = 0
-        self.texts: list[str] = []
-        self.problems: list[Problem] = []
-        self.unreadable: list[UnreadableFile] = []
-        self.hints: list[str] = []
-        self.broken: tuple[str, ...] = ()
-        self.interrupted = False
-        self._of_files: dict[str, Iterable[Problem]] = {}
-
-    def pytest_keyboard_interrupt(self) -> None:
-        """Take note of Ctrl-C: what pytest gives as its status is the same where a file is broken."""
-        self.interrupted = True
-
-    def pytest_exception_interact(self, call: pytest.CallInfo[Any], report: Any) -> None:
-        """Keep the problems of a file one by one, before the report comes, which has them as one text."""
-        if call.excinfo is not None:
-            self._of_files[report.nodeid] = getattr(call.excinfo.value, "problems", ())
-
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        """Keep what is wrong with a file."""
-        if report.failed:
-            text, problems = str(report.longrepr), self._of_files.get(report.nodeid, ())
-            self.texts.append(text)
-            self.problems += problems
-            self.unreadable += [] if problems else [UnreadableFile(report.nodeid, text)]
-
-    def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Count tasks, also those that a run would leave out, and calibrations."""
-        task = getattr(item, "task", None)
-        if task is not None:
-            self.tasks.add((task.suite, task.id))
-        self.calibrations += hasattr(item, "calibration")
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """List what is no task and lies below a suite, or is one and lies in none; and broken benchmarks.
-
-        What a suite has promoted is looked up in all of its files, those too that are not validated.
-        """
-        for wrong in unknown_promoted(session.config):
-            self.texts.append(str(wrong))
-            self.problems += wrong.problems
-        self.hints = uncollected_files(session.config)
-        self.broken = tuple(session.config.stash[registry_key].broken_benchmarks)
+INTERNAL_ERROR, USAGE_ERROR = 3, 4
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a folder with task files, or one of them")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="a folder with task files, or one such file")
     add_json_option(parser)
 
 
 def validate(args: argparse.Namespace) -> int:
     """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
-    listener, output = _Listener(), io.StringIO()
-    with redirect_stdout(output), without_addopts():
-        status = pytest.main([*COLLECT, *args.paths], plugins=[listener])
-    if listener.interrupted:
-        raise KeyboardInterrupt
-    if status == pytest.ExitCode.INTERNAL_ERROR:
-        listener.texts.append(output.getvalue())
-        listener.unreadable.append(UnreadableFile("", output.getvalue()))
-    is_usage_error = status == pytest.ExitCode.USAGE_ERROR  # pytest said why
+    from pytest_agenteval.cli.collected_files import collect_files
+
+    collected = collect_files(args.paths)
+    is_usage_error = collected.status == USAGE_ERROR  # pytest said why
     if args.json and not is_usage_error:
-        write_document(args.json, _document(listener))
+        write_document(args.json, collected.document)
     if args.json != STDOUT:
-        for line in _lines(listener):
+        for line in _lines(collected):
             print(line)
-        if status not in (pytest.ExitCode.INTERNAL_ERROR, pytest.ExitCode.USAGE_ERROR):
-            print(_counts(listener))
     if is_usage_error:
         return 2
-    return 1 if listener.texts or not (listener.tasks or listener.calibrations) else 0
+    document = collected.document
+    return 1 if collected.texts or not (document.tasks or document.calibrations) else 0
 
 
 def json_schema() -> Schema:
     """Describe what ``--json`` writes."""
+    from pytest_agenteval.cli.collected_files import ValidationDocument
     from pytest_agenteval.reports.exports.document_text import document_schema
 
     return document_schema("validate", ValidationDocument)
 
 
-def _document(listener: _Listener) -> ValidationDocument:
-    return ValidationDocument(
-        tasks=len(listener.tasks),
-        calibrations=listener.calibrations,
-        files_with_problems=len(listener.texts),
-        problems=tuple(map(_file_problem, listener.problems)),
-        unreadable=tuple(listener.unreadable),
-        hints=tuple(listener.hints),
-        broken_benchmarks=listener.broken,
-    )
+def _lines(collected: CollectedFiles) -> Iterator[str]:
+    from pytest_agenteval.reports.formatting import pluralize
 
-
-def _file_problem(problem: Problem) -> FileProblem:
-    return FileProblem(
-        file=problem.file,
-        line=problem.line,
-        key=dotted(problem.path),
-        expected=problem.expected,
-        found=problem.found,
-        hint=problem.hint,
-    )
-
-
-def _lines(listener: _Listener) -> Iterator[str]:
-    yield from listener.texts
-    yield from listener.hints
-    yield from (f"warning: {line}" for line in listener.broken)
-
-
-def _counts(listener: _Listener) -> str:
-    calibrations = listener.calibrations
+    document = collected.document
+    yield from collected.texts
+    yield from document.hints
+    yield from (f"warning: {line}" for line in document.broken_benchmarks)
+    if collected.status in (INTERNAL_ERROR, USAGE_ERROR):
+        return
+    calibrations = document.calibrations
     also = f"{pluralize(calibrations, 'calibration')}, " if calibrations else ""
-    problems = f"{pluralize(len(listener.texts), 'file')} with problems"
-    return f"{pluralize(len(listener.tasks), 'task')}, {also}{problems}"
+    problems = f"{pluralize(len(collected.texts), 'file')} with problems"
+    yield f"{pluralize(document.tasks, 'task')}, {also}{problems}"

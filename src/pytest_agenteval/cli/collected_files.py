@@ -1,0 +1,150 @@
+"""Files as pytest collects them, for conftests may offer graders: what they hold, and what is wrong."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Sequence
+from contextlib import redirect_stdout
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.conftests import without_addopts
+from pytest_agenteval.errors import Problem, dotted
+from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
+from pytest_agenteval.stash import registry_key
+
+COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
+
+
+class FileProblem(FrozenValue, frozen=True):
+    """One thing wrong with a file; ``key`` says where: ``graders[1].weight``, or nothing for all of it."""
+
+    file: str
+    line: int | None
+    key: str
+    expected: str
+    found: str
+    hint: str
+
+
+class UnreadableFile(FrozenValue, frozen=True):
+    """A file that could not be collected for another reason, and what pytest says of it."""
+
+    file: str
+    text: str
+
+
+class ValidationDocument(Document, frozen=True, kw_only=True):
+    """How many tasks and calibrations files hold, and everything that is wrong with them.
+
+    ``hints`` name files that are no task and may be meant as one; ``broken_benchmarks`` say which installed
+    benchmarks could not be loaded, so that their graders are not known.
+    """
+
+    tasks: int
+    calibrations: int
+    files_with_problems: int
+    problems: tuple[FileProblem, ...]
+    unreadable: tuple[UnreadableFile, ...]
+    hints: tuple[str, ...]
+    broken_benchmarks: tuple[str, ...]
+
+
+class _Listener:
+    """Hears what was collected, what could not be, and what was left alone."""
+
+    def __init__(self) -> None:
+        self.tasks: set[tuple[str, str]] = set()
+        self.calibrations = 0
+        self.texts: list[str] = []
+        self.problems: list[Problem] = []
+        self.unreadable: list[UnreadableFile] = []
+        self.hints: list[str] = []
+        self.broken: tuple[str, ...] = ()
+        self.interrupted = False
+        self._of_files: dict[str, Iterable[Problem]] = {}
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Take note of Ctrl-C: what pytest gives as its status is the same where a file is broken."""
+        self.interrupted = True
+
+    def pytest_exception_interact(self, call: pytest.CallInfo[Any], report: Any) -> None:
+        """Keep the problems of a file one by one, before the report comes, which has them as one text."""
+        if call.excinfo is not None:
+            self._of_files[report.nodeid] = getattr(call.excinfo.value, "problems", ())
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep what is wrong with a file."""
+        if report.failed:
+            text, problems = str(report.longrepr), self._of_files.get(report.nodeid, ())
+            self.texts.append(text)
+            self.problems += problems
+            self.unreadable += [] if problems else [UnreadableFile(report.nodeid, text)]
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Count tasks, also those that a run would leave out, and calibrations."""
+        task = getattr(item, "task", None)
+        if task is not None:
+            self.tasks.add((task.suite, task.id))
+        self.calibrations += hasattr(item, "calibration")
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """List what is no task and lies below a suite, or is one and lies in none; and broken benchmarks.
+
+        What a suite has promoted is looked up in all of its files, those too that are not validated.
+        """
+        for wrong in unknown_promoted(session.config):
+            self.texts.append(str(wrong))
+            self.problems += wrong.problems
+        self.hints = uncollected_files(session.config)
+        self.broken = tuple(session.config.stash[registry_key].broken_benchmarks)
+
+
+class CollectedFiles(FrozenValue, frozen=True):
+    """What pytest collected: its exit status, the document, and each file's problems as one text."""
+
+    status: int
+    document: ValidationDocument
+    texts: tuple[str, ...]
+
+
+def collect_files(paths: Sequence[str]) -> CollectedFiles:
+    """Have pytest collect what is below the paths, in this process; nothing is run, and nothing printed.
+
+    For a mistake in use, status 4, pytest says why. Ctrl-C raises KeyboardInterrupt.
+    """
+    listener, output = _Listener(), io.StringIO()
+    with redirect_stdout(output), without_addopts():
+        status = pytest.main([*COLLECT, *paths], plugins=[listener])
+    if listener.interrupted:
+        raise KeyboardInterrupt
+    if status == pytest.ExitCode.INTERNAL_ERROR:
+        listener.texts.append(output.getvalue())
+        listener.unreadable.append(UnreadableFile("", output.getvalue()))
+    return CollectedFiles(int(status), _document(listener), tuple(listener.texts))
+
+
+def _document(listener: _Listener) -> ValidationDocument:
+    return ValidationDocument(
+        tasks=len(listener.tasks),
+        calibrations=listener.calibrations,
+        files_with_problems=len(listener.texts),
+        problems=tuple(map(_file_problem, listener.problems)),
+        unreadable=tuple(listener.unreadable),
+        hints=tuple(listener.hints),
+        broken_benchmarks=listener.broken,
+    )
+
+
+def _file_problem(problem: Problem) -> FileProblem:
+    return FileProblem(
+        file=problem.file,
+        line=problem.line,
+        key=dotted(problem.path),
+        expected=problem.expected,
+        found=problem.found,
+        hint=problem.hint,
+    )
