@@ -393,6 +393,7 @@ def test_a_rubric_of_nobody_shows_what_every_trial_has(typed: Any) -> None:
         (("--rubric", "tidi"), "no grader here asks by a rubric 'tidi'"),
         (("--rubric", "none.jinja"), "--rubric none.jinja: expected a file"),
         (("--sample", "0"), "--sample 0: expected a number above 0"),
+        (("-o", "pytest.ini/labels.jsonl"), "pytest.ini/labels.jsonl: labels cannot be kept there"),
         (("-o", "labels.csv"), "labels.csv: expected a file of labels that ends in .jsonl"),
     ],
 )

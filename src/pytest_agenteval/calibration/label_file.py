@@ -59,6 +59,15 @@ class LabelFile:
         """Give what is in the file on an example."""
         return self._by_id.get(id, NO_LABELS)
 
+    def check_writable(self) -> None:
+        """Raise UsageMistake where labels could not be kept, before anybody has thought about one."""
+        with _as_usage_mistakes(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            is_new = not self.path.exists()
+            os.close(os.open(self.path, APPEND, 0o644))
+            if is_new:
+                self.path.unlink()
+
     def write(self, id: str, values: Mapping[str, str], labels: PersonLabels) -> None:
         """Put an example's labels on disk, and return when they are there."""
         line = self._line(id, values, labels)

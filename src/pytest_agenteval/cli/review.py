@@ -120,6 +120,8 @@ def _review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tuple[i
     sitting = Review(pool.rubric, trials, labels, lambda each: run.trial_if_readable(each.entry), args.blind)
     command = calibrate_command(path, pool.rubric, args.rubric, folder, tasks)
     _print(opening_lines(summarize(run.name, pool, sitting, labels, command), labels.repaired))
+    if sitting.left:
+        labels.check_writable()
     status = _sit(sitting, args) if sitting.left else 0
     summary = summarize(run.name, pool, sitting, labels, command)
     _print(closing_lines(summary))

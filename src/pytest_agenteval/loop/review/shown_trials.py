@@ -17,9 +17,9 @@ from pytest_agenteval.graders.judge.shown_values import ShownValues, SilentJudge
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH
-from pytest_agenteval.records.plan import PlannedGrader, PlannedTask
+from pytest_agenteval.records.plan import PlannedGrader, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.registry import Registry, UnknownName
+from pytest_agenteval.registry import UnknownName
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 
@@ -73,6 +73,8 @@ class _Reviewed:
     def __init__(self, run: Run, tasks: PlannedTasks, splits: Sequence[str], errored: bool) -> None:
         self._run, self._tasks, self._splits, self._errored = run, tasks, splits, errored
         self._grading, self._digests = GradingService(tasks.registry), DigestCache()
+        self._askers: dict[str, Rubric] = {}
+        self._lost: set[TrialKey] = set()
         self.left_out: Counter[str] = Counter()
 
     async def pool(self, entries: Sequence[JournalEntry], wanted: Rubric | str) -> ReviewPool:
@@ -80,13 +82,15 @@ class _Reviewed:
         planned = list(self._planned(entries))
         questions = [each for entry, task in planned for each in await self._asked(entry, task, name)]
         if isinstance(wanted, Rubric):
+            self._askers.pop(name, None)
             questions = [each for each in questions if each.shown.rubric.digest() == wanted.digest()]
-        if not questions and name:
-            rubric = wanted if isinstance(wanted, Rubric) else _registered(self._tasks.registry, name)
+        if questions or not name:
+            return self._pool_of(self._only_rubric(questions), planned, questions)
+        rubric = wanted if isinstance(wanted, Rubric) else self._rubric_named(name)
+        if planned and name not in self._askers:
             grader = _any_trial(rubric)
             questions = [each for entry, task in planned for each in await self._shown(entry, task, [grader])]
-            return self._pool_of(rubric, planned, questions)
-        return self._pool_of(_only_rubric(questions), planned, questions)
+        return self._pool_of(rubric, planned, questions)
 
     def _pool_of(
         self,
@@ -97,7 +101,8 @@ class _Reviewed:
         if rubric.candidates:
             raise UsageMistake(f"the rubric {rubric.name} compares candidates: there are no labels for that")
         silent = {entry.key for entry, _ in planned} - {each.entry.key for each in questions}
-        self.left_out["with nothing to judge"] += len(silent)
+        self.left_out["whose transcript is lost"] += len(self._lost)
+        self.left_out["with nothing to judge"] += len(silent - self._lost)
         trials = tuple(self._distinct(questions))
         return ReviewPool(rubric, trials, {why: count for why, count in self.left_out.items() if count})
 
@@ -133,6 +138,8 @@ class _Reviewed:
         if not asks_judges(grader):
             return False
         used = grader.used_rubric() if isinstance(grader, RubricGrader) else None
+        if used is not None and rubric in (used.name, planned.label):
+            self._askers[rubric] = used
         return used is None or rubric in ("", used.name, planned.label)
 
     async def _shown(
@@ -141,11 +148,43 @@ class _Reviewed:
         """Let graders show a trial to a judge that only takes note."""
         trial = self._run.trial_if_readable(entry)
         if trial is None:
+            self._lost.add(entry.key)
             return []
         evidence = Evidence(task.input, trial.transcript, trial.outcome)
         judges = {grader.label: SilentJudge() for grader in graders}
         await self._grading.grade(graders, evidence, lambda label: [judges[label]])
         return [_Question(entry, label, shown) for label, judge in judges.items() for shown in judge.shown]
+
+    def _only_rubric(self, questions: Sequence[_Question]) -> Rubric:
+        """Give the one rubric that all of them are asked by."""
+        rubrics = {each.shown.rubric.digest(): each.shown.rubric for each in questions}
+        names = ", ".join(dict.fromkeys(rubric.name for rubric in rubrics.values()))
+        if not rubrics:
+            raise UsageMistake(
+                f"no grader of these trials shows judges anything{self._reasons()}: "
+                "--rubric R names a rubric, or a .jinja file"
+            )
+        if len(rubrics) == 1:
+            return next(iter(rubrics.values()))
+        if ", " in names:
+            raise UsageMistake(f"which rubric? --rubric is one of {names}")
+        how = "--rubric FILE.jinja, --task or --bucket tells which"
+        raise UsageMistake(f"{len(rubrics)} rubrics are named {names}: {how}")
+
+    def _reasons(self) -> str:
+        """Say which trials were not looked at; empty where all were."""
+        reasons = ", ".join(f"{count} {why}" for why, count in self.left_out.items())
+        return f" (left out: {reasons})" if reasons else ""
+
+    def _rubric_named(self, name: str) -> Rubric:
+        registry = self._tasks.registry
+        try:
+            return self._askers.get(name) or registry.rubric(name)
+        except UnknownName:
+            hint = nearest(name, registry.rubric_names) or f"known: {', '.join(registry.rubric_names)}"
+            raise UsageMistake(
+                f"no grader here asks by a rubric {name!r}{self._reasons()}, and none is registered; {hint}"
+            ) from None
 
     def _distinct(self, questions: Iterable[_Question]) -> Iterator[ShownTrial]:
         seen: set[str] = set()
@@ -158,35 +197,6 @@ class _Reviewed:
             id = f"{self._run.name}:{entry.key.label}"
             counts[id] += 1
             yield ShownTrial(id if counts[id] == 1 else f"{id} {counts[id]}", entry, grader, shown.values)
-
-
-def _only_rubric(questions: Sequence[_Question]) -> Rubric:
-    """Give the one rubric that all of them are asked by."""
-    rubrics = {each.shown.rubric.digest(): each.shown.rubric for each in questions}
-    if len(rubrics) == 1:
-        return next(iter(rubrics.values()))
-    if not rubrics:
-        raise UsageMistake(
-            "no grader of these trials shows judges anything: --rubric R names a rubric, or a .jinja file"
-        )
-    names = dict.fromkeys(rubric.name for rubric in rubrics.values())
-    if len(names) == 1:
-        name = next(iter(names))
-        raise UsageMistake(
-            f"{len(rubrics)} rubrics are named {name}: --rubric FILE.jinja, --task or --bucket tells which"
-        )
-    raise UsageMistake(f"which rubric? --rubric is one of {', '.join(names)}")
-
-
-def _registered(registry: Registry, name: str) -> Rubric:
-    try:
-        return registry.rubric(name)
-    except UnknownName:
-        names = registry.rubric_names
-        hint = nearest(name, names) or f"known: {', '.join(names)}"
-        raise UsageMistake(
-            f"no grader here asks by a rubric {name!r}, and none is registered; {hint}"
-        ) from None
 
 
 def _any_trial(rubric: Rubric) -> PlannedGrader:
