@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from msgspec.structs import replace
+
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -118,8 +120,6 @@ def _begun(args: argparse.Namespace) -> Any:
 
 def _taken_up(args: argparse.Namespace) -> Any:
     """Find what goes on; only how far it may go can be said anew."""
-    from msgspec.structs import replace
-
     from pytest_agenteval.loop.improve.beginning import take_up
 
     said = {
