@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 MARKS = (
     "agenteval: a trial of an agent (pytest-agenteval)",
+    "agenteval_audit: a trial of an audit: the reference acted out, or spoilt, or nothing (pytest-agenteval)",
     "capability: a trial of a suite of kind capability: a miss is no failure (pytest-agenteval)",
     "regression: a trial of a suite of kind regression: a miss is a failure (pytest-agenteval)",
     "mixed: a trial of a suite of kind mixed, or of no suite: a miss is a failure (pytest-agenteval)",

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Importer", "NotImported", "Registry", "UnknownName"]
 
 T = TypeVar("T")
+AUDITS_OWN = frozenset({"spoiler"})
+"""Offline models that are given a reference that was spoilt: they mean something in an audit only."""
 Place: TypeAlias = "Path | str"
 """A file or folder: its path, or ``package:path`` for one that is installed with a package."""
 
@@ -80,6 +82,7 @@ class Registry:
         self._rubric_folders: list[tuple[Place, str]] = []
         self._panels: NameTable[Sequence[str]] = NameTable("judge panel", complete)
         self._players: NameTable[RulesPlayer] = NameTable("player of the tool", complete)
+        self._writers: NameTable[tuple[str, str, str, str]] = NameTable("file writer of", complete)
         self._importers: NameTable[Importer] = NameTable("importer", complete, _instance)
         self._formats: NameTable[ReportFormat] = NameTable("report format", complete)
         self._sending_formats: set[str] = set()
@@ -157,6 +160,14 @@ class Registry:
         """
         self._players.take(tool, play, claimant())
 
+    def file_writer(self, agent: str, tool: str, *, path: str, text: str, root: str = "") -> None:
+        """Say how an agent writes a whole file: its tool, and the arguments for the file's path and text.
+
+        Audits write files in this way that nobody asked for. With a ``root``, a folder of the workspace,
+        paths start there and begin with a slash.
+        """
+        self._writers.take(agent, (tool, path, text, root), claimant())
+
     def importer(self, name: str, importer: Importer | Callable[[], Importer] | str) -> None:
         """Offer ``agenteval import NAME``: a class or object as ``Importer`` says."""
         self._importers.take(name, importer, claimant())
@@ -230,8 +241,8 @@ class Registry:
 
     @property
     def offline_models(self) -> frozenset[str]:
-        """The names of all models that need no key."""
-        return frozenset(self._models.names)
+        """The names of all models that need no key, but for those of audits, which nobody names."""
+        return frozenset(self._models.names) - AUDITS_OWN
 
     @property
     def tools(self) -> Mapping[str, Tool]:
@@ -269,6 +280,10 @@ class Registry:
         """Find who plays the first of these tools that somebody registered rules for; None: nobody did."""
         played_tools = self._players.names
         return next((self._players.get(tool) for tool in tools if tool in played_tools), None)
+
+    def file_writer_of(self, agent: str) -> tuple[str, str, str, str] | None:
+        """Give how an agent writes a whole file: tool, two arguments, root; None: nobody said."""
+        return self._writers.get(agent) if agent in self._writers.names else None
 
     @property
     def importers(self) -> tuple[str, ...]:

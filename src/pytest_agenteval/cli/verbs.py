@@ -30,6 +30,7 @@ VERBS: Mapping[str, str] = {
     "demote": "take a promotion back",
     "feedback": "what a run teaches whoever changes the prompts",
     "improve": "let a coding agent change prompts; held-out tasks confirm it",
+    "audit": "do tasks and their graders see what is wrong?",
 }
 
 WITHOUT_JSON: Mapping[str, str] = {"schema": "what it prints is JSON"}

@@ -37,7 +37,7 @@ RESERVED = frozenset(
 )
 """Tags that would mean something else as a mark; they are keywords only."""
 
-OURS = ("agenteval", "capability", "regression", "mixed")
+OURS = ("agenteval", "agenteval_audit", "capability", "regression", "mixed")
 """Marks that the plugin declares when pytest starts."""
 
 _declared: pytest.StashKey[set[str]] = pytest.StashKey()
@@ -108,11 +108,13 @@ class TrialFunctions:
         self, file: pytest.Module, task: PlannedTask, cases: tuple[Case, ...], evals: EvalSession
     ) -> Iterator[TrialItem]:
         """Give an item for each case of a task."""
-        conditions = self._conditions_of(file)
-        function = _function(task, cases, self._marks_of(task, conditions.fixtures))
+        conditions, audit = self._conditions_of(file), evals.audit
+        marks = self._marks_of(task, conditions.fixtures, audited=audit is not None)
+        function = _function(task, cases, marks)
+        kind = TrialItem if audit is None else _audit_item()
         words = {task.bucket, task.suite, task.agent, conditions.keyword, *task.tags}
         for shape in self._shapes_of(file, function, task.id, cases, conditions):
-            item: TrialItem = TrialItem.from_parent(
+            item: TrialItem = kind.from_parent(
                 file,
                 name=f"{task.id}[{shape.callspec.id}]",
                 callobj=function,
@@ -122,7 +124,8 @@ class TrialFunctions:
                 keywords={shape.callspec.id: True},
             )
             # `trial` too: an attribute that an item is given later costs it a dictionary of its own.
-            item.task, item.case, item.evals, item.trial = task, shape.case, evals, None
+            item.task = task if audit is None else audit.task_of(task, shape.case)
+            item.case, item.evals, item.trial = shape.case, evals, None
             item.extra_keyword_matches.update(words)
             yield item
 
@@ -138,10 +141,11 @@ class TrialFunctions:
             )
         return conditions
 
-    def _marks_of(self, task: PlannedTask, fixtures: tuple[str, ...]) -> list[pytest.Mark]:
+    def _marks_of(self, task: PlannedTask, fixtures: tuple[str, ...], *, audited: bool) -> list[pytest.Mark]:
         key = (task.kind, task.tags, fixtures)
         if key not in self._marks:
-            names = dict.fromkeys(("agenteval", task.kind, *marks_of(task.tags)))
+            ours = ("agenteval", task.kind, *(("agenteval_audit",) if audited else ()))
+            names = dict.fromkeys((*ours, *marks_of(task.tags)))
             declare_marks(self._config, names, "task files")
             self._marks[key] = [getattr(pytest.mark, name).mark for name in names]
             if fixtures:
@@ -170,6 +174,12 @@ class TrialFunctions:
             if conditions.ours_alone:
                 self._shapes[key] = shapes
         return shapes
+
+
+def _audit_item() -> type[TrialItem]:
+    from pytest_agenteval.items.audit_item import AuditItem
+
+    return AuditItem
 
 
 def trial_functions(config: pytest.Config) -> TrialFunctions:

@@ -33,6 +33,7 @@ OFFLINE_NOTES = {
     "oracle": "acts out the reference, no LLM",
     "nop": "does nothing",
     "scripted": "follows a script",
+    "spoiler": "acts out the reference spoilt",
 }
 Group = tuple[str, str, str]
 

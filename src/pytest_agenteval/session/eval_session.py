@@ -28,11 +28,13 @@ from pytest_agenteval.session.selection import empty_selection_reason, select, u
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import eval_session_key, registry_key
+from pytest_agenteval.store.run_audit import write_audit
 from pytest_agenteval.tasks.spec import NO_GATE, Suite
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.task_lines import TaskLines
     from pytest_agenteval.session.extra_repetitions import ExtraItems
+    from pytest_agenteval.session.planning.audit_cases import AuditCases
     from pytest_agenteval.session.regrade_source import StoredTrials
     from pytest_agenteval.store.run_gates import SuiteGate
 
@@ -92,8 +94,19 @@ class EvalSession:
 
         return StoredTrials(folders)
 
+    @cached_property
+    def audit(self) -> AuditCases | None:
+        """How tasks are audited, where that is asked for."""
+        if not self.settings.audit:
+            return None
+        from pytest_agenteval.session.planning.audit_cases import AuditCases
+
+        return AuditCases(self.registry)
+
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case in which a task is tried, or was tried when its trials are graded again."""
+        if self.audit is not None:
+            return self.audit.of(task)
         return self.cases.of(task, suite_models) if self.stored is None else self.stored.cases(task)
 
     @cached_property
@@ -284,6 +297,8 @@ class EvalSession:
         begin_run(
             info, self.settings, judges, self.selected, self.planner.suites, regraded, self.gates, extra
         )
+        if self.audit is not None:
+            write_audit(info.folder, self.audit.planned(self.selected))
         if extra:
             self.config.pluginmanager.register(self.extra, "agenteval-extra-repetitions")
 

@@ -112,11 +112,11 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
     now = datetime.now(UTC)
     # Four digits of chance: two runs may begin in one second.
     chance = os.urandom(2).hex()
-    who = ("regraded",) if settings.regrade else settings.models[:3]
+    who = ("regraded",) if settings.regrade else ("audit",) if settings.audit else settings.models[:3]
     dated = "-".join(part.replace("/", "_") for part in (now.strftime("%Y%m%d-%H%M%S"), *who, chance))
     own = Path(tempfile.gettempdir()) / f"agenteval-{os.getpid()}"
     return RunInfo(
-        folder=(settings.results or own) / (_new_name(settings) or dated),
+        folder=_folder_of_runs(settings, own) / (_new_name(settings) or dated),
         refusal=own.with_name(f"{own.name}-{chance}.refusal"),
         started_at=now.isoformat(timespec="milliseconds"),
         command=("pytest", *map(str, config.invocation_params.args)),
@@ -138,6 +138,12 @@ def _new_name(settings: Settings) -> str:
         place = settings.places["run_name"]
         raise UsageMistake(f"{place}: expected a new name; found {name!r}, which is in {settings.results}")
     return name
+
+
+def _folder_of_runs(settings: Settings, own: Path) -> Path:
+    """Give where this run lies; an audit lies apart: it is no run of an agent, and never the latest."""
+    runs = settings.results or own
+    return runs / "audits" if settings.audit and not settings.run_name else runs
 
 
 def _refuse_sharing(config: pytest.Config, settings: Settings) -> None:

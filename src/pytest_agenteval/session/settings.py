@@ -150,6 +150,15 @@ class Settings(OptionValues):
         "",
         "endings, as in missed,errored",
     )
+    audit = Option(
+        "audit",
+        "",
+        "audit tasks and graders: the reference has to reach 1.0, doing nothing and the reference spoilt in "
+        "each way have to miss; also asked for by -m agenteval_audit",
+        switch,
+        False,
+        YES_OR_NO,
+    )
     max_steps: Option[int | None] = Option(
         "max_steps",
         "N",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,8 @@ import pytest
 
 from pytest_agenteval.session.options import PROJECT, Option, RawValue
 from pytest_agenteval.session.settings import RESULTS, Settings
+
+_AUDITED = re.compile(r"(?<!not )\bagenteval_audit\b")
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -34,7 +37,24 @@ def read_settings(config: pytest.Config) -> Settings:
         )
     # Over all others: they are about this one run, whatever the project says of every run.
     values |= _by_pytests_own_options(config)
+    if values.get("audit"):
+        values |= _of_audit(places)
     return Settings(values, places)
+
+
+def _of_audit(places: Mapping[str, str]) -> Iterator[tuple[str, object]]:
+    """Give what holds for an audit: every task, its own players, and nothing that judges an agent's run."""
+    from pytest_agenteval.errors import UsageMistake
+
+    for attribute in ("models", "variants", "repetitions", "regrade", "only"):
+        place = places.get(attribute, "")
+        if place.startswith("--"):
+            raise UsageMistake(f"{place}: expected no such option in an audit, which brings its own players")
+        yield attribute, getattr(Settings, attribute).default
+    if "split" not in places:
+        yield "split", "all"
+    yield "gate", None
+    yield "baseline", ""
 
 
 def _raw_value(row: Option[Any], config: pytest.Config, project: Mapping[str, Any]) -> RawValue | None:
@@ -56,6 +76,8 @@ def _raw_value(row: Option[Any], config: pytest.Config, project: Mapping[str, An
 def _by_pytests_own_options(config: pytest.Config) -> Iterator[tuple[str, object]]:
     if config.getoption("runxfail", False):
         yield "strict", True
+    if _AUDITED.search(config.getoption("markexpr", "") or ""):
+        yield "audit", True
     # A debugger and -s want one thing at a time.
     if config.getoption("usepdb", False) or config.getoption("capture", "") == "no":
         yield "concurrency", 1

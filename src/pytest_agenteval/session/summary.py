@@ -24,6 +24,7 @@ from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards, s
 from pytest_agenteval.session.secrets import write_commands
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import report_paths_key, run_info_key, verdict_key
+from pytest_agenteval.store.run_audit import RunAudit, read_audit
 from pytest_agenteval.store.run_reader import Run
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ def _introduce(name: str, offline: bool, id: str) -> str:
 def summarize(reporter: Any, config: pytest.Config) -> None:
     """Write the end of a run, the misses above it, and leave a summary where CI wants one."""
     run = stored_run(config)
+    audit = read_audit(run.folder)
+    if audit is not None:
+        _write_audit(reporter, config, run, audit)
+        return
     view = view_of(run)
     verbosity, width = config.getoption("verbose"), reporter._tw.fullwidth
     calibrations = list(_calibrations(config, width))
@@ -86,6 +91,18 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         verdict = config.stash.get(verdict_key, None)
         comparison = verdict.comparison if verdict is not None else None
         write_commands(reporter, annotation_lines(run, config.rootpath, comparison, strict=settings.strict))
+
+
+def _write_audit(reporter: Any, config: pytest.Config, run: Run, audit: RunAudit) -> None:
+    """Write what the graders saw: which items failed has been told by pytest itself."""
+    from pytest_agenteval.reports.audit.audit import audit_of
+    from pytest_agenteval.reports.audit.audit_lines import audit_lines
+
+    reporter.write_sep("=", "audit of the evals")
+    for line in audit_lines(audit_of(run, audit), reporter._tw.fullwidth, tells_unseen=False):
+        _write(reporter, line)
+    if config.stash[run_info_key].is_kept:
+        reporter.write_line(f"run: {_relative(run_folder(config), config)}")
 
 
 def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:

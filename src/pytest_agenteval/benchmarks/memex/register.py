@@ -43,4 +43,6 @@ def pytest_agenteval_register(registry: Registry) -> None:
     registry.rubrics(f"{HERE}:rubrics")
     registry.rules_player("save_timeline_card", f"{HERE}.rules.card:play")
     registry.rules_player("update_timeline_card_insight", f"{HERE}.rules.pkm:play")
+    for agent in ("pkm", "pkm_agent"):
+        registry.file_writer(agent, "Write", path="file_path", text="content", root="PKM")
     registry.importer("memex", f"{HERE}.importer.importing:MemexImporter")

@@ -19,7 +19,7 @@ from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
 
 DEFAULT_MODELS = ("rules",)
-PLAYERS = frozenset({"rules", "oracle", "nop", "scripted"})
+PLAYERS = frozenset({"rules", "oracle", "nop", "scripted", "spoiler"})
 """Offline models of ours: they play an agent."""
 UNNAMED = Variant()
 

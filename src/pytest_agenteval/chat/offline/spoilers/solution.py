@@ -1,0 +1,216 @@
+"""A reference solution as spoilers see it: which calls do something, what is said, what it starts from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.chat.offline.spoilers.starting_tree import StartingTree
+from pytest_agenteval.chat.offline.spoilers.texts import Spans, is_prose, new_parts, words_of
+from pytest_agenteval.chat.offline.spoilers.turns import Spot, Turns, leaves, spots, turns_of
+from pytest_agenteval.records.plan import PlannedTask
+from pytest_agenteval.records.record import FrozenValue
+
+CallPlace = tuple[int, int]
+"""A turn, and a call in it."""
+
+
+class FileWriter(FrozenValue, frozen=True):
+    """How a file is written whole: the tool, its two arguments, and the folder that its paths start at."""
+
+    tool: str
+    path: str
+    text: str
+    root: str = ""
+
+    def call(self, file: str, content: str) -> dict[str, Any]:
+        """Give the call that writes this file of the workspace."""
+        path = f"/{file.removeprefix(f'{self.root}/')}" if self.root else file
+        return {"tool": self.tool, "args": {self.path: path, self.text: content}}
+
+
+class Spoilt(FrozenValue, frozen=True):
+    """A reference spoilt in one way: what was done, the places it was done to, and the turns to act out.
+
+    A place is ``answer``, a tool, or a tool's argument, as in ``Write.content``.
+    """
+
+    done: str
+    places: tuple[str, ...]
+    turns: Turns
+
+
+class Solution:
+    """One task's reference, with the files that the task starts from.
+
+    ``writer`` is how the agent's tools write a file, where a benchmark says so.
+    """
+
+    def __init__(self, task: PlannedTask, writer: FileWriter | None = None) -> None:
+        self.task = task
+        self.turns: Turns = turns_of(task.reference)
+        self._registered_writer = writer
+
+    @cached_property
+    def tree(self) -> StartingTree:
+        """The files that the workspace starts with."""
+        return StartingTree(self.task.layers, self.task.texts)
+
+    # What the task says.
+
+    @cached_property
+    def given_calls(self) -> tuple[Mapping[str, Any], ...]:
+        """The calls that stand in the conversation before the reference begins."""
+        return tuple(call for turn in self._given_turns for call in turn.get("calls") or ())
+
+    @property
+    def _given_turns(self) -> list[Mapping[str, Any]]:
+        return [turn for turn in self.task.input.get("turns") or () if isinstance(turn, Mapping)]
+
+    @cached_property
+    def question(self) -> str:
+        """What the user said last; of an input in another form its longest text."""
+        if self._given_turns:
+            return str(self._given_turns[-1].get("content") or "").strip()
+        content = self.task.input.get("content")
+        texts = [value for _, value in leaves(self.task.input) if is_prose(value)]
+        return (content if isinstance(content, str) else max(texts, key=len, default="")).strip()
+
+    @cached_property
+    def user_words(self) -> str:
+        """All that the user has said, in one text; of an input in another form all of its texts."""
+        if self._given_turns:
+            said = (turn for turn in self._given_turns if turn.get("role") == "user")
+            return "\n".join(str(turn.get("content") or "") for turn in said)
+        return "\n".join(value for _, value in leaves(self.task.input) if isinstance(value, str))
+
+    @cached_property
+    def named(self) -> str:
+        """All that the task says of itself: its input, and what is to be true afterwards."""
+        outcome = (self.task.reference or {}).get("expected_outcome")
+        return f"{compact(self.task.input)} {compact(outcome)}".casefold()
+
+    @cached_property
+    def named_words(self) -> frozenset[str]:
+        """The words and numbers of what the task says of itself."""
+        return words_of(self.named)
+
+    # What the reference does.
+
+    @property
+    def has_answer(self) -> bool:
+        """Whether the reference ends with words."""
+        return bool(self.turns and self.turns[-1]["text"])
+
+    @cached_property
+    def calls(self) -> tuple[CallPlace, ...]:
+        """Every call, in order."""
+        return tuple((at, n) for at, turn in enumerate(self.turns) for n, _ in enumerate(turn["calls"]))
+
+    def call(self, place: CallPlace) -> Mapping[str, Any]:
+        """Give a call with its ``tool`` and ``args``."""
+        found: Mapping[str, Any] = self.turns[place[0]]["calls"][place[1]]
+        return found
+
+    @cached_property
+    def acting(self) -> tuple[CallPlace, ...]:
+        """The calls that change something.
+
+        They are those of tools by which the suite tells that somebody acted, and of tools that are told a
+        file and a text, or two files. A reference that ends without a word has done what it had to in its
+        last calls: these count too, and the calls of the same tools before them.
+        """
+        tools = set(self.task.acting_tools)
+        tools |= {self.call(place)["tool"] for place in self.calls if self._writes(self.call(place))}
+        if not self.has_answer and self.calls:
+            tools |= {self.call(place)["tool"] for place in self.calls if place[0] == self.calls[-1][0]}
+        return tuple(place for place in self.calls if self.call(place)["tool"] in tools)
+
+    @cached_property
+    def writing(self) -> tuple[CallPlace, ...]:
+        """The acting calls whose arguments are what the task wants; none where nothing is to be done."""
+        return () if self.task.label == "negative" else self.acting
+
+    @cached_property
+    def looking(self) -> tuple[CallPlace, ...]:
+        """The calls that an answer rests on: the last ones, and others of the same tools.
+
+        What was looked up before is a means to the arguments of these: there may be other ways to them.
+        """
+        others = [place for place in self.calls if place not in self.acting]
+        if not self.has_answer or not others:
+            return ()
+        tools = {self.call(place)["tool"] for place in others if place[0] == others[-1][0]}
+        return tuple(place for place in others if self.call(place)["tool"] in tools)
+
+    def _writes(self, call: Mapping[str, Any]) -> bool:
+        strings = [value for _, value in leaves(call["args"]) if isinstance(value, str)]
+        files = [value for value in strings if self.tree.is_file_name(value)]
+        return len(files) > 1 or bool(files and any(is_prose(each) for each in strings if each not in files))
+
+    @cached_property
+    def written_files(self) -> tuple[str, ...]:
+        """The paths, in the workspace, of the files that acting calls name."""
+        values = (value for _, value in self.values(self.writing) if isinstance(value, str))
+        return tuple(self._in_workspace(value) for value in values if self.tree.is_file_name(value))
+
+    def _in_workspace(self, value: str) -> str:
+        root = f"{self.writer.root}/" if self.writer and self.writer.root else ""
+        return self.tree.named_file(value) or f"{root}{value.strip('/')}"
+
+    @cached_property
+    def writer(self) -> FileWriter | None:
+        """How a file is written whole: what a benchmark says, else as a call of the reference does it.
+
+        That is one with two texts: the name of a file that is not there yet, and what it shall hold.
+        """
+        if self._registered_writer is not None:
+            return self._registered_writer
+        return next((writer for place in self.acting if (writer := self._learnt_writer(place))), None)
+
+    def _learnt_writer(self, place: CallPlace) -> FileWriter | None:
+        texts = {key: value for key, value in self.call(place)["args"].items() if isinstance(value, str)}
+        names = [key for key, value in texts.items() if self.tree.is_file_name(value)]
+        if len(texts) != 2 or len(names) != 1 or self.tree.named_file(texts[names[0]]) is not None:
+            return None
+        (text,) = set(texts) - set(names)
+        return FileWriter(self.call(place)["tool"], names[0], text)
+
+    # The values in it.
+
+    def values(self, places: tuple[CallPlace, ...]) -> Iterator[tuple[Spot, Any]]:
+        """Give the values of these calls."""
+        return ((spot, value) for spot, value in spots(self.turns) if (spot.turn, spot.call) in places)
+
+    @cached_property
+    def texts(self) -> tuple[tuple[Spot, str, Spans], ...]:
+        """What is said, and what acting calls bring: each text with the spans of it that are new.
+
+        What stands in another argument of the call, or in a starting file that the call names, is not.
+        """
+        return tuple((spot, text, spans) for spot, text in self._said() if (spans := self._new(spot, text)))
+
+    def _said(self) -> Iterator[tuple[Spot, str]]:
+        for spot, value in spots(self.turns):
+            if isinstance(value, str) and (spot.call is None or (spot.turn, spot.call) in self.writing):
+                yield spot, value
+
+    def _new(self, spot: Spot, text: str) -> Spans:
+        if spot.call is None:
+            return ((0, len(text)),)
+        return () if self.tree.is_file_name(text) else tuple(new_parts(text, tuple(self._known(spot))))
+
+    def _known(self, spot: Spot) -> Iterator[str]:
+        for keys, value in leaves(self.turns[spot.turn]["calls"][spot.call or 0]["args"]):
+            if isinstance(value, str) and keys != spot.keys:
+                file = self.tree.named_file(value) if self.tree.is_file_name(value) else None
+                yield self.tree.texts[file] if file else value
+
+    def place(self, spot: Spot) -> str:
+        """Name where a value stands: ``answer``, or the tool and the argument, without numbers in lists."""
+        if spot.call is None:
+            return "answer"
+        tool = self.turns[spot.turn]["calls"][spot.call]["tool"]
+        return ".".join((tool, *(key for key in spot.keys if isinstance(key, str))))

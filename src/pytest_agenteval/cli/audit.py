@@ -1,0 +1,121 @@
+"""``agenteval audit``: pytest is started on references, whole and spoilt; what did the graders see?"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
+from pytest_agenteval.errors import AgentEvalError, UsageMistake
+
+if TYPE_CHECKING:
+    from pytest_agenteval.reports.audit.audit import Audit
+    from pytest_agenteval.store.run_schemas import Schema
+
+LEAST = 0.9
+RUN = "audit"
+OUTPUT = "pytest.txt"
+ENDED = (0, 1)
+"""Exit statuses of a pytest that came to its end: all passed, or some failed."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    add = parser.add_argument
+    add("suite", nargs="?", metavar="SUITE", help="a suite's name or path; without it every one below here")
+    add(
+        "--least",
+        type=float,
+        default=LEAST,
+        metavar="SHARE",
+        help=f"the share of spoilers that a suite's graders have to see, 0 to 1; {LEAST}, if not said",
+    )
+    add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
+    add("--results", metavar="DIR", help="keep the audited run in this folder, where none is yet")
+    add("-o", "--output", metavar="FILE", help="write the tables in Markdown too")
+    add_json_option(parser)
+
+
+def audit(args: argparse.Namespace) -> int:
+    """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
+    from pytest_agenteval.cli.suite_files import suites_meant
+    from pytest_agenteval.reports.audit.audit_lines import audit_lines, audit_markdown
+    from pytest_agenteval.reports.text_width import clamp_width
+
+    if not 0 <= args.least <= 1:
+        raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
+    folders = [str(suite.path.parent) for suite in suites_meant(args.suite)]
+    with _results(args.results) as results:
+        result = _audited(folders, args, results)
+    if args.json:
+        write_document(args.json, result)
+    if args.output:
+        write_text(args.output, audit_markdown(result))
+    if args.json != STDOUT and args.output != STDOUT:
+        width = clamp_width(shutil.get_terminal_size().columns)
+        print_lines(audit_lines(result, width, tells_unseen=True))
+    return 0 if result.is_sound else 1
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    from pytest_agenteval.reports.audit.audit import Audit
+    from pytest_agenteval.reports.exports.document_text import document_schema
+
+    return document_schema("audit", Audit)
+
+
+@contextmanager
+def _results(named: str | None) -> Iterator[Path]:
+    """Give the folder for the run: one that is named and kept, or one that goes again."""
+    if named is not None:
+        folder = Path(named).resolve()
+        if (folder / RUN).exists():
+            raise UsageMistake(f"--results: there is an audit in {folder} already: {RUN}")
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as refused:
+            raise UsageMistake(f"--results: {folder} cannot be made ({refused.strerror})") from None
+        yield folder
+        return
+    with tempfile.TemporaryDirectory(prefix="agenteval-audit-") as place:
+        yield Path(place)
+
+
+def _audited(folders: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
+    """Have pytest act out every reference, and read what came of it."""
+    from pytest_agenteval.reports.audit.audit import audit_of
+    from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
+    from pytest_agenteval.store.run_audit import read_audit
+    from pytest_agenteval.store.run_reader import load_run
+
+    options = ["--agent-audit", "-m", "agenteval_audit", *(f"--agent-judge={judge}" for judge in args.judge)]
+    output = results / OUTPUT
+    print("acting out the references, whole and spoilt …", file=sys.stderr)
+    pytest = InnerPytest([*options, *folders], folder=Path.cwd(), results=results, name=RUN, output=output)
+    try:
+        status = pytest.wait()
+    except AgentEvalError as nothing:
+        _refuse_empty(output)
+        raise nothing
+    if status not in ENDED:
+        raise AgentEvalError(f"pytest did not end well (exit status {status}): {last_line(output)}")
+    run = load_run(results / RUN)
+    audited = read_audit(run.folder)
+    if audited is None:
+        raise AgentEvalError(f"pytest audited nothing: {last_line(output)}")
+    return audit_of(run, audited, args.least)
+
+
+def _refuse_empty(output: Path) -> None:
+    """Say that no task could be audited, where that is why pytest left no run."""
+    if "no tests ran" in output.read_text(encoding="utf-8", errors="replace"):
+        raise UsageMistake(
+            "nothing can be audited: no task there has a reference_solution with turns"
+        ) from None

@@ -1,0 +1,1 @@
+"""What an audited run shows of tasks and their graders."""

@@ -1,0 +1,238 @@
+"""An audited run in figures: which grader saw which spoiler, and what nobody saw."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_audit import AuditedTask, PlannedSpoiler, RunAudit
+from pytest_agenteval.store.run_reader import Run
+
+LEAST = 0.9
+"""The share of spoilers that code can decide from which on a suite's graders see enough."""
+
+
+class Sight(FrozenValue, frozen=True):
+    """How many spoilers were seen, of so many that were tried and that could be seen without a judge."""
+
+    seen: int
+    tried: int
+
+    @property
+    def share(self) -> float:
+        """The share that was seen, 0 to 1; 1 where none was tried."""
+        return self.seen / self.tried if self.tried else 1.0
+
+
+class GraderSight(FrozenValue, frozen=True):
+    """What one grader saw, in all tasks that it grades, by the name of the spoiler.
+
+    It saw a trial that it gave less than 1, and was tried by each that it could decide.
+    """
+
+    grader: str
+    spoilers: Mapping[str, Sight]
+
+
+class WrongTrial(FrozenValue, frozen=True):
+    """A trial that ended as it should not, or broke: whose, where the task stands, what was done.
+
+    ``score`` is what it got all the same, None for none; ``noticed`` names graders that took something off
+    and have no say; ``reason`` says why a trial broke.
+    """
+
+    task: str
+    place: str
+    player: str
+    done: str
+    score: float | None
+    noticed: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class SuiteAudit(FrozenValue, frozen=True):
+    """What an audit shows of a suite.
+
+    ``spoilers`` are those that code can decide, by name; ``unseen`` were seen by no grader, and
+    ``for_judges`` stand apart: what they change is looked at by judges alone, who were not asked. ``below``
+    are references that did not reach 1.0, ``idle`` tasks that are passed by doing nothing, ``broken`` trials
+    of spoilers without a verdict.
+    """
+
+    suite: str
+    tasks: int
+    spoilers: Mapping[str, Sight]
+    graders: tuple[GraderSight, ...]
+    unseen: tuple[WrongTrial, ...]
+    for_judges: tuple[WrongTrial, ...]
+    below: tuple[WrongTrial, ...]
+    idle: tuple[WrongTrial, ...]
+    broken: tuple[WrongTrial, ...]
+
+    @property
+    def sight(self) -> Sight:
+        """All spoilers together."""
+        sights = self.spoilers.values()
+        return Sight(sum(each.seen for each in sights), sum(each.tried for each in sights))
+
+    def is_sound(self, least: float) -> bool:
+        """Whether references reach 1.0, doing nothing misses, and enough spoilers are seen."""
+        return not self.below and not self.idle and self.sight.share >= least - 1e-9
+
+
+class Audit(Document, frozen=True):
+    """Which graders of which suites saw which spoilt references.
+
+    ``unaudited`` names tasks, by suite, that have no reference solution to act out; ``unfinished`` counts
+    trials that never ended.
+    """
+
+    suites: tuple[SuiteAudit, ...]
+    unaudited: Mapping[str, tuple[str, ...]]
+    unfinished: int = 0
+    least: float = LEAST
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every suite is, and every trial ended."""
+        return not self.unfinished and all(suite.is_sound(self.least) for suite in self.suites)
+
+
+def audit_of(run: Run, audited: RunAudit, least: float = LEAST) -> Audit:
+    """Work out what an audited run shows."""
+    unaudited: dict[str, tuple[str, ...]] = {}
+    for task in audited.unaudited:
+        unaudited[task.suite] = (*unaudited.get(task.suite, ()), task.task)
+    suites = dict.fromkeys(task.suite for task in audited.tasks)
+    planned = len(audited.spoilers) + 2 * len(audited.tasks)
+    unfinished = sum(group.trials for group in run.planned) - len(run.entries) if run.planned else planned
+    return Audit(
+        suites=tuple(_Suite(suite, run.entries, audited).audit() for suite in suites),
+        unaudited=unaudited,
+        unfinished=max(0, unfinished),
+        least=least,
+    )
+
+
+class _Suite:
+    """One suite's trials, sorted by what they show."""
+
+    def __init__(self, suite: str, entries: Iterable[JournalEntry], audited: RunAudit) -> None:
+        self.suite = suite
+        self.tasks = {task.task: task for task in audited.tasks if task.suite == suite}
+        self.entries = [entry for entry in entries if entry.key.suite == suite]
+        self._spoilers = {
+            (each.task, f"spoiler:{each.spoiler}", each.number): each
+            for each in audited.spoilers
+            if each.suite == suite
+        }
+
+    def audit(self) -> SuiteAudit:
+        """Put the suite's figures together."""
+        spoilt = [entry for entry in self.entries if self._spoiler(entry) and entry.ending != "errored"]
+        unseen = [entry for entry in spoilt if entry.ending == "passed"]
+        for_judges = _left_to_judges(unseen, self._seen_places(spoilt), self._spoilers)
+        decidable = [entry for entry in spoilt if entry not in for_judges]
+        return SuiteAudit(
+            self.suite,
+            len(self.tasks),
+            self._sights(decidable),
+            self._graders(decidable),
+            self._wrong(entry for entry in unseen if entry not in for_judges),
+            self._wrong(for_judges),
+            self._wrong(entry for entry in self.entries if entry.key.model == "oracle" and not entry.full),
+            self._wrong(
+                entry for entry in self.entries if entry.key.model == "nop" and entry.ending == "passed"
+            ),
+            self._wrong(entry for entry in self.entries if self._is_broken(entry)),
+        )
+
+    def _is_broken(self, entry: JournalEntry) -> bool:
+        return entry.ending == "errored" and entry.key.model != "oracle"
+
+    def _spoiler(self, entry: JournalEntry) -> PlannedSpoiler | None:
+        return self._spoilers.get((entry.key.task, entry.key.model, entry.key.repetition))
+
+    def _seen_places(self, spoilt: Sequence[JournalEntry]) -> set[tuple[str, str]]:
+        """Give the places, by task, of which code has seen any change."""
+        return {
+            (entry.key.task, place)
+            for entry in spoilt
+            if entry.ending != "passed" and (spoiler := self._spoiler(entry))
+            for place in spoiler.places
+        }
+
+    def _sights(self, decidable: Sequence[JournalEntry]) -> Mapping[str, Sight]:
+        tried, seen = Counter[str](), Counter[str]()
+        for entry in decidable:
+            name = player_of(entry)
+            tried[name] += 1
+            seen[name] += entry.ending != "passed"
+        return {name: Sight(seen[name], count) for name, count in tried.items()}
+
+    def _graders(self, decidable: Sequence[JournalEntry]) -> tuple[GraderSight, ...]:
+        tried, seen = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for entry in decidable:
+            names = self.tasks[entry.key.task].graders if entry.key.task in self.tasks else {}
+            sights: dict[str, bool] = {}
+            for grade in entry.grades:
+                if grade.score is not None:
+                    name = names.get(grade.grader, grade.grader)
+                    sights[name] = sights.get(name, False) or not grade.full
+            for name, saw in sights.items():
+                tried[name, player_of(entry)] += 1
+                seen[name, player_of(entry)] += saw
+        return tuple(
+            GraderSight(grader, _sights_of(grader, seen, tried))
+            for grader in sorted({grader for grader, _ in tried})
+        )
+
+    def _wrong(self, entries: Iterable[JournalEntry]) -> tuple[WrongTrial, ...]:
+        return tuple(map(self._wrong_trial, entries))
+
+    def _wrong_trial(self, entry: JournalEntry) -> WrongTrial:
+        task = self.tasks.get(entry.key.task, AuditedTask(self.suite, entry.key.task))
+        spoiler = self._spoiler(entry)
+        noticed = [grade.grader for grade in entry.grades if grade.score is not None and not grade.full]
+        return WrongTrial(
+            task=task.task,
+            place=task.place,
+            player=player_of(entry),
+            done=spoiler.done if spoiler else "",
+            score=entry.score,
+            noticed=tuple(noticed),
+            reason=f"{entry.cause}: {entry.message}" if entry.ending == "errored" else "",
+        )
+
+
+def _left_to_judges(
+    unseen: Sequence[JournalEntry],
+    seen_places: set[tuple[str, str]],
+    spoilers: Mapping[tuple[str, str, int], PlannedSpoiler],
+) -> list[JournalEntry]:
+    """Give those that judges alone could have seen.
+
+    That is: a judge of the task was not asked, and none of its other graders saw any spoiler of the places
+    that this one changed.
+    """
+    left = []
+    for entry in unseen:
+        places = spoilers[entry.key.task, entry.key.model, entry.key.repetition].places
+        judged = any(grade.undecided == "no_judge" for grade in entry.grades)
+        if judged and places and not any((entry.key.task, place) in seen_places for place in places):
+            left.append(entry)
+    return left
+
+
+def _sights_of(
+    grader: str, seen: Mapping[tuple[str, str], int], tried: Mapping[tuple[str, str], int]
+) -> Mapping[str, Sight]:
+    return {name: Sight(seen[who, name], count) for (who, name), count in tried.items() if who == grader}
+
+
+def player_of(entry: JournalEntry) -> str:
+    """Name who acted: ``oracle``, ``nop``, or a spoiler."""
+    return entry.key.model.removeprefix("spoiler:")

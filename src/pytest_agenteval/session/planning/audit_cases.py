@@ -1,0 +1,86 @@
+"""The cases in which tasks are audited: their reference, nothing at all, and the reference spoilt."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec.structs import replace
+
+from pytest_agenteval.chat.offline.spoilers.solution import FileWriter, Spoilt
+from pytest_agenteval.chat.offline.spoilers.spoilers import SPOILERS, spoilt_references
+from pytest_agenteval.records.plan import Model, PlannedTask
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.planning.parametrization import UNNAMED, Case, PlannedItem
+from pytest_agenteval.store.run_audit import AuditedTask, PlannedSpoiler, RunAudit
+
+PREFIX = "spoiler:"
+ORACLE, NOP = (Model(name, name, offline=True) for name in ("oracle", "nop"))
+SPOILER_MODELS = {name: Model(f"{PREFIX}{name}", "spoiler", offline=True) for name in SPOILERS}
+
+TaskName = tuple[str, str]
+"""A suite and a task of it."""
+
+
+class AuditCases:
+    """Works out how each task is audited; a repetition of a spoiler is one of the forms that it has."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._forms: dict[TaskName, Mapping[str, tuple[Spoilt, ...]]] = {}
+        # Tasks that are audited alike are given one tuple: items share what pytest works out for it.
+        self._shared: dict[tuple[tuple[str, int], ...], tuple[Case, ...]] = {}
+        self._unaudited: list[AuditedTask] = []
+
+    def of(self, task: PlannedTask) -> tuple[Case, ...]:
+        """Give every case of a task; none where it has no reference to act out."""
+        if not (task.reference or {}).get("turns"):
+            self._unaudited.append(_audited(task))
+            return ()
+        writer = self._registry.file_writer_of(task.agent)
+        forms = spoilt_references(task, FileWriter(*writer) if writer else None)
+        self._forms[task.suite, task.id] = forms
+        counts = tuple((name, len(spoilt)) for name, spoilt in forms.items())
+        if counts not in self._shared:
+            self._shared[counts] = tuple(_cases(counts))
+        return self._shared[counts]
+
+    def spoilt(self, task: PlannedTask, case: Case) -> Spoilt | None:
+        """Give the form that a case acts out; None for the reference itself, and for nothing at all."""
+        if not case.model.name.startswith(PREFIX):
+            return None
+        name = case.model.name.removeprefix(PREFIX)
+        return self._forms[task.suite, task.id][name][case.repetition - 1]
+
+    def task_of(self, task: PlannedTask, case: Case) -> PlannedTask:
+        """Give the task with the reference that the case acts out."""
+        spoilt = self.spoilt(task, case)
+        if spoilt is None:
+            return task
+        return replace(task, reference={**(task.reference or {}), "turns": spoilt.turns})
+
+    def planned(self, items: Iterable[PlannedItem]) -> RunAudit:
+        """Give what these items audit, for the run's folder."""
+        tasks: dict[TaskName, AuditedTask] = {}
+        spoilers = []
+        for item in items:
+            task, case = item.task, item.case
+            tasks.setdefault((task.suite, task.id), _audited(task))
+            spoilt = self.spoilt(task, case)
+            if spoilt is not None:
+                name = case.model.name.removeprefix(PREFIX)
+                spoilers.append(
+                    PlannedSpoiler(task.suite, task.id, name, case.repetition, spoilt.done, spoilt.places)
+                )
+        return RunAudit(tuple(tasks.values()), tuple(self._unaudited), tuple(spoilers))
+
+
+def _cases(counts: tuple[tuple[str, int], ...]) -> Iterable[Case]:
+    yield Case(ORACLE, UNNAMED, 1)
+    yield Case(NOP, UNNAMED, 1)
+    for name, count in counts:
+        yield from (Case(SPOILER_MODELS[name], UNNAMED, number) for number in range(1, count + 1))
+
+
+def _audited(task: PlannedTask) -> AuditedTask:
+    graders = {grader.label: grader.name for grader in task.graders}
+    return AuditedTask(task.suite, task.id, f"{task.file}:{task.line}", graders)
