@@ -39,6 +39,7 @@ COMMANDS: dict[str, Sequence[str]] = {
     "feedback": ("latest", "--suite=s", "--model=rules"),
     "review": ("--rubric", "task_fulfilment"),
     "guide": (),
+    "leaks": ("--suite", "evals", "--prompt", "broken/test_e.py"),
 }
 """For each verb what it is told in the folder ``project``, beside ``--json``."""
 

@@ -26,6 +26,7 @@ VERBS: Mapping[str, str] = {
     "calibrate": "start pytest on labels: do judges agree with them?",
     "review": "score a run's trials yourself: labels to calibrate judges with",
     "guide": "rules for coding agents that work on evals, for AGENTS.md",
+    "leaks": "where prompts hold what tasks ask and expect",
     "promote": "buckets that always passed: from now on a miss fails",
     "demote": "take a promotion back",
     "feedback": "what a run teaches whoever changes the prompts",

@@ -1,4 +1,4 @@
-"""Texts as they are compared: without case, width, accents, spaces, punctuation and what is not seen.
+"""Texts as they are compared: without case, width, accents, kind of kana, spaces, punctuation.
 
 Case folding and compatibility forms are Unicode's own (UAX 15, and chapter 3.13 of its standard).
 What is left are letters, the signs that belong to them, and digits, in any script, with spaces between words.
@@ -27,9 +27,14 @@ _INVISIBLE_LETTERS = frozenset((0x115F, 0x1160, 0x3164, 0xFFA0))
 """Fillers of Hangul: letters by their category, and empty to the eye."""
 
 _ESCAPED = re.compile(
-    r"\\u\{?([0-9A-Fa-f]{4,6})\}?|\\U([0-9A-Fa-f]{8})|\\x([0-9A-Fa-f]{2})|\\([abfnrtv])"
+    r"\\u\{([0-9A-Fa-f]{1,6})\}|\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})|\\x([0-9A-Fa-f]{2})|\\([abfnrtv])"
     r"|(&(?:\#\d+|\#[xX][0-9A-Fa-f]+|\w+);)|((?:%[0-9A-Fa-f]{2})+)"
 )
+_SIGNS = str.maketrans("№℠™", "   ")
+"""What compatibility makes letters of, and nobody reads as such."""
+
+_KATAKANA = range(0x30A1, 0x30F7)
+_TO_HIRAGANA = -0x60
 _MOST_CODE = 0x10FFFF
 
 
@@ -45,21 +50,37 @@ def _folded_character(code: int) -> str | None:
     char = chr(code)
     if _ACCENTS.match(char):
         return None
+    if code in _KATAKANA:
+        return chr(code + _TO_HIRAGANA)
     category = unicodedata.category(char)
     if category == "Nd":
         return str(unicodedata.digit(char))
     return char if category[0] in "LMN" and code not in _INVISIBLE_LETTERS else " "
 
 
-_FOLDING = _Folding()
+_LOOK_ALIKE: dict[int, str | None] = {
+    ord(letter): latin
+    for letters, latins in (
+        ("łđøħŧı", "ldohti"),
+        ("авекмнорстухіјѕ", "abekmhopctyxijs"),
+        ("αβεηικμνορτυχζ", "abehikmnoptyxz"),
+    )
+    for letter, latin in zip(letters, latins, strict=True)
+}
+"""Letters with a stroke, and those of Cyrillic and Greek that are drawn like Latin ones, small or capital.
+
+Most are confusable by Unicode's list too (UTS 39). Both sides are folded, so nothing is lost.
+"""
+
+_FOLDING = _Folding(_LOOK_ALIKE)
 
 
 def fold(text: str) -> str:
     """Give a text as words with spaces between them: ``Café_№ 12`` is ``cafe no 12``."""
     if text.isascii():
         return text.lower().translate(_FOLDING)
-    loose = unicodedata.normalize("NFKD", text.casefold())
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", loose.casefold()).translate(_FOLDING))
+    plain = unicodedata.normalize("NFKD", text.translate(_SIGNS).casefold())
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFKD", plain.casefold()).translate(_FOLDING))
 
 
 def compact(text: str) -> str:
@@ -77,14 +98,14 @@ def without_escapes(line: str) -> str:
 
 
 def _character(match: re.Match[str]) -> str:
-    four, eight, two, control, entity, address = match.groups()
+    braced, four, eight, two, control, entity, address = match.groups()
     if control:
         return " "
     if entity:
         return html.unescape(entity)
     if address:
         return unquote(address)
-    code = int(four or eight or two, 16)
+    code = int(braced or four or eight or two, 16)
     return chr(code) if code <= _MOST_CODE else match[0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.plan import Split
 from pytest_agenteval.records.record import Record
 
@@ -24,3 +25,16 @@ class Leak(Record, frozen=True):
     task: str
     split: Split
     added: bool
+
+
+class LeaksDocument(Document, frozen=True):
+    """What of suites' tasks stands in files: the leaks by file and line, and what was looked at.
+
+    ``since`` is the commit that the files are compared with; empty where there is none, and all is added.
+    """
+
+    since: str
+    files: tuple[str, ...]
+    suites: tuple[str, ...]
+    tasks: int
+    leaks: tuple[Leak, ...]

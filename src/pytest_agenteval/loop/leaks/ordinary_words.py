@@ -7,18 +7,30 @@ each other does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from pytest_agenteval.loop.leaks.folded_text import compact
+from pytest_agenteval.loop.leaks.prompt_index import MOST_ENDING
 
-ENOUGH_SIGNS = 12
+ENOUGH = 12
 """Letters from which on a word, or two, is taken for no ordinary one."""
 
-ENOUGH_WORDS, ENOUGH_SIGNS_OF_WORDS = 3, 10
+ENOUGH_WITH_DIGITS = 9
+"""Letters, with each digit for three, from which on a number or a code is nobody else's: not `6 more`."""
+
+ENOUGH_ALONE = 7
+"""Letters of a word that an answer has to hold, and no other task speaks of."""
+
+ENOUGH_WORDS, ENOUGH_OF_WORDS = 3, 10
 """Three words in a row, with so many letters, are no chance."""
 
-_DENSE = re.compile("[\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]")
-"""Han and Hangul, where five signs are several words."""
+_WORTH = (
+    (re.compile("[\u3005-\u3007\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"), 1.5),
+    (re.compile("[\u0590-\u08ff\u3040-\u30ff]"), 0.5),
+    (re.compile("[\u0900-\u109f\u1780-\u17ff]"), 0.35),
+)
+"""How much more than a Latin letter a sign says: of Han and Hangul, of kana and of scripts that leave vowels
+out, of India and its neighbours."""
 
 _WORD = re.compile(r"\w+")
 _BEGINNING = re.compile(r"""(?:^|[.!?:;…\n\r\-*#>•"'“”‘’(\[{/|])\s*$""")
@@ -26,23 +38,41 @@ _BEGINNING = re.compile(r"""(?:^|[.!?:;…\n\r\-*#>•"'“”‘’(\[{/|])\s*$
 
 def says_enough(value: str, words: int) -> bool:
     """Whether a compact text of so many words is a leak wherever it stands, names apart."""
-    if any(char.isdigit() for char in value) or len(value) >= ENOUGH_SIGNS:
+    letters = letters_of(value)
+    digits = sum(char.isdigit() for char in value)
+    if letters >= ENOUGH or (digits and letters + 2 * digits >= ENOUGH_WITH_DIGITS):
         return True
-    if words >= ENOUGH_WORDS and len(value) >= ENOUGH_SIGNS_OF_WORDS:
-        return True
-    return len(_DENSE.findall(value)) * 2 > len(value)
+    return words >= ENOUGH_WORDS and letters >= ENOUGH_OF_WORDS
+
+
+def letters_of(value: str) -> float:
+    """Count how many Latin letters say as much as a compact text."""
+    return len(value) + sum(more * len(signs.findall(value)) for signs, more in _WORTH)
 
 
 def is_name(value: str, texts: Iterable[str]) -> bool:
-    """Whether these texts write a word with a capital only, and not just where a sentence begins."""
+    """Whether these texts write all words of a value with capitals, and not just where a sentence begins."""
     within = False
     for text in texts:
-        for match in _WORD.finditer(text):
-            if match[0][0].casefold() != value[0] and compact(match[0][:1]) != value[0]:
-                continue
-            if compact(match[0]) != value:
-                continue
-            if not match[0][0].isupper():
+        for words in _mentions(value, text):
+            if not all(word[0][0].isupper() for word in words):
                 return False
-            within = within or not _BEGINNING.search(text[max(0, match.start() - 8) : match.start()])
+            before = text[max(0, words[0].start() - 8) : words[0].start()]
+            within = within or len(words) > 1 or not _BEGINNING.search(before)
     return within
+
+
+def _mentions(value: str, text: str) -> Iterator[list[re.Match[str]]]:
+    """Give the words that spell a value together, the last of them perhaps with an ending of its own."""
+    words = [(match, compact(match[0])) for match in _WORD.finditer(text)]
+    for number, (_, first) in enumerate(words):
+        if not first or not (value.startswith(first) or first.startswith(value)):
+            continue
+        spelt, mention = "", list[re.Match[str]]()
+        for match, word in words[number:]:
+            spelt += word
+            mention.append(match)
+            if len(spelt) >= len(value) or not value.startswith(spelt):
+                break
+        if spelt.startswith(value) and len(spelt) - len(value) <= MOST_ENDING:
+            yield mention

@@ -41,7 +41,7 @@ def literals(pattern: str) -> Iterator[str]:
             piece.append(match["sign"])
         elif kind == "between" or (kind == "set" and _is_separator(part)):
             piece.append(" ")
-        elif kind == "times" and (not piece or piece[-1] == " " or not _MAY_BE_MISSING.match(part)):
+        elif kind == "times" and not (piece and piece[-1].isalnum() and _MAY_BE_MISSING.match(part)):
             continue
         else:
             yield from _whole(piece[:-1] if kind == "times" else piece)

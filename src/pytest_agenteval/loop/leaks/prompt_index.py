@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
+from pytest_agenteval.loop.leaks.code_texts import without_names
 from pytest_agenteval.loop.leaks.folded_text import FoldedLines, compact, fold_lines, without_escapes
 from pytest_agenteval.loop.leaks.passages import LEAST_SIGNS
 from pytest_agenteval.records.record import FrozenValue
 
 LEAST_VALUE = 5
 """Letters and digits below which a text says too little to be looked for."""
+
+LEAST_DENSE = 3
+"""Signs of Han or Hangul that say as much."""
 
 SURE_VALUE = 8
 """From so many on a text is found within a longer word too."""
@@ -20,12 +25,28 @@ MOST_ENDING = 2
 """Letters that a language may put behind a word: phones, Anna's."""
 
 
+_DENSE = re.compile(f"(?=([\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]{{{LEAST_DENSE}}}))")
+
+_NAME_IN_CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[.:\[\]]+[\w$]*)*", re.ASCII)
+_CODE_SHAPE = re.compile(r"[_.:\[]|[a-z][A-Z]")
+
+
+def is_searched(value: str) -> bool:
+    """Whether a compact text says enough to be looked for: five letters or digits, or three signs of Han."""
+    return len(value) >= LEAST_VALUE or _DENSE.match(value) is not None
+
+
 class Reading(FrozenValue, frozen=True):
-    """A file as it is written, or with its escapes written out: its lines, and these put together."""
+    """A file as it is written, or with its escapes written out: its lines, and these put together.
+
+    In what ``is_code`` words say less. Where ``only_ids`` are looked for, all names of the code are in it.
+    """
 
     file: str
     lines: tuple[str, ...]
     folded: FoldedLines
+    is_code: bool = False
+    only_ids: bool = False
 
 
 class Span(FrozenValue, frozen=True, order=True):
@@ -36,21 +57,33 @@ class Span(FrozenValue, frozen=True, order=True):
     end: int
 
 
-def readings(texts: Mapping[str, str]) -> Iterator[Reading]:
-    """Give each file as it is written and, where that differs, with its escapes written out."""
+def readings(texts: Mapping[str, str], code: Collection[str] = ()) -> Iterator[Reading]:
+    """Give each file as it is written and, where that differs, with its escapes written out.
+
+    Python code is read without the names in it, and once more with them.
+    """
     for file, text in texts.items():
-        lines = unicodedata.normalize("NFC", text).split("\n")
-        yield Reading(file, tuple(lines), fold_lines(lines))
-        plain = [without_escapes(line) for line in lines]
-        if plain != lines:
-            yield Reading(file, tuple(plain), fold_lines(plain))
+        whole = unicodedata.normalize("NFC", text)
+        nameless = without_names(whole) if file.endswith(".py") else None
+        yield from _spellings(file, whole if nameless is None else nameless, file in code)
+        if nameless is not None:
+            lines = whole.split("\n")
+            yield Reading(file, tuple(lines), fold_lines(lines), only_ids=True)
+
+
+def _spellings(file: str, text: str, is_code: bool) -> Iterator[Reading]:
+    lines = text.split("\n")
+    yield Reading(file, tuple(lines), fold_lines(lines), is_code)
+    plain = [without_escapes(line) for line in lines]
+    if plain != lines:
+        yield Reading(file, tuple(plain), fold_lines(plain), is_code)
 
 
 class PromptIndex:
     """Files that are searched."""
 
-    def __init__(self, texts: Mapping[str, str]) -> None:
-        self.readings = tuple(readings(texts))
+    def __init__(self, texts: Mapping[str, str], code: Collection[str] = ()) -> None:
+        self.readings = tuple(readings(texts, code))
         self._values: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self.beginnings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for number, reading in enumerate(self.readings):
@@ -58,10 +91,13 @@ class PromptIndex:
             for place in range(len(text) - LEAST_VALUE + 1):
                 self._values[text[place : place + LEAST_VALUE]].append((number, place))
                 self.beginnings[text[place : place + LEAST_SIGNS]].append((number, place))
+            for match in _DENSE.finditer(text):
+                self._values[match[1]].append((number, match.start()))
 
     def places_of_value(self, value: str) -> Iterator[Span]:
         """Give where a compact text stands that is no mere part of a longer word or number."""
-        for number, place in self._values.get(value[:LEAST_VALUE], ()):
+        is_dense = len(value) < LEAST_VALUE
+        for number, place in self._values.get(value[: LEAST_DENSE if is_dense else LEAST_VALUE], ()):
             folded = self.readings[number].folded
             if folded.compact.startswith(value, place) and _stands_alone(folded, place, value):
                 yield Span(number, place, place + len(value))
@@ -71,6 +107,18 @@ class PromptIndex:
         for number, place in self.beginnings.get(piece[:LEAST_SIGNS], ()):
             if self.readings[number].folded.compact.startswith(piece, place):
                 yield Span(number, place, place + len(piece))
+
+    def is_name_of_code(self, span: Span) -> bool:
+        """Whether what stands there may be what code calls something: `total_count`, `centerLat`."""
+        reading = self.readings[span.reading]
+        if reading.only_ids or not reading.is_code:
+            return reading.only_ids
+        words = self.words_of(span)
+        return _NAME_IN_CODE.fullmatch(words) is not None and _CODE_SHAPE.search(words) is not None
+
+    def is_code(self, span: Span) -> bool:
+        """Whether a stretch stands in a tool's description, or in code."""
+        return self.readings[span.reading].is_code
 
     def line_of(self, span: Span) -> int:
         """Give the number of the line, from 1, on which a stretch begins."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import partial
 from itertools import groupby, islice, takewhile
 from pathlib import Path
 
 from pytest_agenteval.loop.leaks.leak import Leak
 from pytest_agenteval.loop.leaks.prompt_index import PromptIndex, Span
-from pytest_agenteval.loop.leaks.suite_tasks import read_suites
+from pytest_agenteval.loop.leaks.suite_tasks import SuiteTasks, read_suites
 from pytest_agenteval.loop.leaks.task_index import Owner, TaskIndex
 from pytest_agenteval.records.record import FrozenValue
 
@@ -24,11 +24,36 @@ def prompt_leaks(old: Mapping[str, str], new: Mapping[str, str], suite: Path) ->
     ``old`` and ``new`` are the texts of all files that are looked at, by their paths; a file may have moved
     from one path to another. What is wrong with the suite raises UsageMistake, or ProblemsFound.
     """
-    index = PromptIndex(new)
-    tasks = TaskIndex(read_suites(suite), index.beginnings.keys())
-    before = PromptIndex(old)
+    return leaks_in(old, new, read_suites(suite))
+
+
+def leaks_in(
+    old: Mapping[str, str],
+    new: Mapping[str, str],
+    suites: Iterable[SuiteTasks],
+    code: Collection[str] = (),
+) -> tuple[Leak, ...]:
+    """Give what of these suites' tasks stands in the new files, of which some are no prompts, but ``code``.
+
+    There ordinary words are no leak, nor are names as only code has them; see ``prompt_leaks``.
+    """
+    index, before = PromptIndex(new, code), PromptIndex(old)
+    tasks = TaskIndex(suites, index.beginnings.keys())
     hits = [*_values(tasks, index, before), *_passages(tasks, index, before)]
-    return tuple(dict.fromkeys(_leak(hit, tasks, index) for hit in _outermost(hits)))
+    leaking = (hit for hit in hits if hit.owner.kind == "task_id" or not index.is_name_of_code(hit.span))
+    return _in_order(((hit.span.reading, _leak(hit, tasks, index)) for hit in _outermost(leaking)), [*new])
+
+
+def _in_order(leaks: Iterable[tuple[int, Leak]], files: list[str]) -> tuple[Leak, ...]:
+    """Sort leaks by file and line, and tell one that several readings of a file show once."""
+    first: dict[tuple[str, int, str, str, str], tuple[int, set[Leak]]] = {}
+    for reading, leak in leaks:
+        key = leak.file, leak.line, leak.kind, leak.task, leak.split
+        told_by, same = first.setdefault(key, (reading, set()))
+        if told_by == reading:
+            same.add(leak)
+    every = (leak for _, same in first.values() for leak in same)
+    return tuple(sorted(every, key=lambda leak: (files.index(leak.file), leak.line, leak.text)))
 
 
 class _Hit(FrozenValue, frozen=True):
@@ -47,16 +72,22 @@ def _values(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterator[_H
         if not spans or tasks.is_anybodys(value, owners):
             continue
         added = next(old.places_of_value(value), None) is None
+        owner = tasks.owner_of(owners)
         if tasks.says_enough(value, owners):
-            owner = tasks.owner_of(owners)
+            yield from (_Hit(span, owner, added) for span in spans)
+            continue
+        spans = [span for span in spans if not new.is_code(span)]
+        if tasks.is_rare(value, owners):
+            one_word = owner.words == 1  # overtime is not to be found in "over time"
+            spans = [span for span in spans if not (one_word and " " in new.words_of(span))]
             yield from (_Hit(span, owner, added) for span in spans)
         else:
             own = [owner for owner in owners if owner.kind == "expected_value"]
             ordinary += ((value, span, owner, added) for span in spans for owner in own)
-    yield from _pairs(ordinary, new)
+    yield from _pairs(ordinary)
 
 
-def _pairs(ordinary: list[tuple[str, Span, Owner, bool]], new: PromptIndex) -> Iterator[_Hit]:
+def _pairs(ordinary: Iterable[tuple[str, Span, Owner, bool]]) -> Iterator[_Hit]:
     """Give the ordinary words of a task, of different facts, that stand near each other."""
     by_task = defaultdict[tuple[int, int, bool], list[tuple[str, Span, Owner]]](list)
     for value, span, owner, added in ordinary:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pytest_agenteval.loop.leaks.folded_text import compact, fold
 from pytest_agenteval.loop.leaks.leak import LeakKind
-from pytest_agenteval.loop.leaks.ordinary_words import is_name, says_enough
+from pytest_agenteval.loop.leaks.ordinary_words import ENOUGH_ALONE, is_name, letters_of, says_enough
 from pytest_agenteval.loop.leaks.passages import Passage, passage, pieces
-from pytest_agenteval.loop.leaks.prompt_index import LEAST_VALUE
+from pytest_agenteval.loop.leaks.prompt_index import is_searched
 from pytest_agenteval.loop.leaks.suite_tasks import SuiteTasks, workspace_texts
 from pytest_agenteval.loop.leaks.task_texts import input_texts, schema_words, solution_texts, texts_of
 from pytest_agenteval.records.record import FrozenValue
@@ -27,12 +27,13 @@ _KINDS: Sequence[LeakKind] = ("task_id", "expected_value", "reference_solution",
 
 
 class Owner(FrozenValue, frozen=True):
-    """What a text is, in the task of this number: which of its facts, and of how many words."""
+    """What a text is, in the task of this number: which of its facts, of how many words, without another."""
 
     kind: LeakKind
     task: int
     fact: int = 0
     words: int = 0
+    alone: bool = False
 
 
 class TaskIndex:
@@ -69,13 +70,15 @@ class TaskIndex:
         for each in texts_of(task):
             folded = fold(each.text)
             texts.append(folded.replace(" ", ""))
-            self._add_text(passage(folded), Owner(each.kind, number, each.fact, len(folded.split())))
+            self._add_text(
+                passage(folded), Owner(each.kind, number, each.fact, len(folded.split()), each.alone)
+            )
         self._texts.append(" ".join(texts))
 
     def _add_text(self, text: Passage, owner: Owner) -> None:
         if text.is_long:
             self._add_passage(text, owner)
-        elif len(text.compact) >= LEAST_VALUE and (owner.kind != "input" or text.words >= LEAST_INPUT_WORDS):
+        elif is_searched(text.compact) and (owner.kind != "input" or text.words >= LEAST_INPUT_WORDS):
             self.values[text.compact].append(owner)
 
     def _add_passage(self, text: Passage, owner: Owner) -> None:
@@ -106,15 +109,21 @@ class TaskIndex:
     def says_enough(self, value: str, owners: Sequence[Owner]) -> bool:
         """Whether a text is a leak by itself: long, with digits, or a name."""
         words = max(owner.words for owner in owners)
-        if says_enough(value, words):
+        if says_enough(value, words) or any(owner.kind == "task_id" and owner.words > 1 for owner in owners):
             return True
-        name = words == 1 and any(is_name(value, self._prose(owner.task)) for owner in owners)
+        name = any(is_name(value, self._prose(owner.task)) for owner in owners)
         return name and not _in_several(value, self._texts)
+
+    def is_rare(self, value: str, owners: Sequence[Owner]) -> bool:
+        """Whether a word is what an answer has to hold, no other task speaks of, and is no very short one."""
+        needed = any(owner.kind == "expected_value" and owner.alone for owner in owners)
+        return needed and letters_of(value) >= ENOUGH_ALONE and not _in_several(value, self._texts, 2)
 
     def _prose(self, number: int) -> Iterable[str]:
         task = self.tasks[number]
-        return [*input_texts(task), *solution_texts(task)]
+        texts = [*input_texts(task), *solution_texts(task)]
+        return [text for text in texts if len(text.split()) >= LEAST_INPUT_WORDS]
 
 
-def _in_several(text: str, of_tasks: Iterable[str]) -> bool:
-    return len([*islice((None for each in of_tasks if text in each), COMMON)]) == COMMON
+def _in_several(text: str, of_tasks: Iterable[str], several: int = COMMON) -> bool:
+    return len([*islice((None for each in of_tasks if text in each), several)]) == several

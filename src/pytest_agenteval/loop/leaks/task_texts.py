@@ -22,12 +22,13 @@ _PLACES = ("base_fixture", "fixture_dir")
 class TaskText(FrozenValue, frozen=True):
     """A text of a task, as its author wrote it, and what it is there.
 
-    Texts of one ``fact`` are alternatives: an answer needs one of them.
+    Texts of one ``fact`` are alternatives: an answer needs one of them. One that is ``alone`` has none.
     """
 
     kind: LeakKind
     text: str
     fact: int
+    alone: bool
 
 
 def texts_of(task: Task) -> Iterator[TaskText]:
@@ -39,7 +40,7 @@ def texts_of(task: Task) -> Iterator[TaskText]:
     facts += (("reference_solution", [text]) for text in solution_texts(task))
     facts += (("input", [text]) for text in input_texts(task))
     for number, (kind, texts) in enumerate(facts):
-        yield from (TaskText(kind, text, number) for text in texts)
+        yield from (TaskText(kind, text, number, len(texts) == 1) for text in texts)
 
 
 def input_texts(task: Task) -> Iterator[str]:
