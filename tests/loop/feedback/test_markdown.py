@@ -68,17 +68,21 @@ def test_nothing_that_was_recorded_acts(tmp_path: Path) -> None:
 
 def test_no_secret_leaves_however_it_is_cut(tmp_path: Path) -> None:
     """Neither whole nor in part, in Markdown or JSON, from trials or from earlier rounds."""
-    own = "correct-horse-battery-staple-77"
-    KNOWN_SECRETS.know([own])
+    own, lines = (
+        "correct-horse-battery-staple-77",
+        "MIIEowIBAAKCAQEA7x\nQ9vb2R0c3RhcGxlLWg\nTk0mP1xYw2LqUz8sA",
+    )
+    KNOWN_SECRETS.know([own, lines])
     try:
         for before in range(150, 215, 9):
-            text = "x" * before + own + SECRET
+            text = f"{'x' * before}{own}{SECRET}\n{lines}"
             this = failing("a", calls=[call("t", text=text)], asked=text, answer=text)
-            made, _ = feedback_on(tmp_path / "runs", this, rounds=[EarlierRound(1, text, text, text, text)])
+            rounds = [EarlierRound(1, text, text, f"{lines}\n" + f"{own} " * 300, text)]
+            made, _ = feedback_on(tmp_path / "runs", this, rounds=rounds, budget=1_500 + before)
             write_feedback(made, tmp_path / "out")
             for name in (MARKDOWN_FILE, JSON_FILE):
                 written = (tmp_path / "out" / name).read_text(encoding="utf-8")
-                assert not re.search("sk-proj|correct-hor|staple-77", written)
+                assert not re.search("sk-proj|correct-hor|staple-77|MIIEow|Q9vb2R|Tk0mP1", written)
     finally:
         KNOWN_SECRETS.forget()
 
