@@ -46,6 +46,8 @@ def test_a_coding_agent_that_changes_nothing_ends_the_improvement(
     assert git(project, "worktree", "list").count("\n") == 1
     assert git(project, "branch", "--list", "agenteval/*") == ""
     assert main(["improve", "--continue"]) == 2
+    assert "was interrupted" in capsys.readouterr().err
+    assert main(["improve", "--continue", document["name"]]) == 2
     assert "has ended (nothing kept)" in capsys.readouterr().err
 
 

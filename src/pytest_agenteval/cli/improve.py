@@ -63,16 +63,18 @@ def json_schema() -> Schema:
 
 def improve(args: argparse.Namespace) -> int:
     """Improve prompts: 0 confirmed, 3 kept on dev and not confirmed, 1 nothing kept, 130 interrupted."""
+    from pytest_agenteval.loop.improve.beginning import at_work
     from pytest_agenteval.loop.improve.improver import Improver
 
     tell = _Terminal(sys.stderr if args.json == STDOUT else sys.stdout)
     repository, folder, improvement, remarks = _taken_up(args) if args.take_up else _begun(args)
-    tell.line(f"improve {improvement.name}: {improvement.suite}; log: {_short(folder / 'log.md')}")
-    for remark in remarks:
-        tell.line(f"! {remark}")
     improver = Improver(repository, folder, improvement, tell)
     try:
-        with _ended_like_ctrl_c():
+        with at_work(folder), _ended_like_ctrl_c():
+            log = _short(folder / "log.md")
+            tell.line(f"improve {improvement.name}: {improvement.suite}; log: {log}")
+            for remark in remarks:
+                tell.line(f"! {remark}")
             improvement = improver.run()
     except KeyboardInterrupt:
         tell.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
@@ -143,13 +145,9 @@ def _taken_up(args: argparse.Namespace) -> Any:
 def _result(improvement: Improvement, folder: Path) -> Iterator[str]:
     held_out = improvement.held_out
     spent = f"{pluralize(improvement.trials, 'trial')}, {format_duration(improvement.seconds)}"
-    if improvement.outcome == "nothing kept":
-        yield f"nothing kept: {improvement.ended} ({spent})"
-    elif improvement.outcome == "confirmed":
-        yield f"better on held-out tasks: {held_out.reason if held_out else ''} ({spent})"
-    else:
-        why = held_out.reason if held_out else improvement.ended
-        yield f"kept on dev, not confirmed: {why} ({spent})"
+    words = "better on held-out tasks" if improvement.outcome == "confirmed" else improvement.outcome
+    why = held_out.reason if held_out else improvement.ended
+    yield from _wrapped(f"{words}: {one_line(why, MOST_LINE)} ({spent})")
     if improvement.has_kept:
         yield f"  look:  git diff {improvement.start[:12]}..{improvement.branch}"
         yield f"  merge: git merge {improvement.branch}"
@@ -178,7 +176,7 @@ class _Terminal:
             return
         self._close()
         indent = " " * (STEP + 1)
-        self.lines(textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent))
+        self.lines(_wrapped(text, indent))
 
     def line(self, text: str) -> None:
         """Print a line of its own."""
@@ -195,6 +193,17 @@ class _Terminal:
         if self._open:
             print(file=self._out)
         self._open = 0
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent or "  ",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _shown(text: str) -> str:

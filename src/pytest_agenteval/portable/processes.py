@@ -197,3 +197,16 @@ def _stat(pid: int) -> list[str]:
     except OSError:
         return []
     return [fields[1], fields[19]]
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is a process of that number; where nobody can tell (Windows), there is none."""
+    if not POSIX:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    return True

@@ -80,6 +80,11 @@ class InnerPytest:
             raise AgentEvalError(f"pytest left no run (exit status {status}): {last_line(self.output)}")
         return status
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it runs no more."""
+        return self._process.poll() is not None
+
     def end(self) -> None:
         """End it as Ctrl-C does, so that what it knows is written down; kill it after a while."""
         if self._process.poll() is None:

@@ -117,7 +117,7 @@ def test_no_change_confirms_nothing() -> None:
     confirmation = confirmed({})
     assert not confirmation.confirmed
     assert all(test.p == 1 for test in confirmation.tests)
-    assert confirmation.reason.endswith("each needs a rise and p 0.050 or less")
+    assert confirmation.reason.endswith("needed: a rise with p 0.050 or less")
 
 
 def test_each_look_at_held_out_tasks_makes_the_next_one_stricter() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -11,11 +12,12 @@ from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake, nearest, nearest_names
 from pytest_agenteval.loop.improve.edit_check import pathspecs_of
-from pytest_agenteval.loop.improve.log import STATE, read_state
+from pytest_agenteval.loop.improve.log import LOG, STATE, read_state
 from pytest_agenteval.loop.improve.progress import Improvement, Limits
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, read_suite_tasks
 from pytest_agenteval.loop.improve.trying import start_run
+from pytest_agenteval.portable.processes import is_running
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.store.file_writing import replace_text
@@ -99,17 +101,38 @@ def take_up(here: Path, name: str) -> tuple[Repository, Path, Improvement]:
     """
     repository = Repository.around(here)
     places = sorted((repository.root / PLACE).glob(f"*/{STATE}"))
-    names = [path.parent.name for path in places]
-    if not names:
-        raise UsageMistake(f"there is no improvement in {repository.root / PLACE}")
-    meant = names[-1:] if name == LATEST else [each for each in names if each.startswith(name)]
+    folders = {path.parent.name: path.parent for path in places}
+    if name == LATEST:
+        for folder in reversed(folders.values()):
+            if not (improvement := read_state(folder)).outcome:
+                return repository, folder, improvement
+        raise UsageMistake(f"no improvement in {repository.root / PLACE} was interrupted")
+    meant = [each for each in folders if each.startswith(name)]
     if len(meant) != 1:
-        raise UsageMistake(f"expected one improvement; {name!r} could be: {nearest_names(name, names)}")
-    folder = repository.root / PLACE / meant[0]
-    improvement = read_state(folder)
+        names = nearest_names(name, folders) or "there is none"
+        raise UsageMistake(f"--continue {name!r}: expected the name of one improvement: {names}")
+    improvement = read_state(folders[meant[0]])
     if improvement.outcome:
-        raise UsageMistake(f"{improvement.name} has ended ({improvement.outcome}): {folder / 'log.md'}")
-    return repository, folder, improvement
+        log = folders[meant[0]] / LOG
+        raise UsageMistake(f"{improvement.name} has ended ({improvement.outcome}): {log}")
+    return repository, folders[meant[0]], improvement
+
+
+@contextmanager
+def at_work(folder: Path) -> Iterator[None]:
+    """Note that this process carries an improvement on; raises UsageMistake where another one does."""
+    mark = folder / "process"
+    with suppress(OSError, ValueError):
+        other = int(mark.read_text(encoding="utf-8"))
+        if other != os.getpid() and is_running(other):
+            raise UsageMistake(
+                f"{folder.name} is carried on by process {other}; where that is none of ours, delete {mark}"
+            )
+    mark.write_text(f"{os.getpid()}\n", encoding="utf-8")
+    try:
+        yield
+    finally:
+        mark.unlink(missing_ok=True)
 
 
 def _refuse_changes(repository: Repository) -> None:
@@ -150,13 +173,14 @@ def _check_focus(focus: Sequence[str], tasks: SuiteTasks) -> None:
 def _with_run(improvement: Improvement, request: Request) -> Improvement:
     folder = find_run(request.results, request.run)
     run = load_run(folder)
-    own = [entry for entry in run.entries if entry.key.suite == improvement.suite]
+    entries = [entry for entry in run.entries if entry.key.suite == improvement.suite]
+    own = [entry for entry in entries if entry.split != "held_out"]
     if not own:
-        raise UsageMistake(f"--run {request.run}: it has no trial of {improvement.suite}")
+        raise UsageMistake(f"--run {request.run}: it has no trial of {improvement.suite}, split dev")
     variants = [entry.key.variant for entry in own]
     return replace(
         improvement,
-        start_run=start_run(run, improvement.suite, 0.0, trusted=False),
+        start_run=replace(start_run(run, improvement.suite, 0.0), run=str(folder.absolute())),
         feedback_run=str(folder.absolute()),
         feedback_variant="" if "" in variants else variants[0],
     )

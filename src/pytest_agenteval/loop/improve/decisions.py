@@ -302,7 +302,7 @@ def _confirmation_reason(
     if worse:
         return f"worse on held-out tasks: {_listed(worse)}"
     figures = _listed([_figures(test) for test in tests if test.confirmed or not _any_confirmed(tests)])
-    return f"{figures}; each needs a rise and p {format_p(level)} or less"
+    return f"{figures}; needed: a rise with p {format_p(level)} or less"
 
 
 def _any_confirmed(tests: Sequence[HeldOutTest]) -> bool:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.loop.feedback.content import EarlierRound, FeedbackOptions
-from pytest_agenteval.loop.feedback.feedback import make_feedback
-from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, write_feedback
-from pytest_agenteval.loop.improve.coding_agent import CodingAgentEnding, run_coding_agent
+from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.loop.improve.decisions import (
+    SAME,
     Confirmation,
     RoundDecision,
     confirm,
@@ -23,26 +20,24 @@ from pytest_agenteval.loop.improve.decisions import (
     decide_screen,
     repetitions_to_confirm,
 )
-from pytest_agenteval.loop.improve.edit_check import check_edit, pathspecs_of, repository_state
 from pytest_agenteval.loop.improve.log import write_log
 from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder
 from pytest_agenteval.loop.improve.progress import HeldOut, Improvement, Outcome, Round, TriedPair
 from pytest_agenteval.loop.improve.repository import Repository
+from pytest_agenteval.loop.improve.round_change import RoundChange
 from pytest_agenteval.loop.improve.suite_tasks import (
     SuiteTasks,
-    held_out_files,
     prompts_to_replace,
     read_suite_tasks,
 )
 from pytest_agenteval.loop.improve.trying import (
+    HELD_OUT,
     Judgement,
     Trying,
     looks_so_far,
-    trials_in,
+    trials_of_round,
     worst_bucket,
 )
-from pytest_agenteval.loop.leaks.leak import Leak
-from pytest_agenteval.loop.leaks.search import prompt_leaks
 from pytest_agenteval.reports.comparison.headline import NO_BUCKET
 from pytest_agenteval.reports.formatting import format_duration, format_figure, one_line, pluralize
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -52,7 +47,6 @@ WITHOUT_KEEP = 2
 
 MOST_HELD_OUT_REPETITIONS = 8
 MOST_LINE = 300
-MOST_LEAKS = 3
 
 
 class Tell(Protocol):
@@ -82,11 +76,22 @@ class Improver:
         self._repository, self._folder, self._tell = repository, folder, tell
         self._is, self._clock = improvement, clock
         self._began, self._before = clock(), improvement.seconds
-        self._pathspecs = pathspecs_of(improvement.globs, improvement.folder)
         self._old_tree = folder / "kept"
 
     def run(self) -> Improvement:
-        """Go on until the end; raises KeyboardInterrupt, and UsageMistake where nothing can be tried."""
+        """Go on until the end; raises KeyboardInterrupt, and AgentEvalError where nothing can be tried.
+
+        After the first the worktrees stay as they are; else they are taken away.
+        """
+        try:
+            self._go_on()
+        except AgentEvalError:
+            self._remove_trees()
+            raise
+        return self._is
+
+    def _go_on(self) -> None:
+        self._save()
         self._check_out_old(self._is.kept)
         tasks = read_suite_tasks(self._old_tree, self._is.suite_file)
         if self._is.start_run is None:
@@ -98,7 +103,6 @@ class Improver:
         if self._is.has_kept and self._is.held_out is None:
             self._hold_out(tasks)
         self._finish()
-        return self._is
 
     @property
     def improvement(self) -> Improvement:
@@ -139,8 +143,7 @@ class Improver:
         return ", ".join(one_line(name, MOST_LINE) or NO_BUCKET for name in self._is.focus) or "none"
 
     def _run(self, name: str) -> Run:
-        place = Path(self._is.results) / name
-        return load_run(place if place.is_dir() else Path(name))
+        return load_run(Path(self._is.results) / name)  # a path, where the user named one
 
     # --- rounds
 
@@ -151,11 +154,13 @@ class Improver:
             most = limits.rounds if limits.max_rounds is None else min(limits.rounds, limits.max_rounds)
             if rounds and rounds[-1].decision == "nothing changed":
                 self._save(ended="the coding agent changed nothing more")
+            elif rounds and _is_full(rounds[-1]):
+                self._save(ended="the focus passed in full")
             elif self._is.rounds_without_keep >= WITHOUT_KEEP:
                 self._save(ended=f"{WITHOUT_KEEP} rounds in a row without a keep")
             elif len(rounds) >= most:
                 self._save(ended=f"{pluralize(len(rounds), 'round')} done")
-            elif not self._has_room_for_round(tasks):
+            elif not self._trying.has_room(self._trials_of_round(tasks)):
                 self._save(ended=f"a further round would go beyond --max-trials {limits.max_trials}")
             else:
                 self._save(rounds=(*rounds, Round(len(rounds) + 1, self._is.kept)))
@@ -169,34 +174,9 @@ class Improver:
             self._try_dev(current)
         self._repository.remove_tree(self._tree_of(current))
 
-    def _has_room_for_round(self, tasks: SuiteTasks) -> bool:
-        """Whether a whole round, and then the confirmation, stay within the trials that there may be."""
-        start = self._is.start_run
-        assert start is not None
-        dev = 2 * start.trials_once * self._is.repetitions
-        return self._trying.has_room(dev + self._focus_trials(tasks) + self._reserve(tasks))
-
-    def _focus_trials(self, tasks: SuiteTasks) -> int:
-        if self._is_all_focus(tasks):
-            return 0
-        start = self._is.start_run
-        assert start is not None
-        files = {task.file for task in self._focus_tasks(tasks)}
-        beside = [task for task in tasks.dev if task.file in files]
-        return 2 * self._is.repetitions * trials_in(self._run(start.run), self._is.suite, beside)
-
-    def _reserve(self, tasks: SuiteTasks) -> int:
-        """Give how many trials the confirmation needs at least: without it nothing would be known."""
-        start = self._is.start_run
-        assert start is not None
-        models = max(1, round(start.trials_once / max(1, len(tasks.dev))))
-        return 2 * len(tasks.held_out) * self._is.repetitions * models
-
-    def _focus_tasks(self, tasks: SuiteTasks) -> list[Any]:
-        return [task for task in tasks.dev if task.bucket in self._is.focus]
-
-    def _is_all_focus(self, tasks: SuiteTasks) -> bool:
-        return len(self._focus_tasks(tasks)) == len(tasks.dev)
+    def _trials_of_round(self, tasks: SuiteTasks) -> int:
+        assert self._is.start_run is not None
+        return trials_of_round(self._is, self._run(self._is.start_run.run), tasks)
 
     def _tree_of(self, current: Round) -> Path:
         return self._folder / f"round-{current.number}" / "tree"
@@ -211,85 +191,26 @@ class Improver:
         self._tell.end(f"{decision}: {one_line(reason, MOST_LINE)}" if reason else decision)
         return self._put(current, decision=decision, reason=reason, step="decided", **changes)
 
-    # --- the change
-
     def _change(self, current: Round, tasks: SuiteTasks) -> Round:
-        """Let the coding agent work in a tree without held-out tasks, and look at what it left."""
-        tree, repository = self._tree_of(current), self._repository
-        feedback = tree.parent / "feedback"
+        """Let the coding agent make the round's change."""
         self._tell.begin(f"round {current.number}", "coding agent ...")
-        write_feedback(self._feedback(tasks), feedback)
-        start = repository.without(current.base, held_out_files(tasks.tasks, repository.files(current.base)))
-        before = repository_state(repository, start, tree, repository.add_tree(tree, start))
-        ending = self._run_coding_agent(current, tree, feedback)
-        edit = check_edit(repository, before, self._pathspecs)
-        current = replace(current, last_line=ending.last_line, coding_seconds=ending.seconds)
-        if reason := _failure(ending, self._is.limits.coding_timeout) or edit.refusal:
-            return self._decide(current, "refused", reason)
-        if not edit.files:
-            return self._decide(current, "nothing changed", "")
-        commit = repository.commit_files(current.base, tree, edit.files, f"Round {current.number}\n")
-        repository.remove_tree(tree)
-        diff = repository.diff(current.base, commit)
-        current = replace(current, commit=commit, files=edit.files, diff=diff)
-        leaks = [leak for leak in self._leaks(current) if leak.added]
-        if leaks:
-            told = tuple(map(_leak_text, leaks))
-            held_out = any(leak.split == "held_out" for leak in leaks)
-            return self._decide(current, "refused", _leaks_reason(told), leaks=told, leaks_held_out=held_out)
-        seconds = format_duration(ending.seconds)
-        self._tell.end(f"{pluralize(len(edit.files), 'file')} changed, {seconds}")
-        return self._put(current, step="changed")
-
-    def _run_coding_agent(self, current: Round, tree: Path, feedback: Path) -> CodingAgentEnding:
-        return run_coding_agent(
-            self._is.command,
-            folder=tree / self._is.folder,
-            feedback=feedback / MARKDOWN_FILE,
-            output=tree.parent / "coding-agent.txt",
-            variables={
-                "AGENTEVAL_FEEDBACK": str(feedback),
-                "AGENTEVAL_ROUND": str(current.number),
-                "AGENTEVAL_PROMPTS": "\n".join(self._is.globs),
-            },
-            timeout=self._is.limits.coding_timeout,
-        )
-
-    def _feedback(self, tasks: SuiteTasks) -> Any:
-        run = self._run(self._is.feedback_run)
-        files = self._repository.files(self._is.kept, self._pathspecs)
-        models = list(dict.fromkeys(entry.key.model for entry in run.entries))
-        options = FeedbackOptions(
-            suite=self._is.suite,
-            buckets=self._is.focus,
-            model=models[0] if models else None,
-            variant=self._is.feedback_variant,
-            prompts=self._repository.texts(self._is.kept, files),
-            root=self._root_of(run),
-        )
-        return make_feedback(run, options, [_earlier(each) for each in self._is.rounds[:-1]])
-
-    def _root_of(self, run: Run) -> Path:
-        """Give the folder of the old tree from which the run's task files are named."""
-        place = self._old_tree / self._is.folder
-        file = next((entry.file for entry in run.entries if entry.file), "")
-        above = (place, *(each for each in place.parents if each.is_relative_to(self._old_tree)))
-        return next((each for each in above if (each / file).is_file()), place)
-
-    def _leaks(self, current: Round) -> Sequence[Leak]:
-        old = self._texts(current.base)
-        return prompt_leaks(old, self._texts(current.commit), (self._old_tree / self._is.suite_file).parent)
-
-    def _texts(self, commit: str) -> dict[str, str]:
-        return self._repository.texts(commit, self._repository.files(commit, self._pathspecs))
+        place = self._tree_of(current).parent
+        change = RoundChange(self._repository, self._is, self._old_tree, place, tasks)
+        current = change.make(current, self._run(self._is.feedback_run))
+        if current.step == "decided":
+            return self._decide(current, current.decision, current.reason)
+        seconds = format_duration(current.coding_seconds)
+        self._tell.end(f"{pluralize(len(current.files), 'file')} changed, {seconds}")
+        return self._put(current)
 
     # --- old against new
 
     def _screen(self, current: Round, tasks: SuiteTasks) -> Round:
         """Try the focus alone, old and new: what is not better there in the mean costs no whole split."""
-        if self._is_all_focus(tasks):
+        focus = tasks.focus(self._is.focus)
+        if len(focus) == len(tasks.dev):
             return self._put(current, step="screened")
-        files = [task.file for task in self._focus_tasks(tasks)]
+        files = [task.file for task in focus]
         order = self._trying.order(f"{current.number}-screen", "dev", self._is.repetitions, files)
         self._tell.begin(f"round {current.number}", "screen ...")
         outcome = self._try(current, tasks, order, self._judge_screen)
@@ -379,7 +300,7 @@ class Improver:
         confirmations: list[Confirmation] = []
 
         def judge(comparison: Comparison) -> Judgement:
-            looks = max((suite.held_out_looks for suite in comparison.suites), default=1)
+            looks = looks_so_far(Path(self._is.results), self._is.suite)
             confirmations.append(confirm(comparison, self._is.focus, max(1, looks)))
             words = "confirmed" if confirmations[0].confirmed else "not confirmed"
             return Judgement(words, confirmations[0].reason)
@@ -394,7 +315,7 @@ class Improver:
 
     def _held_out(self, held_out: HeldOut) -> None:
         words = held_out.tried.decision if held_out.tried else "not confirmed"
-        self._tell.end(f"{words}: {held_out.reason}")
+        self._tell.end(words)
         self._save(held_out=held_out)
 
     def _held_out_order(self, tree: Path, tasks: SuiteTasks) -> RunOrder | None:
@@ -403,10 +324,10 @@ class Improver:
         focus = sum(task.bucket in self._is.focus for task in tasks.held_out)
         looks = 1 + looks_so_far(Path(self._is.results), self._is.suite)
         needed = repetitions_to_confirm(focus, looks, least, max(least, MOST_HELD_OUT_REPETITIONS))
-        once = 2 * trying.count(tree, trying.order("held-out", "held_out", 1))
+        once = 2 * trying.count(tree, trying.order(HELD_OUT, "held_out", 1))
         room = trying.room()
         fitting = needed if room is None or not once else min(needed, room // once)
-        return trying.order("held-out", "held_out", fitting) if fitting >= 1 else None
+        return trying.order(HELD_OUT, "held_out", fitting) if fitting >= 1 else None
 
     def _finish(self) -> None:
         """Say what came of it, and take away the worktrees."""
@@ -415,8 +336,18 @@ class Improver:
         if confirmation is not None and confirmation.confirmed:
             outcome = "confirmed"
         self._save(outcome=outcome)
-        for tree in (self._old_tree, self._folder / "start"):
+        self._remove_trees()
+
+    def _remove_trees(self) -> None:
+        rounds = [self._tree_of(each) for each in self._is.rounds[-1:]]
+        for tree in (self._old_tree, self._folder / "start", *rounds):
             self._repository.remove_tree(tree)
+
+
+def _is_full(last: Round) -> bool:
+    """Whether a round was kept that leaves nothing of the focus to raise."""
+    focus = last.dev.focus_new if last.dev and last.decision == "kept for now" else None
+    return focus is not None and focus > 1 - SAME
 
 
 def _judgement(decision: RoundDecision) -> Judgement:
@@ -429,41 +360,3 @@ def _with_note(tried: TriedPair) -> str:
 
 def _subject(focus: str, tried: TriedPair) -> str:
     return one_line(f"{focus} {format_figure(tried.focus_old)} -> {format_figure(tried.focus_new)}", 72)
-
-
-def _failure(ending: CodingAgentEnding, timeout: float) -> str:
-    """Say why a command that did not end as it should refuses its round; nothing where it did."""
-    last = one_line(ending.last_line, MOST_LINE)
-    if ending.how == "timeout":
-        return f"the coding agent did not end within {format_duration(timeout)} and was ended"
-    if ending.how == "too much output":
-        return "the coding agent printed without end and was ended"
-    if ending.status:
-        return f"the coding agent ended with exit status {ending.status}" + (f": {last}" if last else "")
-    return ""
-
-
-def _leak_text(leak: Leak) -> str:
-    """Say what leaks, without a word that only a held-out task's author wrote."""
-    place = f"{one_line(leak.file, MOST_LINE)}:{leak.line}"
-    if leak.split == "held_out":
-        return f"{place}: a text of a held-out task"
-    kind = leak.kind.replace("_", " ")
-    return f"{place}: {kind} of {one_line(leak.task, MOST_LINE)}: {one_line(leak.text, MOST_LINE)}"
-
-
-def _leaks_reason(leaks: Sequence[str]) -> str:
-    more = f", and {len(leaks) - MOST_LEAKS} more" if len(leaks) > MOST_LEAKS else ""
-    return f"the prompt gives tasks away: {'; '.join(leaks[:MOST_LEAKS])}{more}"
-
-
-def _earlier(each: Round) -> EarlierRound:
-    """Give a round as the next one is told of it: of held-out tasks nothing, nor of what copies them."""
-    sentence = each.dev.sentence if each.dev else each.screen.sentence if each.screen else ""
-    return EarlierRound(
-        number=each.number,
-        summary=one_line(each.last_line, MOST_LINE),
-        decision=f"{each.decision}: {each.reason}" if each.reason else each.decision,
-        diff="" if each.leaks_held_out else each.diff,
-        sentence=sentence,
-    )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.json_form import jsonable
-from pytest_agenteval.loop.improve.progress import Improvement, Round, TriedPair
+from pytest_agenteval.loop.improve.progress import Improvement, Round, StartRun, TriedPair
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.document_text import document_text
@@ -24,6 +25,7 @@ from pytest_agenteval.reports.formatting import (
 from pytest_agenteval.store.file_writing import replace_text
 
 STATE, LOG, LOG_JSON = "state.json", "log.md", "log.json"
+MOST_SENTENCE = 2_000
 MOST_DIFF = 20_000
 """Characters of a diff in the log; git has all of it."""
 
@@ -41,6 +43,7 @@ def write_log(improvement: Improvement, folder: Path) -> None:
     try:
         for name, text in texts.items():
             replace_text(folder / name, text)
+        os.chmod(folder / STATE, 0o600)  # the command stands there as it was typed, a key in it too
     except OSError as refused:
         raise UsageMistake(f"{folder}: cannot be written ({refused.strerror})") from None
 
@@ -94,7 +97,7 @@ def _round(each: Round) -> Iterator[str]:
     yield f"## Round {each.number}: {each.decision or 'interrupted'}"
     yield ""
     if each.reason:
-        yield f"{escape_markdown(each.reason, 2000)}."
+        yield f"{_sentence(each.reason)}."
         yield ""
     said = f", its last line: {escape_markdown(each.last_line)}" if each.last_line else ""
     yield f"- coding agent: {format_duration(each.coding_seconds)}{said}"
@@ -110,18 +113,21 @@ def _round(each: Round) -> Iterator[str]:
 
 
 def _tried(name: str, tried: TriedPair) -> Iterator[str]:
-    how = "one run, old and new in it" if tried.in_one_run else "two runs at the same time"
-    focus = f"{format_figure(tried.focus_old)} -> {format_figure(tried.focus_new)}"
-    yield f"- {name}: {tried.decision}: {escape_markdown(tried.reason, 2000)}"
-    yield f"  - focus {focus}, x {tried.repetitions}; {_spent(tried)}"
-    yield f"  - {how}: {', '.join(map(_code, tried.runs))}"
-    yield f"  - {escape_markdown(tried.sentence, 2000)}"
+    yield f"- {name}: {tried.decision}: {_sentence(tried.reason)}"
+    yield f"  - {_sentence(tried.sentence)}"
+    yield from (f"  {line}" for line in _spending(tried))
     if tried.note:
-        yield f"  - {escape_markdown(tried.note, 2000)}"
+        yield f"  - {_sentence(tried.note)}"
 
 
-def _spent(tried: object) -> str:
-    spent, seconds = tried.spent, tried.seconds  # type: ignore[attr-defined] # a start or a pair
+def _spending(tried: TriedPair) -> Iterator[str]:
+    how = "in one run" if tried.in_one_run else "in two runs at the same time"
+    yield f"- old and new {how}: {', '.join(map(_code, tried.runs))}"
+    yield f"- x {tried.repetitions}: {_spent(tried)}"
+
+
+def _spent(tried: TriedPair | StartRun) -> str:
+    spent, seconds = tried.spent, tried.seconds
     usd = spent.usd if spent.usd or not spent.unpriced else None
     parts = (pluralize(spent.trials, "trial"), format_tokens(spent.tokens, spent.untold))
     return ", ".join((*parts, format_cost(usd, spent.unpriced), format_duration(seconds)))
@@ -136,7 +142,7 @@ def _held_out(improvement: Improvement) -> Iterator[str]:
     yield ""
     confirmation = held_out.confirmation
     words = "better on held-out tasks" if confirmation and confirmation.confirmed else improvement.outcome
-    yield f"{words or 'not confirmed'}: {escape_markdown(held_out.reason, 2000)}."
+    yield f"{words or 'not confirmed'}: {_sentence(held_out.reason)}."
     if confirmation is not None:
         yield ""
         yield f"- look {confirmation.looks} at this split: each test at p {confirmation.level:.3g}, two-sided"
@@ -146,7 +152,8 @@ def _held_out(improvement: Improvement) -> Iterator[str]:
             tasks = pluralize(test.tasks, "task")
             yield f"- {escape_markdown(test.name)}: {figures} over {tasks}, p {test.p:.3g}: {verdict}"
     if held_out.tried is not None:
-        yield from _tried("start against kept", held_out.tried)
+        yield from _spending(held_out.tried)
+        yield f"- {_sentence(held_out.tried.sentence)}"
 
 
 def _next(improvement: Improvement) -> Iterator[str]:
@@ -160,6 +167,11 @@ def _next(improvement: Improvement) -> Iterator[str]:
     yield ""
     yield f"    git diff {improvement.start[:12]}..{improvement.branch}"
     yield f"    git merge {improvement.branch}"
+
+
+def _sentence(text: str) -> str:
+    """Write a sentence of ours, in which names are foreign; ``->`` and ``<0.001`` can stay as they are."""
+    return escape_markdown(text, MOST_SENTENCE).replace("-&gt;", "->").replace("&lt;0", "<0")
 
 
 def _code(text: str) -> str:

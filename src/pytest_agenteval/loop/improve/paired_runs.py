@@ -6,7 +6,10 @@ other. Else there are two runs at once, one in each tree, each of which imports 
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,16 +22,19 @@ from pytest_agenteval.compare.sides import BASE, side_of
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.loop.improve.import_places import python_path
 from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
-from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
+from pytest_agenteval.session.inner_pytest import InnerPytest
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.runs import HEADER
 
 NEW = "new"
 """The variant that has the new prompts, where both sides are tried in one run; the old ones have no name."""
 
 ENDED = (0, 1)
 """Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
-INTERRUPTED = 2
+HEADER_WAIT_S, LOOK_S = 60.0, 0.05
+_WRONG = (re.compile(r"^E  |^(\S+: )?(error|ERROR)\b"), re.compile("^E  "))
+"""How lines begin that say what is wrong, and of these the ones that say most."""
 CONFIGURATION = (
     "pytest.ini",
     ".pytest.ini",
@@ -177,7 +183,9 @@ def _try_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
             inner = _start(tree, order)
             started.callback(inner.end)
             running.append(inner)
-        statuses = [inner.wait() for inner in running]
+            if order.split == "held_out":
+                _await_header(inner)
+        statuses = [_wait(inner) for inner in running]
     return [_ended(inner, status) for inner, status in zip(running, statuses, strict=True)]
 
 
@@ -197,6 +205,20 @@ def _start(tree: Path, order: RunOrder) -> InnerPytest:
     )
 
 
+def _wait(inner: InnerPytest) -> int:
+    try:
+        return inner.wait()
+    except AgentEvalError as failed:
+        raise RunFailed(f"pytest left no run: {pytest_complaint(inner.output)}") from failed
+
+
+def _await_header(inner: InnerPytest) -> None:
+    """Wait until a run has begun: each counts the looks at held-out tasks, the next one this look too."""
+    end = time.monotonic() + HEADER_WAIT_S
+    while not (inner.run / HEADER).is_file() and not inner.has_ended and time.monotonic() < end:
+        time.sleep(LOOK_S)
+
+
 def _free_name(results: Path, name: str) -> str:
     """Give a name that no run has: one that was interrupted keeps its own."""
     names = (f"{name}-{number}" if number > 1 else name for number in range(1, 1000))
@@ -212,11 +234,18 @@ def rootdir(tree: Path, order: RunOrder) -> Iterator[str]:
 
 
 def _ended(inner: InnerPytest, status: int) -> Run:
-    if status == INTERRUPTED:
-        raise KeyboardInterrupt
-    run = load_run(inner.run)
     if status not in ENDED:
-        raise RunFailed(f"pytest ended with exit status {status}: {last_line(inner.output)}")
+        raise RunFailed(f"pytest ended with exit status {status}: {pytest_complaint(inner.output)}")
+    run = load_run(inner.run)
     if run.never_ended:
-        raise RunFailed(f"{run.name}: {run.never_ended}")
+        raise RunFailed(f"{run.name}: {run.never_ended} ({os.path.relpath(inner.output)})")
     return run
+
+
+def pytest_complaint(output: Path) -> str:
+    """Give the line of what pytest printed that says what is wrong, and the file that holds all of it."""
+    text = output.read_text(encoding="utf-8", errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for sign in _WRONG:
+        lines = [line for line in lines if sign.search(line)] or lines
+    return f"{lines[-1] if lines else 'it printed nothing'} (all of it: {os.path.relpath(output)})"

@@ -71,18 +71,12 @@ class Round(FrozenValue, frozen=True):
 
 
 class StartRun(FrozenValue, frozen=True):
-    """The run that the first feedback is about: ``trials_once`` is how many trials one repetition has.
-
-    ``trusted`` says that we made it. ``focus_once`` counts the focus's trials of one repetition, with others
-    of the same files.
-    """
+    """The run that the first feedback is about, and the mean score of its trials."""
 
     run: str
     score: float | None
-    trials_once: int
     spent: Spent
     seconds: float
-    trusted: bool = True
 
 
 class HeldOut(FrozenValue, frozen=True):

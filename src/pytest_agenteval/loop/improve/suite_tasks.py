@@ -40,6 +40,10 @@ class SuiteTasks(FrozenValue, frozen=True):
         """The tasks that nobody looks at."""
         return tuple(task for task in self.tasks if task.held_out)
 
+    def focus(self, buckets: Collection[str]) -> tuple[TaskPlace, ...]:
+        """The tasks that one works with, of these buckets."""
+        return tuple(task for task in self.dev if task.bucket in buckets)
+
     @property
     def dev_buckets(self) -> tuple[str, ...]:
         """The buckets of the tasks that one works with."""

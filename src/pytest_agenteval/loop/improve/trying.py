@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -12,13 +12,18 @@ from pytest_agenteval.loop.improve.collected_trials import count_collected
 from pytest_agenteval.loop.improve.decisions import FocusChange, focus_change
 from pytest_agenteval.loop.improve.paired_runs import PairedRuns, RunOrder, spent_on, try_one, try_pair
 from pytest_agenteval.loop.improve.progress import Improvement, StartRun, TriedPair
-from pytest_agenteval.loop.improve.suite_tasks import TaskPlace
+from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.reports.comparison.headline import headline
+from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.scoring.sensitivity import mean
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, list_runs
 
+HELD_OUT = "held-out"
+OLD_OF_HELD_OUT = f"-{HELD_OUT}-old"
+MOST_MESSAGE = 200
 UNREAD = (
     "every trial scored as before: the agent may not read these files from the tree that it runs in, "
     "but from where it is installed"
@@ -83,7 +88,7 @@ class Trying:
         """Try the dev split where nothing is changed yet."""
         began = time.monotonic()
         run = try_one(tree, self.order("start", "dev", self._of.repetitions))
-        return start_run(run, self._of.suite, time.monotonic() - began, trusted=True)
+        return start_run(run, self._of.suite, time.monotonic() - began)
 
     def pair(
         self,
@@ -109,29 +114,51 @@ class Trying:
             in_one_run=bool(prompts),
             spent=paired.spent,
             seconds=time.monotonic() - began,
-            note=UNREAD if paired.identical else "",
+            note="; ".join(_notes(paired)),
         )
 
 
-def start_run(run: Run, suite: str, seconds: float, *, trusted: bool) -> StartRun:
-    """Give what is to be known of the run that the first feedback is about."""
-    of_suite = [entry for entry in run.entries if entry.key.suite == suite]
-    scores = [entry.score for entry in of_suite if entry.averaged and entry.score is not None]
-    once = {(entry.key.task, entry.key.agent, entry.key.model, entry.key.variant) for entry in of_suite}
-    score = mean(scores) if scores else None
-    return StartRun(run.folder.name, score, len(once), spent_on(run), seconds, trusted)
-
-
-def trials_in(run: Run, suite: str, tasks: Collection[TaskPlace]) -> int:
-    """Give how many trials of a run have the same file as any of these tasks, in one repetition."""
-    ids = {task.id for task in tasks}
-    return len(
-        {
-            (entry.key.task, entry.key.agent, entry.key.model, entry.key.variant)
-            for entry in run.entries
-            if entry.key.suite == suite and entry.key.task in ids
-        }
+def _notes(paired: PairedRuns) -> Iterator[str]:
+    """Say what makes a comparison doubtful: nothing differs, or more trials error on the new side."""
+    if paired.identical:
+        yield UNREAD
+    old, new = (
+        [entry for entry in run.entries if entry.ending == "errored"] for run in (paired.old, paired.new)
     )
+    if len(new) > len(old):
+        words = one_line(new[0].message, MOST_MESSAGE)
+        yield f"{pluralize(len(new), 'trial')} errored with the new prompts: {new[0].cause}: {words}"
+
+
+def start_run(run: Run, suite: str, seconds: float) -> StartRun:
+    """Give what is to be known of the run that the first feedback is about."""
+    of_suite = [entry for entry in run.entries if _is_dev(entry, suite)]
+    scores = [entry.score for entry in of_suite if entry.averaged and entry.score is not None]
+    score = mean(scores) if scores else None
+    return StartRun(run.folder.name, score, spent_on(run), seconds)
+
+
+def trials_of_round(improvement: Improvement, start: Run, tasks: SuiteTasks) -> int:
+    """Give how many trials a whole round takes at most, and then the confirmation at least.
+
+    A round that leaves no room for the confirmation is not worth beginning: nothing would be known of it.
+    """
+    dev = {_once(entry) for entry in start.entries if _is_dev(entry, improvement.suite)}
+    files = {task.file for task in tasks.focus(improvement.focus)}
+    beside = {task.id for task in tasks.dev if task.file in files}
+    screen = [once for once in dev if once[0] in beside] if len(beside) < len(tasks.dev) else []
+    models = max(1, round(len(dev) / max(1, len(tasks.dev))))
+    confirmation = len(tasks.held_out) * models
+    return 2 * improvement.repetitions * (len(dev) + len(screen) + confirmation)
+
+
+def _once(entry: JournalEntry) -> tuple[str, str, str, str]:
+    """Give what is equal for the repetitions of a trial."""
+    return entry.key.task, entry.key.agent, entry.key.model, entry.key.variant
+
+
+def _is_dev(entry: JournalEntry, suite: str) -> bool:
+    return entry.key.suite == suite and entry.split != "held_out"
 
 
 def worst_bucket(run: Run, suite: str, buckets: Collection[str]) -> str | None:
@@ -139,12 +166,9 @@ def worst_bucket(run: Run, suite: str, buckets: Collection[str]) -> str | None:
     tasks: dict[str, dict[tuple[str, str], list[float]]] = {}
     missed = set()
     for entry in run.entries:
-        if (
-            entry.key.suite == suite
-            and entry.averaged
-            and entry.score is not None
-            and entry.bucket in buckets
-        ):
+        if not _is_dev(entry, suite) or entry.bucket not in buckets:
+            continue
+        if entry.averaged and entry.score is not None:
             of_bucket = tasks.setdefault(entry.bucket, {})
             of_bucket.setdefault((entry.key.task, entry.key.model), []).append(entry.score)
             if entry.ending != "passed":
@@ -154,5 +178,10 @@ def worst_bucket(run: Run, suite: str, buckets: Collection[str]) -> str | None:
 
 
 def looks_so_far(results: Path, suite: str) -> int:
-    """Give how often held-out tasks of a suite were looked at, as the runs of a folder say."""
-    return max((run.header.held_out_looks.get(suite, 0) for run in list_runs(results)), default=0)
+    """Give how often held-out tasks of a suite were looked at, as the runs of a folder say.
+
+    Each run counts itself. Of two at the same time, which are one look, the old side's is left out.
+    """
+    counts = {run.path.name: run.header.held_out_looks.get(suite, 0) for run in list_runs(results)}
+    beside = sum(count > 0 and name.endswith(OLD_OF_HELD_OUT) for name, count in counts.items())
+    return max(counts.values(), default=0) - beside
