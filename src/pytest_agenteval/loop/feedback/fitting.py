@@ -106,7 +106,7 @@ def fit_trial(trial: TrialFeedback, tokens: float) -> TrialFeedback:
 
 
 def _fit_section(section: Section, tokens: float) -> Section:
-    fit = fit_lines
+    fit = fit_ends if section.kind == "input" else fit_lines
     lines = fit(section.lines, tokens - TITLE)
     return replace(
         section,
