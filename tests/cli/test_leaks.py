@@ -14,7 +14,7 @@ from tests.suites import task, write
 INPUT = "Please book the night ferry to Skagerholm for two adults and one very seasick dog"
 SECRET = "The lighthouse keeper counts seven herons before breakfast on the second day of May"
 FACTS = {"facts": ["Skagerholm", ["gangway", "sewing"], ["ticket"], "BX-907-4418", "coaming"]}
-BASE = "Answer shortly.\nThe ticket office is closed.\n"
+BASE = "Answer shortly.\nThe office is closed.\n"
 
 
 def git(*arguments: str) -> None:

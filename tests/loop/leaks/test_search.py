@@ -38,6 +38,8 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in (3, 4):
         tasks[number]["input"]["base_fixture"] = "tree"
     tree = "The old pilot keeps his charts in a drawer below the barometer, sorted by wreck.\n"
+    for each in tasks[:3]:
+        each["graders"][0]["config"] |= {"files": ["Harbour/Boats", "Harbour/Boats/Small Ones.md"]}
     write(folder, {"suite.yaml": "name: s", "tree/notes.md": tree, "pytest.ini": "[pytest]"})
     write(folder, {f"{each['id']}.json": each for each in tasks})
     (folder / "tree" / "photo.png").write_bytes(b"\x89PNG\xff\xfe")
@@ -62,6 +64,8 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("Call post_ledger once.", []),
         ("Write: paid by OTTILIE, in cash.", ["tides: paid by OTTILIE, in cash"]),
         ("Greet the user politely.", []),
+        ("File it in Harbour/Boats.", []),
+        ("File it in `Harbour/Boats/Small Ones.md`.", ["greet: Harbour/Boats/Small Ones.md"]),
         ("See quay-rent for more.", ["quay_rent: quay-rent"]),
         (SHARED, []),
         ("He keeps his charts in a drawer below one.", []),

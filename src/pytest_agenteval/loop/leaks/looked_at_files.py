@@ -58,10 +58,11 @@ def old_files(globs: Sequence[str], new: Mapping[str, str], since: str | None, s
     names = [name.decode("utf-8", "surrogateescape") for name in named.split(b"\0") if name]
     patterns = [os.path.relpath(os.path.abspath(pattern), root) for pattern in globs]
     known = [name for name in names if any(matches(pattern, name) for pattern in patterns)]
+    below = os.path.abspath(suites if suites.is_dir() else suites.parent)
     gone = [
         name
         for name in set(names).difference(known)
-        if not os.path.lexists(root / name) and not (root / name).is_relative_to(os.path.abspath(suites))
+        if not os.path.lexists(root / name) and not (root / name).is_relative_to(below)
     ]
     moved = {name: text for name, text in _contents(root, commit, gone) if _has_moved(text, new.values())}
     return OldFiles(commit, {**dict(_contents(root, commit, known)), **moved})

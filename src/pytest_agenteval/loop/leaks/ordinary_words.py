@@ -7,10 +7,11 @@ each other does.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_agenteval.loop.leaks.folded_text import compact
 from pytest_agenteval.loop.leaks.prompt_index import MOST_ENDING
+from pytest_agenteval.records.record import FrozenValue
 
 ENOUGH = 12
 """Letters from which on a word, or two, is taken for no ordinary one."""
@@ -18,7 +19,7 @@ ENOUGH = 12
 ENOUGH_WITH_DIGITS = 9
 """Letters, with each digit for three, from which on a number or a code is nobody else's: not `6 more`."""
 
-ENOUGH_ALONE = 7
+ENOUGH_ALONE = 6
 """Letters of a word that an answer has to hold, and no other task speaks of."""
 
 ENOUGH_WORDS, ENOUGH_OF_WORDS = 3, 10
@@ -50,21 +51,32 @@ def letters_of(value: str) -> float:
     return len(value) + sum(more * len(signs.findall(value)) for signs, more in _WORTH)
 
 
-def is_name(value: str, texts: Iterable[str]) -> bool:
+class Prose(FrozenValue, frozen=True):
+    """A text, and its words with their compact forms."""
+
+    text: str
+    words: tuple[tuple[re.Match[str], str], ...]
+
+
+def prose(text: str) -> Prose:
+    """Take a text apart."""
+    return Prose(text, tuple((match, compact(match[0])) for match in _WORD.finditer(text)))
+
+
+def is_name(value: str, texts: Iterable[Prose]) -> bool:
     """Whether these texts write all words of a value with capitals, and not just where a sentence begins."""
     within = False
     for text in texts:
-        for words in _mentions(value, text):
+        for words in _mentions(value, text.words):
             if not all(word[0][0].isupper() for word in words):
                 return False
-            before = text[max(0, words[0].start() - 8) : words[0].start()]
+            before = text.text[max(0, words[0].start() - 8) : words[0].start()]
             within = within or len(words) > 1 or not _BEGINNING.search(before)
     return within
 
 
-def _mentions(value: str, text: str) -> Iterator[list[re.Match[str]]]:
+def _mentions(value: str, words: Sequence[tuple[re.Match[str], str]]) -> Iterator[list[re.Match[str]]]:
     """Give the words that spell a value together, the last of them perhaps with an ending of its own."""
-    words = [(match, compact(match[0])) for match in _WORD.finditer(text)]
     for number, (_, first) in enumerate(words):
         if not first or not (value.startswith(first) or first.startswith(value)):
             continue

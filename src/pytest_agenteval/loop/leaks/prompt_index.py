@@ -116,6 +116,10 @@ class PromptIndex:
         words = self.words_of(span)
         return _NAME_IN_CODE.fullmatch(words) is not None and _CODE_SHAPE.search(words) is not None
 
+    def ends_word(self, span: Span) -> bool:
+        """Whether a word ends where a stretch does."""
+        return span.end in self.readings[span.reading].folded.ends
+
     def is_code(self, span: Span) -> bool:
         """Whether a stretch stands in a tool's description, or in code."""
         return self.readings[span.reading].is_code

@@ -9,6 +9,7 @@ from itertools import groupby, islice, takewhile
 from pathlib import Path
 
 from pytest_agenteval.loop.leaks.leak import Leak
+from pytest_agenteval.loop.leaks.ordinary_words import ENOUGH_ALONE, letters_of
 from pytest_agenteval.loop.leaks.prompt_index import PromptIndex, Span
 from pytest_agenteval.loop.leaks.suite_tasks import SuiteTasks, read_suites
 from pytest_agenteval.loop.leaks.task_index import Owner, TaskIndex
@@ -78,13 +79,17 @@ def _values(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterator[_H
             continue
         spans = [span for span in spans if not new.is_code(span)]
         if tasks.is_rare(value, owners):
-            one_word = owner.words == 1  # overtime is not to be found in "over time"
-            spans = [span for span in spans if not (one_word and " " in new.words_of(span))]
-            yield from (_Hit(span, owner, added) for span in spans)
+            yield from (_Hit(span, owner, added) for span in spans if _is_word(span, value, owner, new))
         else:
             own = [owner for owner in owners if owner.kind == "expected_value"]
             ordinary += ((value, span, owner, added) for span in spans for owner in own)
     yield from _pairs(ordinary)
+
+
+def _is_word(span: Span, value: str, owner: Owner, new: PromptIndex) -> bool:
+    """Whether a rare word stands there as such: overtime is not in "over time", nor polite in "politely"."""
+    is_apart = owner.words == 1 and " " in new.words_of(span)
+    return not is_apart and (letters_of(value) > ENOUGH_ALONE or new.ends_word(span))
 
 
 def _pairs(ordinary: Iterable[tuple[str, Span, Owner, bool]]) -> Iterator[_Hit]:
@@ -109,7 +114,7 @@ def _passages(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterator[
     """Give the longest stretches that are copied, each put together from its pieces of eight words."""
     pieces = defaultdict[Owner, list[tuple[Span, bool]]](list)
     for piece, owners in tasks.pieces.items():
-        if tasks.is_anybodys(piece, owners):
+        if tasks.is_asked_by_several(piece):
             continue
         added = next(old.places_of_piece(piece), None) is None
         owner = tasks.owner_of(owners)

@@ -11,7 +11,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
 from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_set_aside_folder
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite, is_set_aside_folder
 from pytest_agenteval.tasks.load import LoadedTask, load_suite
 from pytest_agenteval.tasks.referenced_files import workspace_layers
 from pytest_agenteval.tasks.spec import Suite
@@ -33,13 +33,17 @@ class SuiteTasks(FrozenValue, frozen=True):
 def read_suites(place: Path) -> list[SuiteTasks]:
     """Read the suites below a folder, or the one in whose folder it lies, or that of a suite's file.
 
+    A suite is read as a whole, whatever part of it is named.
+
     Raises UsageMistake where there is none, and ProblemsFound for a file with problems.
     """
     place = Path(os.path.abspath(place))
+    root = _root_of(place)
     files = [place] if place.name in SUITE_NAMES and place.is_file() else list(_suite_files(place))
+    if not files and place.is_dir() and (above := find_suite(place, root)):
+        files = [above]
     if not files:
         raise UsageMistake(f"there is no suite.yaml below {short_path(place)}")
-    root = _root_of(place)
     suites = Suites(root)
     return [_read(file, suites, root) for file in files]
 

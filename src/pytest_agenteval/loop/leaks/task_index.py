@@ -9,7 +9,14 @@ from pathlib import Path
 
 from pytest_agenteval.loop.leaks.folded_text import compact, fold
 from pytest_agenteval.loop.leaks.leak import LeakKind
-from pytest_agenteval.loop.leaks.ordinary_words import ENOUGH_ALONE, is_name, letters_of, says_enough
+from pytest_agenteval.loop.leaks.ordinary_words import (
+    ENOUGH_ALONE,
+    Prose,
+    is_name,
+    letters_of,
+    prose,
+    says_enough,
+)
 from pytest_agenteval.loop.leaks.passages import Passage, passage, pieces
 from pytest_agenteval.loop.leaks.prompt_index import is_searched
 from pytest_agenteval.loop.leaks.suite_tasks import SuiteTasks, workspace_texts
@@ -20,6 +27,9 @@ from pytest_agenteval.tasks.spec import Task
 COMMON = 3
 """What so many tasks ask or expect is a category, and no case."""
 
+LEAST_FILE_WORDS = 3
+"""Words from which on a path names a file, and no folder that agents have to know."""
+
 LEAST_INPUT_WORDS = 4
 """Words of an input that is too short for a piece of eight: from so many on it is looked for as a whole."""
 
@@ -27,13 +37,17 @@ _KINDS: Sequence[LeakKind] = ("task_id", "expected_value", "reference_solution",
 
 
 class Owner(FrozenValue, frozen=True):
-    """What a text is, in the task of this number: which of its facts, of how many words, without another."""
+    """What a text is, in the task of this number: which of its facts, of how many words, without another.
+
+    Whether it ``is_file`` is told by its own words: three or more, with slashes between.
+    """
 
     kind: LeakKind
     task: int
     fact: int = 0
     words: int = 0
     alone: bool = False
+    is_file: bool = False
 
 
 class TaskIndex:
@@ -47,6 +61,7 @@ class TaskIndex:
         self._schema: set[str] = set()
         self._inputs: list[str] = []
         self._texts: list[str] = []
+        self._prose: dict[int, Sequence[Prose]] = {}
         for suite in suites:
             self._add_suite(suite)
 
@@ -70,9 +85,10 @@ class TaskIndex:
         for each in texts_of(task):
             folded = fold(each.text)
             texts.append(folded.replace(" ", ""))
-            self._add_text(
-                passage(folded), Owner(each.kind, number, each.fact, len(folded.split()), each.alone)
-            )
+            words = len(folded.split())
+            is_file = words >= LEAST_FILE_WORDS and "/" in each.text
+            owner = Owner(each.kind, number, each.fact, words, each.alone, is_file)
+            self._add_text(passage(folded), owner)
         self._texts.append(" ".join(texts))
 
     def _add_text(self, text: Passage, owner: Owner) -> None:
@@ -93,25 +109,28 @@ class TaskIndex:
         """Whether the text is of a task that nobody is to learn of."""
         return self.tasks[owner.task].split == "held_out"
 
-    def is_anybodys(self, text: str, owners: Sequence[Owner]) -> bool:
-        """Whether a text belongs to what agents have to know: a tool's name, or what several tasks share.
+    def is_anybodys(self, value: str, owners: Sequence[Owner]) -> bool:
+        """Whether a value belongs to what agents have to know: a tool's name, or what several tasks share.
 
-        What several tasks only expect is a category of theirs as long as it is made of letters.
+        What several tasks only expect is a category of theirs, but for ids, numbers and paths of files.
         """
-        if text in self._schema:
+        own = any(owner.kind == "task_id" or owner.is_file for owner in owners)
+        if value in self._schema or (not own and _is_category(value, owners)):
             return True
-        alone = any(owner.kind == "task_id" for owner in owners)
-        shared = len({owner.task for owner in owners}) >= COMMON
-        if shared and not alone and not any(char.isdigit() for char in text):
-            return True
-        return _in_several(text, self._inputs)
+        return _in_several(value, self._inputs)
+
+    def is_asked_by_several(self, piece: str) -> bool:
+        """Whether several tasks' texts hold a piece of eight words."""
+        owners = self.pieces[piece]
+        asked = [owner for owner in owners if owner.kind == "input"]
+        return len({owner.task for owner in asked}) >= COMMON or _is_category(piece, owners)
 
     def says_enough(self, value: str, owners: Sequence[Owner]) -> bool:
         """Whether a text is a leak by itself: long, with digits, or a name."""
         words = max(owner.words for owner in owners)
         if says_enough(value, words) or any(owner.kind == "task_id" and owner.words > 1 for owner in owners):
             return True
-        name = any(is_name(value, self._prose(owner.task)) for owner in owners)
+        name = any(is_name(value, self._prose_of(owner.task)) for owner in owners)
         return name and not _in_several(value, self._texts)
 
     def is_rare(self, value: str, owners: Sequence[Owner]) -> bool:
@@ -119,10 +138,16 @@ class TaskIndex:
         needed = any(owner.kind == "expected_value" and owner.alone for owner in owners)
         return needed and letters_of(value) >= ENOUGH_ALONE and not _in_several(value, self._texts, 2)
 
-    def _prose(self, number: int) -> Iterable[str]:
-        task = self.tasks[number]
-        texts = [*input_texts(task), *solution_texts(task)]
-        return [text for text in texts if len(text.split()) >= LEAST_INPUT_WORDS]
+    def _prose_of(self, number: int) -> Sequence[Prose]:
+        if number not in self._prose:
+            texts = [*input_texts(self.tasks[number]), *solution_texts(self.tasks[number])]
+            sentences = [text for text in texts if len(text.split()) >= LEAST_INPUT_WORDS]
+            self._prose[number] = [*map(prose, sentences)]
+        return self._prose[number]
+
+
+def _is_category(text: str, owners: Sequence[Owner]) -> bool:
+    return len({owner.task for owner in owners}) >= COMMON and not any(char.isdigit() for char in text)
 
 
 def _in_several(text: str, of_tasks: Iterable[str], several: int = COMMON) -> bool:
