@@ -95,6 +95,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.json_values import fold_text as fold_text
     from pytest_agenteval.limits import Budget as Budget
     from pytest_agenteval.limits import Clock as Clock
+    from pytest_agenteval.loop.gepa_adapter import CandidateRefused as CandidateRefused
+    from pytest_agenteval.loop.gepa_adapter import GEPAAdapter as GEPAAdapter
+    from pytest_agenteval.loop.gepa_adapter import GEPATask as GEPATask
+    from pytest_agenteval.loop.gepa_adapter import TaskTrials as TaskTrials
     from pytest_agenteval.name_table import UnknownName as UnknownName
     from pytest_agenteval.prompts import PromptBroken as PromptBroken
     from pytest_agenteval.prompts import Prompts as Prompts
@@ -210,6 +214,7 @@ _NAMES = {
     "importers.stored_runs": "ImportedRun RecordedCall replace_imported_runs write_tool_cassette",
     "json_values": "fold_text",
     "limits": "Budget Clock",
+    "loop.gepa_adapter": "CandidateRefused GEPAAdapter GEPATask TaskTrials",
     "name_table": "UnknownName",
     "prompts": "PromptBroken Prompts read_templates",
     "records.evidence": "Answer Evidence FileText Outcome Tree TreeDiff",

@@ -73,7 +73,7 @@ class Prompts:
         self._changed = frozenset(changed)
         self._parts: dict[str, tuple[tuple[str, str], ...]] = {}
 
-    def recorded_by(self, record: PromptRecord) -> RecordedPrompts:
+    def recorded_by(self, record: PromptRecord) -> Prompts:
         """Give the same prompts for one trial, whose reads are handed to ``record``."""
         return RecordedPrompts(self, record)
 

@@ -43,7 +43,12 @@ COMMANDS: dict[str, Sequence[str]] = {
 }
 """For each verb what it is told in the folder ``project``, beside ``--json``."""
 
-ELSEWHERE = {"audit": "test_audit.py", "calibrate": "test_calibrate.py", "improve": "test_improve.py"}
+ELSEWHERE = {
+    "audit": "test_audit.py",
+    "calibrate": "test_calibrate.py",
+    "improve": "test_improve.py",
+    "gepa": "../loop/test_gepa.py",
+}
 """Verbs that start pytest: where their documents are looked at, beside all else that costs seconds."""
 
 VERBS_WITH_JSON = [verb for verb in VERBS if verb not in WITHOUT_JSON]

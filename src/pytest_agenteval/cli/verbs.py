@@ -32,6 +32,7 @@ VERBS: Mapping[str, str] = {
     "feedback": "what a run teaches whoever changes the prompts",
     "improve": "let a coding agent change prompts; held-out tasks confirm it",
     "audit": "do tasks and their graders see what is wrong?",
+    "gepa": "have gepa's optimizer rewrite prompts on the dev split",
 }
 
 WITHOUT_JSON: Mapping[str, str] = {"schema": "what it prints is JSON"}

@@ -1,7 +1,8 @@
 """Feedback as Markdown, and as files for whoever changes the prompts.
 
-What a trial, a task or a coding command wrote is data. In a line of ours it stands in a code span; of its own
-lines each begins with ``| `` within a fence: none of them ends it, makes a heading, or looks like ours.
+What a trial, a task or a coding command wrote is data. In a line of ours it stands in a code span, of its own
+lines each begins with ``| `` within a fence that is longer than any in it: neither a heading nor a fence of
+its own, nor a section that looks like ours, can end where the data ends.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def code_span(text: Any) -> str:
 
 
 def data_block(lines: str | Sequence[str]) -> str:
-    """Put foreign lines into a fence, each behind a mark, so that none of them ends it."""
+    """Put foreign lines into a fence that none of them ends, each behind a mark."""
     return _fenced(DATA_MARK + line for line in _lines(lines))
 
 
@@ -94,7 +95,10 @@ def _lines(lines: str | Sequence[str]) -> list[str]:
 
 
 def _fenced(lines: Iterator[str]) -> str:
-    return "\n".join((f"{FENCE}text", *lines, FENCE))
+    text = "\n".join(lines)
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(len(FENCE), longest + 1)
+    return f"{fence}text\n{text}\n{fence}"
 
 
 def trial_block(trial: TrialFeedback) -> str:

@@ -1,0 +1,276 @@
+"""GEPA over our runs: gepa's optimizer tries prompts on the dev split of a suite.
+
+gepa adds up the scores of a few tasks, chooses the best of many candidates, and knows neither buckets nor
+held-out tasks: what it finds is a candidate for ``agenteval improve``, and no verdict.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.loop.feedback.markdown import trial_block
+from pytest_agenteval.loop.feedback.trial_sections import trial_feedback
+from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, try_one
+from pytest_agenteval.loop.leaks.search import prompt_leaks
+from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.transcript import PROMPT_READ
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
+from pytest_agenteval.scoring.sensitivity import mean
+from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
+from pytest_agenteval.session.planning.suites import Suites
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.tasks.file_names import SUITE_NAMES
+from pytest_agenteval.tasks.load import LoadedTask, load_suite
+
+if TYPE_CHECKING:
+    from gepa import EvaluationBatch  # type: ignore[attr-defined]  # it has no __all__
+
+ATTEMPTS = 3
+"""How often tasks are tried whose every trial errored, before the evaluation is given up."""
+
+
+class CandidateRefused(AgentEvalError):
+    """A candidate that is not tried, for it holds pieces of tasks, or whose trials error each time."""
+
+
+class GEPADocument(Document, frozen=True, kw_only=True):
+    """What ``agenteval gepa`` found: scores are means over the ``validation_tasks``, 0 to 1.
+
+    ``changed`` are the prompt files that the best candidate changes; empty where nothing scored better.
+    """
+
+    suite: str
+    candidates: int
+    refused: int
+    trials: int
+    score_before: float
+    score_best: float
+    validation_tasks: int
+    changed: tuple[str, ...]
+
+
+class GEPATask(FrozenValue, frozen=True):
+    """One task of split dev, as gepa's data: ``file`` is from the folder that pytest works in."""
+
+    id: str
+    file: str
+    bucket: str
+
+
+class TaskTrials(FrozenValue, frozen=True):
+    """What came of one task with one candidate: trials that have a score, and those that errored."""
+
+    task: GEPATask
+    scored: tuple[Trial, ...]
+    errored: tuple[Trial, ...] = ()
+
+    @property
+    def score(self) -> float:
+        """The mean of the scores, 0 to 1."""
+        return mean([trial.score for trial in self.scored if trial.score is not None])
+
+
+class GEPAAdapter:
+    """Has gepa's candidates tried by pytest: ``gepa.optimize(adapter=…)`` with what it gives below.
+
+    A candidate maps prompt files, by their paths from ``folder``, to texts. While it is tried these files
+    hold its texts, and afterwards what they held before: work in a checkout of your own. ``suite`` is a
+    suite's folder, ``prompts`` are the files, ``options`` are for pytest, as ``--agent-model=claude``. Each
+    task is tried ``repetitions`` times; trials that errored are tried again, and never count as 0.
+    ``trials`` counts what was tried, ``refused`` the candidates that were not, or gave no score: see
+    ``CandidateRefused``.
+    """
+
+    propose_new_texts = None
+
+    def __init__(
+        self,
+        suite: str | Path,
+        prompts: Sequence[str],
+        *,
+        folder: str | Path = ".",
+        options: Sequence[str] = (),
+        repetitions: int = 1,
+        results: str | Path = ".agenteval/runs",
+        checkout: Path | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.folder = Path(folder).resolve()
+        self.suite = self.folder / suite
+        self._results = self.folder / results
+        self._options, self._repetitions, self._checkout = (
+            tuple(options),
+            repetitions,
+            checkout or self.folder,
+        )
+        self._seed = seed
+        self._name = f"gepa-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+        self.seed_candidate = {path: (self.folder / path).read_text(encoding="utf-8") for path in prompts}
+        self._loaded = {_task_of(loaded, self.folder): loaded for loaded in _dev_tasks(self.suite)}
+        self.trials = self.refused = self.refused_in_a_row = 0
+
+    @property
+    def trainset(self) -> list[GEPATask]:
+        """All tasks of split dev."""
+        return list(self._loaded)
+
+    @property
+    def valset(self) -> list[GEPATask]:
+        """Half of the dev tasks, drawn by the seed, of each bucket about every second one."""
+        drawn = random.Random(self._seed)
+        shuffled = sorted(self._loaded, key=lambda task: (task.bucket, drawn.random()))
+        return shuffled[::2]
+
+    def evaluate(
+        self, batch: list[GEPATask], candidate: dict[str, str], capture_traces: bool = False
+    ) -> EvaluationBatch[TaskTrials, str]:
+        """Try a candidate on these tasks; raises CandidateRefused where that gives no score for one."""
+        from gepa import EvaluationBatch  # type: ignore[attr-defined]  # it has no __all__
+
+        try:
+            self._refuse_leaks(candidate)
+            with self._written(candidate):
+                results = self._tried(batch)
+        except (CandidateRefused, RunFailed):
+            self.refused += 1
+            self.refused_in_a_row += 1
+            raise
+        self.refused_in_a_row = 0
+        return EvaluationBatch(
+            outputs=[each.scored[0].outcome.answer.text for each in results],
+            scores=[each.score for each in results],
+            trajectories=results if capture_traces else None,
+        )
+
+    def make_reflective_dataset(
+        self,
+        candidate: dict[str, str],
+        eval_batch: EvaluationBatch[TaskTrials, str],
+        components_to_update: list[str],
+    ) -> Mapping[str, Sequence[Mapping[str, Any]]]:
+        """Give for each prompt file the trials that read it, the worst of each task, with what went wrong."""
+        results: list[TaskTrials] = list(eval_batch.trajectories or ())
+        return {
+            component: [self._record(each) for each in results if _reads(each, component)]
+            or [self._record(each) for each in results]
+            for component in components_to_update
+        }
+
+    def _record(self, result: TaskTrials) -> Mapping[str, Any]:
+        """Say of a task what feedback says, in the shape that gepa's own prompts know."""
+        by_score = sorted(result.scored, key=lambda trial: trial.score or 0.0)
+        worst, best = trial_view(by_score[0]), trial_view(by_score[-1])
+        failed = worst.ending != "passed"
+        passing = best if best.ending == "passed" and failed else None
+        task = self._loaded[result.task].task
+        feedback = trial_feedback(worst, task, failed=failed, passing=passing)
+        record = {
+            "Inputs": {"task": KNOWN_SECRETS.text(str(worst_input(worst)))},
+            "Generated Outputs": worst.answer,
+            "Feedback": trial_block(feedback) if failed else "passed: what it did must stay as it is",
+        }
+        return KNOWN_SECRETS.value(record)  # type: ignore[no-any-return]
+
+    def _refuse_leaks(self, candidate: Mapping[str, str]) -> None:
+        leaks = [
+            leak
+            for leak in prompt_leaks(self.seed_candidate, {**self.seed_candidate, **candidate}, self.suite)
+            if leak.added
+        ]
+        if leaks:
+            where = f"{leaks[0].file}:{leaks[0].line}"
+            raise CandidateRefused(f"the candidate holds pieces of tasks: {where}: {leaks[0].text!r}")
+
+    @contextmanager
+    def _written(self, candidate: Mapping[str, str]) -> Iterator[None]:
+        """Let the prompt files hold a candidate's texts for a while."""
+        unknown = candidate.keys() - self.seed_candidate.keys()
+        if unknown:
+            raise UsageMistake(f"no prompt file of this adapter: {', '.join(sorted(unknown))}")
+        try:
+            self.write(candidate)
+            yield
+        finally:
+            self.write(self.seed_candidate)
+
+    def write(self, candidate: Mapping[str, str]) -> None:
+        """Write a candidate's texts into the prompt files, to stay."""
+        for path, text in candidate.items():
+            (self.folder / path).write_text(text, encoding="utf-8", newline="\n")
+
+    def _tried(self, batch: Sequence[GEPATask]) -> list[TaskTrials]:
+        """Try each task until it has a score, as often as errored trials are tried again."""
+        results: dict[GEPATask, TaskTrials] = {}
+        for _ in range(ATTEMPTS):
+            left = [task for task in dict.fromkeys(batch) if task not in results]
+            if not left:
+                break
+            tried = self._run(left)
+            results |= {task: trials for task, trials in tried.items() if trials.scored}
+        missing = [task.id for task in dict.fromkeys(batch) if task not in results]
+        if missing:
+            causes = {trial.cause: trial.message for task in tried.values() for trial in task.errored}
+            why = "; ".join(f"{cause}: {message}" for cause, message in causes.items())
+            raise CandidateRefused(f"{len(missing)} tasks errored {ATTEMPTS} times ({missing[0]}): {why}")
+        return [results[task] for task in batch]
+
+    def _run(self, tasks: Sequence[GEPATask]) -> Mapping[GEPATask, TaskTrials]:
+        order = RunOrder(
+            checkout=self._checkout,
+            folder=".",
+            paths=tuple(f"{task.file}::{task.id}" for task in tasks),
+            results=self._results,
+            name=self._name,
+            outputs=self._results.parent,
+            split="dev",
+            repetitions=self._repetitions,
+            options=self._options,
+        )
+        self._results.mkdir(parents=True, exist_ok=True)
+        run = try_one(self.folder, order)
+        self.trials += len(run.entries)
+        return {task: _trials(run, task) for task in tasks}
+
+
+def worst_input(view: TrialView) -> str:
+    """Give what the agent was given: the user's first message."""
+    return next((message.content for message in view.messages if message.role == "user"), "")
+
+
+def _trials(run: Run, task: GEPATask) -> TaskTrials:
+    own = [run.trial(entry) for entry in run.entries if entry.key.task == task.id]
+    scored = tuple(trial for trial in own if trial.ending != "errored" and trial.score is not None)
+    return TaskTrials(task, scored, tuple(trial for trial in own if trial not in scored))
+
+
+def _reads(result: TaskTrials, component: str) -> bool:
+    """Whether a trial read the prompt of that file, as far as its engine wrote it down."""
+    name = Path(component).name.partition(".")[0]
+    reads = {
+        event.text
+        for trial in result.scored
+        for event in trial.transcript.events
+        if event.kind == PROMPT_READ
+    }
+    return name in reads
+
+
+def _dev_tasks(folder: Path) -> Iterable[LoadedTask]:
+    file = next((folder / name for name in SUITE_NAMES if (folder / name).is_file()), None)
+    if file is None:
+        raise UsageMistake(f"{folder}: expected a suite's folder; found no {' or '.join(SUITE_NAMES)}")
+    tasks = tasks_of_suite(Suites(folder), file, load_suite(file))
+    return [loaded for loaded in tasks if loaded.task.split == "dev"]
+
+
+def _task_of(loaded: LoadedTask, folder: Path) -> GEPATask:
+    return GEPATask(loaded.task.id, str(loaded.file.relative_to(folder)), loaded.bucket)
