@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 
+from pytest_agenteval.loop.leaks.all_tasks_texts import AllTasksTexts
 from pytest_agenteval.loop.leaks.folded_text import compact, fold
 from pytest_agenteval.loop.leaks.leak import LeakKind
 from pytest_agenteval.loop.leaks.ordinary_words import (
@@ -59,11 +59,11 @@ class TaskIndex:
         self.pieces: defaultdict[str, list[Owner]] = defaultdict(list)
         self._beginnings = beginnings
         self._schema: set[str] = set()
-        self._inputs: list[str] = []
-        self._texts: list[str] = []
         self._prose: dict[int, Sequence[Prose]] = {}
+        self._inputs, self._texts = list[str](), list[str]()
         for suite in suites:
             self._add_suite(suite)
+        self._asked, self._said = AllTasksTexts(self._inputs), AllTasksTexts(self._texts)
 
     def _add_suite(self, suite: SuiteTasks) -> None:
         trees: dict[Path, list[int]] = defaultdict(list)
@@ -117,7 +117,7 @@ class TaskIndex:
         own = any(owner.kind == "task_id" or owner.is_file for owner in owners)
         if value in self._schema or (not own and _is_category(value, owners)):
             return True
-        return _in_several(value, self._inputs)
+        return self._asked.is_shared(value, COMMON)
 
     def is_asked_by_several(self, piece: str) -> bool:
         """Whether several tasks' texts hold a piece of eight words."""
@@ -131,12 +131,12 @@ class TaskIndex:
         if says_enough(value, words) or any(owner.kind == "task_id" and owner.words > 1 for owner in owners):
             return True
         name = any(is_name(value, self._prose_of(owner.task)) for owner in owners)
-        return name and not _in_several(value, self._texts)
+        return name and not self._said.is_shared(value, COMMON)
 
     def is_rare(self, value: str, owners: Sequence[Owner]) -> bool:
         """Whether a word is what an answer has to hold, no other task speaks of, and is no very short one."""
         needed = any(owner.kind == "expected_value" and owner.alone for owner in owners)
-        return needed and letters_of(value) >= ENOUGH_ALONE and not _in_several(value, self._texts, 2)
+        return needed and letters_of(value) >= ENOUGH_ALONE and not self._said.is_shared(value, 2)
 
     def _prose_of(self, number: int) -> Sequence[Prose]:
         if number not in self._prose:
@@ -148,7 +148,3 @@ class TaskIndex:
 
 def _is_category(text: str, owners: Sequence[Owner]) -> bool:
     return len({owner.task for owner in owners}) >= COMMON and not any(char.isdigit() for char in text)
-
-
-def _in_several(text: str, of_tasks: Iterable[str], several: int = COMMON) -> bool:
-    return len([*islice((None for each in of_tasks if text in each), several)]) == several
