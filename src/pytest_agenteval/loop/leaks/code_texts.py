@@ -8,6 +8,7 @@ import tokenize
 
 def without_names(text: str) -> str | None:
     """Give Python code with a blank in the place of each name, line for line; None for what is no Python."""
+    text = text.replace("\r", " ")  # which tokenize takes for the end of a line, and we do not
     lines = [list(line) for line in text.split("\n")]
     try:
         for token in tokenize.generate_tokens(io.StringIO(text).readline):
