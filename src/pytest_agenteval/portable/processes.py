@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_agenteval.portable.files import POSIX
 
@@ -151,11 +151,13 @@ def end_group(process: subprocess.Popen[bytes], grace: float) -> None:
 
 
 def _has_members(leader: int) -> bool:
+    """Whether a group has a process that has not ended, though nobody may have asked yet how it did."""
     try:
         os.killpg(leader, 0)
     except (ProcessLookupError, PermissionError):
         return False
-    return True
+    living = [_stat(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")]
+    return not living or any(of.group == leader and not of.has_ended for of in living if of is not None)
 
 
 def _signal_group(leader: int, number: int) -> None:
@@ -167,7 +169,7 @@ def _signal_each(started: dict[int, str], number: int) -> None:
     """Send a signal to processes that are still who they were: a number may have gone to another."""
     for pid, born in started.items():
         with suppress(ProcessLookupError, PermissionError):
-            if _stat(pid)[1:] == [born]:
+            if (now := _stat(pid)) is not None and now.born == born:
                 os.kill(pid, number)
 
 
@@ -176,27 +178,34 @@ def _descendants(pid: int) -> dict[int, str]:
 
     Only where the system has /proc: elsewhere the group is all that is known.
     """
-    parents = {int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")}
+    every = {int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")}
     out: dict[int, str] = {}
     left = [pid]
     while left:
-        parent = str(left.pop())
-        new = {child: of[1] for child, of in parents.items() if of and of[0] == parent and child not in out}
-        out |= new
-        left += new
+        parent = left.pop()
+        children = {child: of.born for child, of in every.items() if of and of.parent == parent}
+        left += [child for child in children if child not in out]
+        out |= children
     return out
 
 
-def _stat(pid: int) -> list[str]:
-    """Give a process's parent and when it was born; nothing where it is gone."""
+class _ProcessStat(NamedTuple):
+    """What /proc says of a process; ``has_ended`` is one that nobody has asked yet how it ended."""
+
+    has_ended: bool
+    parent: int
+    group: int
+    born: str
+
+
+def _stat(pid: int) -> _ProcessStat | None:
+    """Look at a process; None where it is gone."""
     try:
-        # Its name stands in parentheses, and may hold anything.
-        fields = (
-            Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-        )
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return []
-    return [fields[1], fields[19]]
+        return None
+    fields = text.rpartition(")")[2].split()  # its name stands in parentheses, and may hold anything
+    return _ProcessStat(fields[0] in "ZX", int(fields[1]), int(fields[2]), fields[19])
 
 
 def is_running(pid: int) -> bool:
@@ -209,4 +218,5 @@ def is_running(pid: int) -> bool:
         return True
     except ProcessLookupError:
         return False
-    return True
+    now = _stat(pid)
+    return now is None or not now.has_ended

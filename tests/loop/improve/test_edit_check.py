@@ -1,0 +1,201 @@
+"""What a coding agent may leave behind in its tree, and what refuses its round."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.loop.improve.edit_check import Edit, check_edit, pathspecs_of, repository_state
+from pytest_agenteval.loop.improve.repository import GitFailed, Repository
+from tests.loop.prompt_projects import git
+
+PROMPTS = ["prompts/*.md"]
+FILES = {
+    "prompts/system.md": "Be kind.\n",
+    "prompts/tools.md": "Call few.\n",
+    "evals/task.yaml": "id: a\n",
+    "evals/held/task.yaml": "id: b\n",
+    ".gitignore": "*.log\n__pycache__/\n.agenteval/\n",
+}
+
+
+@pytest.fixture(scope="module")
+def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with two prompts, two tasks and one commit."""
+    root = tmp_path_factory.mktemp("repository")
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="utf-8")
+    git(root, "init", "-q", "-b", "main")
+    git(root, "config", "user.name", "Ada")
+    git(root, "config", "user.email", "ada@example.org")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "All of it")
+    return root
+
+
+@pytest.fixture
+def repository(checkout: Path) -> Repository:
+    """The repository as the loop sees it."""
+    return Repository.around(checkout / "evals")
+
+
+@pytest.fixture
+def tree(repository: Repository) -> Iterator[Path]:
+    """Where the coding agent's tree is; it is gone afterwards."""
+    path = repository.root / ".agenteval" / "tree"
+    yield path
+    repository.remove_tree(path)
+    assert git(repository.root, "worktree", "list").count("\n") == 1
+
+
+def edited(repository: Repository, tree: Path, edit: Callable[[Path], object]) -> Edit:
+    """What is said of a tree without the held-out task, after somebody has worked in it."""
+    start = repository.without(repository.commit_of("HEAD"), ["evals/held/task.yaml"])
+    before = repository_state(repository, start, tree, repository.add_tree(tree, start))
+    edit(tree)
+    return check_edit(repository, before, pathspecs_of(PROMPTS, "."))
+
+
+def write(name: str, text: str) -> Callable[[Path], object]:
+    """The edit that writes a file."""
+
+    def edit(tree: Path) -> None:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text, encoding="utf-8")
+
+    return edit
+
+
+def replace_by_link(tree: Path) -> None:
+    """Put a link in the place of a prompt."""
+    (tree / "prompts/system.md").unlink()
+    (tree / "prompts/system.md").symlink_to("/etc/hostname")
+
+
+def hide_from_index(tree: Path) -> None:
+    """Change a task, and tell git not to look at it."""
+    git(tree, "update-index", "--assume-unchanged", "evals/task.yaml")
+    write("evals/task.yaml", "id: easy\n")(tree)
+
+
+def lead_git_elsewhere(tree: Path) -> None:
+    """Let the tree be one of the user's own checkout: whoever cleans it there cleans that."""
+    git_dir = Path(git(tree, "rev-parse", "--path-format=absolute", "--git-common-dir").strip())
+    (tree / ".git").write_text(f"gitdir: {git_dir}\n", encoding="utf-8")
+
+
+def add_hook(tree: Path) -> None:
+    """Leave a program that git runs."""
+    hooks = Path(git(tree, "rev-parse", "--path-format=absolute", "--git-common-dir").strip()) / "hooks"
+    hooks.mkdir(exist_ok=True)
+    (hooks / "post-checkout").write_text("#!/bin/sh\ntouch hooked\n", encoding="utf-8")
+
+
+def commit(tree: Path) -> None:
+    """Commit, and move everybody's main there."""
+    write("prompts/system.md", "Be brief.\n")(tree)
+    git(tree, "commit", "-q", "-a", "-m", "Better")
+    git(tree, "update-ref", "refs/heads/main", "HEAD")
+
+
+def test_changed_new_and_deleted_prompts_are_the_change(repository: Repository, tree: Path) -> None:
+    """And the commit that is made of them has every other file of the base, held-out tasks too."""
+
+    def edit(tree: Path) -> None:
+        write("prompts/system.md", "Be brief.\n")(tree)
+        write("prompts/more.md", "Think.\n")(tree)
+        write("notes.log", "ignored\n")(tree)
+        (tree / "prompts/tools.md").unlink()
+
+    found = edited(repository, tree, edit)
+    assert found == Edit(("prompts/system.md", "prompts/tools.md", "prompts/more.md"))
+    base = repository.commit_of("HEAD")
+    made = repository.commit_files(base, tree, found.files, "Better\n")
+    assert repository.files(made, pathspecs_of(PROMPTS, ".")) == ["prompts/more.md", "prompts/system.md"]
+    assert "evals/held/task.yaml" in repository.files(made)
+    assert repository.texts(made, ["prompts/system.md"]) == {"prompts/system.md": "Be brief.\n"}
+    assert "+Be brief." in repository.diff(base, made)
+    assert git(repository.root, "status", "--porcelain") == ""
+
+
+def test_the_tree_has_neither_held_out_tasks_nor_history(repository: Repository, tree: Path) -> None:
+    """Nobody comes upon them by looking around, or by going back."""
+    seen: list[object] = []
+
+    def look(tree: Path) -> None:
+        seen.append((tree / "evals/held").exists())
+        seen.append(git(tree, "log", "--format=%s", "--name-only").count("held"))
+
+    assert edited(repository, tree, look) == Edit(())
+    assert seen == [False, 0]
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (write("evals/task.yaml", "id: easy\n"), "1 file outside the prompts changed: evals/task.yaml"),
+        (hide_from_index, "1 file outside the prompts changed: evals/task.yaml"),
+        (write("conftest.py", "x = 1\n"), "1 file outside the prompts changed: conftest.py"),
+        (
+            write("evals/held/task.yaml", "id: b\n"),
+            "1 file outside the prompts changed: evals/held/task.yaml",
+        ),
+        (
+            write("prompts/deep/system.md", "x\n"),
+            "1 file outside the prompts changed: prompts/deep/system.md",
+        ),
+        (replace_by_link, "prompts/system.md was made a link"),
+        (
+            lambda tree: (tree / "prompts/system.md").chmod(0o755),
+            "prompts/system.md was made a file to be run",
+        ),
+        (lambda tree: (tree / "prompts/system.md").write_bytes(b"\xff\xfe"), "is no text in UTF-8"),
+    ],
+)
+def test_what_is_no_change_of_prompts_alone_is_refused(
+    edit: Callable[[Path], object], reason: str, repository: Repository, tree: Path
+) -> None:
+    """Each by name, whatever the agent has told git to overlook."""
+    assert reason in edited(repository, tree, edit).refusal
+
+
+def test_commits_are_refused_and_branches_put_back(repository: Repository, tree: Path) -> None:
+    """What the agent made on its own start can be told from what the user does meanwhile."""
+    before = repository.refs()
+    git(repository.root, "branch", "of-the-user")
+    assert "made commits or branches of its own" in edited(repository, tree, commit).refusal
+    assert repository.refs() == {**before, "refs/heads/of-the-user": before["refs/heads/main"]}
+    git(repository.root, "branch", "-D", "of-the-user")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="hooks of a shell")
+def test_gits_own_files_are_watched_and_its_hooks_are_not_run(repository: Repository, tree: Path) -> None:
+    """The round is refused, a person is told where to look, and our own commands run no program of it."""
+    refusal = edited(repository, tree, add_hook).refusal
+    hook = repository.common_dir / "hooks" / "post-checkout"
+    assert refusal == f"git's own files were changed, look at them: {hook}"
+    hook.chmod(0o755)
+    repository.add_tree(tree, repository.commit_of("HEAD"))
+    hook.unlink()
+    assert not (tree / "hooked").exists()
+
+
+def test_a_tree_that_leads_to_the_users_checkout_does_that_no_harm(
+    repository: Repository, tree: Path
+) -> None:
+    """Removing it removes the tree alone, whatever its ``.git`` says."""
+    assert "look at them" in edited(repository, tree, lead_git_elsewhere).refusal
+    repository.remove_tree(tree)
+    assert not tree.exists()
+    assert (repository.root / "prompts/system.md").is_file()
+    assert git(repository.root, "status", "--porcelain") == ""
+
+
+def test_git_says_in_its_own_words_what_it_cannot_do(repository: Repository) -> None:
+    """Without its usage, and without a traceback of ours."""
+    with pytest.raises(GitFailed, match="git cat-file: path 'nothing' does not exist"):
+        repository.texts("HEAD", ["nothing"])
