@@ -134,6 +134,15 @@ def _earlier_rounds(file: str | None) -> list[EarlierRound]:
 
 
 def _round(data: dict[str, Any]) -> EarlierRound:
+    """Read a round as ``improve`` logs it: of held-out tasks nothing, nor of what copies them."""
+    decided = (data.get("decision", ""), data.get("reason", ""))
+    tried = data.get("dev") or data.get("screen") or {}
     return EarlierRound.from_json(
-        {name: data[name] for name in EarlierRound.__struct_fields__ if name in data}
+        {
+            "number": data["number"],
+            "summary": data.get("last_line", ""),
+            "decision": ": ".join(filter(None, decided)),
+            "diff": "" if data.get("leaks_held_out") else data.get("diff", ""),
+            "sentence": tried.get("sentence", ""),
+        }
     )

@@ -219,7 +219,7 @@ def _fitted(whole: Feedback) -> Feedback:
     low, high = least, 1.5 * whole.budget
     best = _cut_to(whole, low)
     if _size(best) > whole.budget:
-        enough = 50 * math.ceil(_size(best) / 50)
+        enough = _enough(whole, least)
         raise UsageMistake(f"--budget {whole.budget}: too small to say anything; {enough:,} tokens would do")
     for _ in range(TRIES):
         cut = _cut_to(whole, (low + high) / 2)
@@ -228,6 +228,14 @@ def _fitted(whole: Feedback) -> Feedback:
         else:
             high = (low + high) / 2
     return best
+
+
+def _enough(whole: Feedback, room: float) -> int:
+    """Give a budget that holds so many tokens for buckets; with the budget grow the lists of names."""
+    budget = whole.budget
+    while (size := _size(_cut_to(replace(whole, budget=budget), room))) > budget:
+        budget = 50 * math.ceil(size / 50)
+    return budget
 
 
 def _size(feedback: Feedback) -> int:

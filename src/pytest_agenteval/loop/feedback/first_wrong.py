@@ -24,6 +24,7 @@ MOST_ARGS, MOST_ARGS_BESIDE = 200, 100
 """Characters of a call's arguments: in the list of calls, and where the list stands beside."""
 
 MOST_TOOL = 80
+REFERENCE = "the reference solution, one way of many,"
 
 MOST_SIDE, MOST_CLAIM = 120, 160
 SHORTEST, SHORTEST_PART = 4, 6
@@ -73,7 +74,7 @@ def reference_decisions(task: Task | None) -> list[Decision]:
 def first_wrong(view: TrialView, passing: TrialView | None, task: Task | None) -> FirstWrong:
     """Name the first decision that went wrong and what tells so; of ``passing``, a trial of the same task."""
     ways: tuple[Callable[[], FirstWrong | None], ...] = (
-        lambda: _sure(view),
+        lambda: _sure(view, reference_decisions(task)),
         lambda: _parting(view, decisions_of(passing), passing) if passing else None,
         lambda: _parting(view, reference_decisions(task), None),
         lambda: _quoted_answer(view),
@@ -85,12 +86,13 @@ def first_wrong(view: TrialView, passing: TrialView | None, task: Task | None) -
     return next((wrong for way in ways if (wrong := way())), FirstWrong("nothing", unknown))
 
 
-def _sure(view: TrialView) -> FirstWrong | None:
+def _sure(view: TrialView, reference: Sequence[Decision]) -> FirstWrong | None:
     """Give the first call that failed for good, or that holds what a failed check found."""
     calls = agent_calls(view)
     for number, call in enumerate(calls, start=1):
         if call.error is not None and not any(_worked(later, call.tool) for later in calls[number:]):
-            return FirstWrong("tool error", _failed_text(number, call, calls[number:]), number)
+            text = _failed_text(number, call, calls[number:]) + _instead(call, reference)
+            return FirstWrong("tool error", text, number)
         for grader, check in failed_checks(view):
             if not quotes(view.answer, check.found) and _holds_finding(call, check):
                 return FirstWrong("check", _check_text(number, call, grader, check), number)
@@ -113,6 +115,12 @@ def _failed_text(number: int, call: CallView, later: Sequence[CallView]) -> str:
     why = one_line(f"{error.type}: {error.message}" if error else "", MOST_SIDE)
     following = f"next came {_shown(later[0])}" if later else "no call came after it"
     return f"call {number}, {_shown(call)}, failed ({why}) and never worked later; {following}"
+
+
+def _instead(call: CallView, reference: Sequence[Decision]) -> str:
+    """Say how the reference solution calls the tool that failed, or what it calls first."""
+    same = [each for each in reference if each.tool == call.tool] or reference
+    return f"; {REFERENCE} has {same[0].text()}" if same else ""
 
 
 def _shown(call: CallView) -> str:
@@ -168,8 +176,7 @@ def _parting(view: TrialView, other: Sequence[Decision], passing: TrialView | No
     if passing is not None:
         name = f"repetition {passing.repetition} of the same task, which passed,"
         return FirstWrong("passing trial", f"{here}; {name} has {there} in its place", at + 1)
-    name = "the reference solution, one way of many,"
-    return FirstWrong("reference", f"{here}; {name} has {there} in its place", at + 1)
+    return FirstWrong("reference", f"{here}; {REFERENCE} has {there} in its place", at + 1)
 
 
 def _none(at: int) -> str:

@@ -1,8 +1,7 @@
 """Feedback as Markdown, and as files for whoever changes the prompts.
 
-What a trial, a task or a coding command wrote is data. In a line of ours it stands in a code span, of its own
-lines each begins with ``| `` within a fence that is longer than any in it: neither a heading nor a fence of
-its own, nor a section that looks like ours, can end where the data ends.
+What a trial, a task or a coding command wrote is data. In a line of ours it stands in a code span; of its own
+lines each begins with ``| `` within a fence: none of them ends it, makes a heading, or looks like ours.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.loop.feedback.content import Feedback, PromptFile, Section, TrialFeedback
+from pytest_agenteval.loop.feedback.content import Feedback, GraderCount, PromptFile, Section, TrialFeedback
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.reports.formatting import ending_word, format_figure, one_line, pluralize, printable
@@ -75,6 +74,7 @@ def _template(text: str) -> Template:
         ending=lambda trial: ending_word(trial.ending, trial.score),
         counted=pluralize,
         by_folder=by_folder,
+        by_rule=by_rule,
         particular=particular_prompts,
     )
     return environment.from_string(text or own_text("feedback.md.jinja"))
@@ -86,7 +86,7 @@ def code_span(text: Any) -> str:
 
 
 def data_block(lines: str | Sequence[str]) -> str:
-    """Put foreign lines into a fence that none of them ends, each behind a mark."""
+    """Put foreign lines into a fence, each behind a mark, so that none of them ends it."""
     return _fenced(DATA_MARK + line for line in _lines(lines))
 
 
@@ -95,10 +95,7 @@ def _lines(lines: str | Sequence[str]) -> list[str]:
 
 
 def _fenced(lines: Iterator[str]) -> str:
-    text = "\n".join(lines)
-    longest = max(map(len, re.findall("`+", text)), default=0)
-    fence = "`" * max(len(FENCE), longest + 1)
-    return f"{fence}text\n{text}\n{fence}"
+    return "\n".join((f"{FENCE}text", *lines, FENCE))
 
 
 def trial_block(trial: TrialFeedback) -> str:
@@ -141,6 +138,14 @@ def _reads(prompt: PromptFile) -> str:
     if prompt.read_in is None:
         return ""
     return f"read in {pluralize(prompt.read_in, 'trial')}" if prompt.read_in else "not read in these trials"
+
+
+def by_rule(graders: Sequence[GraderCount], told: Sequence[str] = ()) -> list[tuple[str, list[GraderCount]]]:
+    """Put graders together that ask the same: what they ask, empty for those that are ``told``, and they."""
+    groups: dict[str, list[GraderCount]] = {}
+    for grader in graders:
+        groups.setdefault("" if grader.grader in told else grader.asks, []).append(grader)
+    return list(groups.items())
 
 
 def particular_prompts(trial: TrialFeedback, feedback: Feedback) -> list[str]:

@@ -1,53 +1,56 @@
-"""Lines of inputs that stand in every trial's: the agent's own words around a task's, told once."""
+"""Lines of inputs that stood in an earlier one, as the agent's own words do and starting trees: told once."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from msgspec.structs import replace
 
 from pytest_agenteval.loop.feedback.content import BucketFeedback, Section, TrialFeedback
+from pytest_agenteval.reports.formatting import pluralize
 
 FEWEST = 4
-"""Trials of a suite below which nothing is taken for its own words."""
+"""Lines in a row from which on they are not told again."""
 
-SAME = "(… lines as in the first input of this suite)"
+Windows = set[tuple[str, ...]]
+"""Every ``FEWEST`` lines in a row that inputs of a suite had so far."""
 
 
 def without_repeats(buckets: Sequence[BucketFeedback]) -> tuple[BucketFeedback, ...]:
-    """Leave lines that all inputs of a suite have out of all but the first trial of it."""
-    common = {bucket.suite: _common_lines(buckets, bucket.suite) for bucket in buckets}
-    told: set[str] = set()
-    return tuple(_of_bucket(bucket, common[bucket.suite], told) for bucket in buckets)
+    """Say of lines that an earlier input of the suite has, in that order, how many they are."""
+    told: dict[str, Windows] = {bucket.suite: set() for bucket in buckets}
+    return tuple(_of_bucket(bucket, told[bucket.suite]) for bucket in buckets)
 
 
-def _of_bucket(bucket: BucketFeedback, common: frozenset[str], told: set[str]) -> BucketFeedback:
-    failing = []
-    for trial in bucket.failing:
-        failing.append(_shortened(trial, common) if bucket.suite in told else trial)
-        told.add(bucket.suite)
-    passing = bucket.passing and _shortened(bucket.passing, common)
-    return replace(bucket, failing=tuple(failing), passing=passing)
+def _of_bucket(bucket: BucketFeedback, told: Windows) -> BucketFeedback:
+    failing = tuple(_shortened(trial, told) for trial in bucket.failing)
+    passing = _shortened(bucket.passing, told) if bucket.passing else None
+    return replace(bucket, failing=failing, passing=passing)
 
 
-def _common_lines(buckets: Sequence[BucketFeedback], suite: str) -> frozenset[str]:
-    inputs = [lines for bucket in buckets if bucket.suite == suite for lines in _inputs(bucket)]
-    counts = Counter(line for lines in inputs for line in set(lines))
-    return frozenset(line for line, times in counts.items() if times == len(inputs) >= FEWEST)
+def _shortened(trial: TrialFeedback, told: Windows) -> TrialFeedback:
+    return replace(trial, sections=tuple(_without(section, told) for section in trial.sections))
 
 
-def _inputs(bucket: BucketFeedback) -> Iterator[tuple[str, ...]]:
-    for trial in (*bucket.failing, *filter(None, (bucket.passing,))):
-        yield from (section.lines for section in trial.sections if section.kind == "input")
-
-
-def _shortened(trial: TrialFeedback, common: frozenset[str]) -> TrialFeedback:
-    return replace(trial, sections=tuple(_without(section, common) for section in trial.sections))
-
-
-def _without(section: Section, common: frozenset[str]) -> Section:
-    lines = [line for line in section.lines if line not in common]
-    if section.kind != "input" or len(lines) == len(section.lines):
+def _without(section: Section, told: Windows) -> Section:
+    if section.kind != "input":
         return section
-    return replace(section, lines=(SAME, *lines))
+    lines = tuple(_lines(section.lines, told))
+    told.update(_windows(section.lines))
+    return replace(section, lines=lines)
+
+
+def _windows(lines: Sequence[str]) -> list[tuple[str, ...]]:
+    return [tuple(lines[at : at + FEWEST]) for at in range(len(lines) - FEWEST + 1)]
+
+
+def _lines(lines: Sequence[str], told: Windows) -> Iterator[str]:
+    starts = [at for at, window in enumerate(_windows(lines)) if window in told]
+    repeated = {at + step for at in starts for step in range(FEWEST)}
+    for is_repeated, group in groupby(range(len(lines)), repeated.__contains__):
+        places = list(group)
+        if is_repeated:
+            yield f"(… {pluralize(len(places), 'line')} as in an input above)"
+        else:
+            yield from (lines[at] for at in places)

@@ -12,7 +12,7 @@ from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.referenced_files import data_files, prompt_files
+from pytest_agenteval.tasks.referenced_files import data_files, prompt_files, workspace_layers
 from pytest_agenteval.tasks.spec import Suite, Task, Turn, resolve_settings
 
 SHORTEST_TEXT = 12
@@ -105,12 +105,22 @@ class TodaysTasks:
 
     @cached_property
     def held_out_texts(self) -> frozenset[str]:
-        """The texts that held-out tasks have and no task of split dev: ids, inputs, what is expected."""
+        """The lines that held-out tasks have and no task of split dev: ids, inputs, what is expected."""
         held_out, dev = set[str](), set[str]()
-        for loaded, _ in self._tasks.values():
-            texts = {loaded.task.id, *_texts_of(loaded.task)}
-            (held_out if loaded.task.split == "held_out" else dev).update(texts)
+        trees: dict[Path, bool] = {}
+        for loaded, of in self._tasks.values():
+            is_held_out = loaded.task.split == "held_out"
+            (held_out if is_held_out else dev).update((loaded.task.id, *_texts_of(loaded.task)))
+            for layer in self._layers(loaded, of):
+                trees[layer] = trees.get(layer, True) and is_held_out
+        held_out.update(text for tree, only in trees.items() if only for text in _texts_below(tree))
         return frozenset(held_out - dev)
+
+    def _layers(self, loaded: LoadedTask, of: _SuiteFolder) -> tuple[Path, ...]:
+        try:
+            return workspace_layers(loaded.task, of.file.parent, loaded.file, self._root)
+        except ProblemsFound:
+            return ()
 
 
 def _tasks_below(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
@@ -122,15 +132,23 @@ def _tasks_below(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTas
                 continue
 
 
+def _texts_below(folder: Path) -> Iterator[str]:
+    """Give the longer lines of the files of a starting workspace."""
+    for file in sorted(folder.rglob("*")):
+        try:
+            yield from _texts_of(file.read_text(encoding="utf-8")) if file.is_file() else ()
+        except (OSError, UnicodeDecodeError):
+            continue
+
+
 def _texts_of(value: object) -> Iterator[str]:
-    """Give the longer texts of what somebody could quote of a task."""
+    """Give the longer lines of what somebody could quote of a task."""
     if isinstance(value, Task):
         configs = [grader.config for grader in value.graders]
         solution = value.reference_solution.turns if value.reference_solution else ()
         yield from _texts_of([value.description, value.input, solution, configs])
     elif isinstance(value, str):
-        if len(value) >= SHORTEST_TEXT:
-            yield value
+        yield from (text for line in value.splitlines() if len(text := line.strip()) >= SHORTEST_TEXT)
     elif isinstance(value, Mapping):
         yield from (text for part in value.values() for text in _texts_of(part))
     elif isinstance(value, list | tuple):

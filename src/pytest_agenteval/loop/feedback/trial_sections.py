@@ -25,6 +25,9 @@ MOST_LINE = 400
 MOST_LINES = 60
 """Lines of a section before anything is cut for want of room."""
 
+PATTERN = "a match of "
+"""How graders begin to say that a pattern was expected."""
+
 MOST_MARK = 80
 UNCHANGED = 1
 """Unchanged lines of a file around changed ones."""
@@ -143,8 +146,9 @@ def _side(word: str, text: str) -> str:
 
 
 def _is_told(check: Check) -> bool:
-    """Whether what was expected stands in the claim, as patterns do."""
-    return check.expected.removeprefix("a match of ") in check.claim
+    """Whether the pattern that was expected stands in the claim."""
+    pattern = check.expected.removeprefix(PATTERN)
+    return pattern != check.expected and pattern in check.claim
 
 
 def _reason_lines(view: TrialView) -> Iterator[str]:

@@ -1,0 +1,200 @@
+"""Nothing of the held-out split is ever in feedback: no text, no figure, no line of an earlier round."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.loop.feedback.content import EarlierRound, Feedback, FeedbackOptions
+from pytest_agenteval.loop.feedback.feedback import make_feedback
+from pytest_agenteval.loop.feedback.markdown import JSON_FILE, MARKDOWN_FILE, write_feedback
+from pytest_agenteval.loop.feedback.tokens import estimate_tokens
+from pytest_agenteval.store.run_reader import Run, load_run
+from tests.loop.feedback.feedback_runs import failing, feedback_on
+
+ROOT = Path(__file__).parents[3]
+SUITES = ("evals/pkm", "evals/card")
+TRIED = (
+    *(f"{suite}/held_out" for suite in SUITES),
+    "evals/pkm/skip",
+    "evals/pkm/fresh",
+    "evals/card/ambiguous",
+)
+SHORTEST = 16
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A run of every held-out task of both suites, and of some of split dev in the same buckets."""
+    results = tmp_path_factory.mktemp("runs")
+    options = ["--agent-split=all", "--repetitions=1", f"--agent-results={results}", "--agent-report=none"]
+    own = {
+        name: value for name, value in os.environ.items() if not name.startswith(("AGENTEVAL_", "PYTEST_"))
+    }
+    command = [sys.executable, "-m", "pytest", *TRIED, "-q", "-p", "no:cacheprovider", *options]
+    done = subprocess.run(
+        command, cwd=ROOT, env=own, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout
+    return load_run("latest", results)
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield from (line.strip() for line in value.splitlines())
+    elif isinstance(value, dict | list):
+        yield from (
+            text for part in (value.values() if isinstance(value, dict) else value) for text in _texts(part)
+        )
+
+
+def _texts_of_tasks(*, held_out: bool) -> set[str]:
+    """Give every longer text of task files and of the files beside them."""
+    texts: set[str] = set()
+    for folder in SUITES:
+        for file in (ROOT / folder).rglob("*"):
+            if file.is_file() and ("held_out" in file.parts) == held_out:
+                content = file.read_text(encoding="utf-8")
+                texts.update(_texts(json.loads(content) if file.name == "task.json" else content))
+    return {text for text in texts if len(text) >= SHORTEST}
+
+
+@pytest.fixture(scope="module")
+def secret_texts() -> list[str]:
+    """Every text of held-out tasks that no task of split dev, fixture or prompt has."""
+    elsewhere = ["\n".join(_texts_of_tasks(held_out=False))]
+    shared = (ROOT / "fixtures", ROOT / "src/pytest_agenteval/benchmarks/memex")
+    elsewhere += [
+        file.read_text(encoding="utf-8")
+        for at in shared
+        for file in at.rglob("*.*")
+        if file.suffix in (".md", ".py", ".jinja", ".yaml")
+    ]
+    known = "\n".join(elsewhere)
+    return [text for text in _texts_of_tasks(held_out=True) if text not in known]
+
+
+def written(
+    run: Run, folder: Path, rounds: tuple[EarlierRound, ...] = (), **options: Any
+) -> tuple[Feedback, str]:
+    """Give feedback, and all that is in its files."""
+    made = make_feedback(run, FeedbackOptions(root=ROOT, **options), rounds)
+    write_feedback(made, folder)
+    data = json.loads((folder / JSON_FILE).read_text(encoding="utf-8"))
+    return made, "\n".join([(folder / MARKDOWN_FILE).read_text(encoding="utf-8"), *_texts(data)])
+
+
+def test_no_text_of_a_held_out_task_is_told(run: Run, secret_texts: list[str], tmp_path: Path) -> None:
+    """Whatever room there is: no id, input, description, expected value, solution or file of one."""
+    _, text = written(run, tmp_path, budget=200_000, trials=50)
+
+    assert len(secret_texts) > 200
+    assert len(text) > 30_000
+    assert [secret for secret in secret_texts if secret in text] == []
+    assert not re.search("(pkm|card)_ho_", text)
+
+
+def test_figures_count_dev_alone(run: Run, tmp_path: Path) -> None:
+    """Score, passes, trials and graders of a bucket that both splits have are those of its dev trials."""
+    made, _ = written(run, tmp_path, budget=200_000)
+
+    both = {entry.bucket for entry in run.entries if entry.split == "held_out"}
+    shared = [bucket for bucket in made.buckets if bucket.bucket in both]
+    assert len(shared) > 2
+    for bucket in shared:
+        dev = [entry for entry in run.entries if (entry.bucket, entry.split) == (bucket.bucket, "dev")]
+        assert (bucket.trials, bucket.tasks) == (len(dev), len({entry.key.task for entry in dev}))
+        assert bucket.score == pytest.approx(sum(entry.score or 0 for entry in dev) / len(dev), abs=1e-4)
+        assert all(grader.trials <= len(dev) for grader in bucket.graders)
+
+
+def test_earlier_rounds_are_told_without_lines_that_quote_one(
+    run: Run, secret_texts: list[str], tmp_path: Path
+) -> None:
+    """A coding command, or a verdict, may have named one."""
+    quoted = [text for text in secret_texts if len(text) > 60][:20]
+    rounds = tuple(
+        EarlierRound(at, f"about {text}", text, f"+ a line that stays\n+ {text}", f"it fell in {text}")
+        for at, text in enumerate(quoted, start=1)
+    )
+    made, text = written(run, tmp_path, rounds, budget=200_000)
+
+    assert [each.number for each in made.earlier_rounds] == [*range(1, 21)]
+    assert "+ a line that stays" in text
+    assert [secret for secret in secret_texts if secret in text] == []
+
+
+@pytest.mark.parametrize("budget", [1_500, 1_900, 2_500, 4_000, 12_000])
+def test_the_markdown_is_within_its_budget(run: Run, tmp_path: Path, budget: int) -> None:
+    """And uses most of it where more could be said; what is missing is listed, the worst bucket is there."""
+    made, _ = written(run, tmp_path, budget=budget)
+
+    text = (tmp_path / MARKDOWN_FILE).read_text(encoding="utf-8")
+    assert estimate_tokens(text) <= budget
+    assert bool(made.cuts) == (estimate_tokens(text) > 0.8 * budget) == (budget < 12_000)
+    assert all(f"`{cut.where}`: `{cut.what}`" in text for cut in made.cuts)
+    assert made.buckets[0].failing[0].sections[0].lines
+    scores = [bucket.score for bucket in (*made.buckets, *made.in_brief)]
+    assert scores == sorted(scores)
+
+
+def test_a_budget_that_is_too_small_is_refused_with_one_that_would_do(run: Run, tmp_path: Path) -> None:
+    """And that one does."""
+    with pytest.raises(
+        UsageMistake, match=r"--budget 300: too small to say anything; [\d,]+ tokens would do"
+    ) as refused:
+        written(run, tmp_path, budget=300)
+
+    enough = int(re.findall(r"([\d,]+) tokens", str(refused.value))[0].replace(",", ""))
+    assert written(run, tmp_path, budget=enough)[0].buckets
+
+
+def test_journals_without_splits_are_read_beside_the_task_files(
+    run: Run, secret_texts: list[str], tmp_path: Path
+) -> None:
+    """Journals of before say no split: today's files do."""
+    old = shutil.copytree(run.folder, tmp_path / "old")
+    for journal in old.glob("journal-*.jsonl"):
+        lines = journal.read_text(encoding="utf-8")
+        journal.write_text(re.sub(r',?"split":"\w+"', "", lines), encoding="utf-8")
+    stored = load_run(old)
+    assert {entry.split for entry in stored.entries} == {None}
+
+    made, text = written(stored, tmp_path / "out", budget=200_000)
+    assert made.buckets
+    assert [secret for secret in secret_texts if secret in text] == []
+    with pytest.raises(UsageMistake, match="no trial of split dev"):  # no file there tells
+        make_feedback(stored, FeedbackOptions(root=tmp_path))
+
+
+def test_what_nobody_can_tell_is_left_out_and_counted(tmp_path: Path) -> None:
+    """A trial of an unknown split is in no figure, and the file says how many there are."""
+    made, text = feedback_on(tmp_path, failing("a"), failing("b", split=None, asked="SECRET"))
+
+    assert (made.buckets[0].trials, "SECRET" in text) == (1, False)
+    assert "1 trial left out: neither the journal nor a task file of today tells the split" in text
+
+
+def test_either_side_may_call_a_task_held_out(run: Run, tmp_path: Path) -> None:
+    """A task that was of split dev when it was tried, and is held out today, is held out."""
+    stored = shutil.copytree(run.folder, tmp_path / "run")
+    for journal in stored.glob("journal-*.jsonl"):
+        lines = journal.read_text(encoding="utf-8").replace('"split":"held_out"', '"split":"dev"')
+        journal.write_text(lines, encoding="utf-8")
+
+    made, text = written(load_run(stored), tmp_path / "out", budget=200_000)
+    assert "_ho_" not in text
+    assert (
+        f"{sum(entry.split == 'held_out' for entry in run.entries)} trials of split held_out"
+        in made.left_out[0]
+    )

@@ -1,0 +1,225 @@
+"""Which trials of a bucket are shown, and what is said of each."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.loop.feedback.content import FirstWrong
+from pytest_agenteval.loop.feedback.first_wrong import first_wrong
+from pytest_agenteval.loop.feedback.trial_choice import distance
+from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.transcript import ToolError
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.trial.trial_view import trial_view
+from pytest_agenteval.tasks.spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
+from tests.loop.feedback.feedback_runs import call, failed_grade, failing, feedback_on, passing
+from tests.reports.runs import key, trial
+
+
+def checks(*claims: str) -> tuple[Grade, ...]:
+    """Give a grade in which these checks failed."""
+    return (failed_grade("g", *(Check(claim, False, "x", "y") for claim in claims)),)
+
+
+def names(trials: Any) -> list[str]:
+    """Give tasks with repetitions, short."""
+    return [re.sub(r"s/(\w+)\[.*-(\d+)\]", r"\1\2", each.name) for each in trials]
+
+
+def test_the_most_different_failing_trials_are_shown(tmp_path: Path) -> None:
+    """The worst first; then other tasks before other repetitions, and of these the one furthest away."""
+    trials = [
+        failing("a", 1, grades=checks("p", "q")),
+        failing("a", 2, grades=checks("z")),
+        failing("b", grades=checks("p", "q"), score=0.1),
+        failing("c", grades=checks("p", "r"), score=0.3),
+        failing("d", grades=checks("s", "t"), score=0.4),
+    ]
+    made, _ = feedback_on(tmp_path, *trials, trials=4)
+
+    assert names(made.buckets[0].failing) == ["a1", "d1", "c1", "b1"]
+    assert made.buckets[0].more == 1
+
+
+def test_a_repetition_that_failed_alike_is_not_shown(tmp_path: Path) -> None:
+    """It teaches nothing new; one that failed otherwise does."""
+    alike = [failing("a", at, grades=checks("p")) for at in (1, 2, 3)]
+    made, _ = feedback_on(tmp_path / "alike", *alike)
+    other, _ = feedback_on(tmp_path / "other", *alike[:2], failing("a", 3, grades=checks("p", "q")))
+
+    assert (names(made.buckets[0].failing), made.buckets[0].more) == (["a1"], 2)
+    assert names(other.buckets[0].failing) == ["a1", "a3"]
+
+
+def test_distance_is_jaccards() -> None:
+    """Of what failed: nothing in common is 1, all in common 0."""
+    one, other = frozenset({("g", ""), ("g", "p")}), frozenset({("g", ""), ("g", "q")})
+
+    assert [distance(*pair) for pair in ((one, one), (one, other), (frozenset(), frozenset()))] == [
+        0,
+        pytest.approx(2 / 3),
+        0,
+    ]
+
+
+def test_a_passing_trial_of_a_failing_task_is_shown_before_others(tmp_path: Path) -> None:
+    """What passes beside what fails tells most; it has no first decision that went wrong."""
+    made, text = feedback_on(tmp_path, passing("a"), passing("b", 1), failing("b", 2))
+
+    shown = made.buckets[0].passing
+    assert shown
+    assert (names([shown]), shown.first_wrong) == (["b1"], None)
+    assert "Passing, and has to stay so: `s/b[rules-1]` PASSED 1.00" in text
+
+
+def test_errored_trials_are_counted_apart_and_never_shown(tmp_path: Path) -> None:
+    """They are no fault of a prompt: in no figure, no example; their names and causes are told."""
+    broken = trial("b", 1, None, message="503 from the provider", cause="provider")
+    made, text = feedback_on(tmp_path, failing("a"), broken, passing("c"))
+
+    assert (made.buckets[0].trials, made.buckets[0].score) == (2, 0.5)
+    assert "1 trial errored (1 provider): in no figure" in text
+    assert "`s/b[rules-1]`" in text
+    assert "503" not in text
+
+
+def test_buckets_that_only_errored_are_no_failures(tmp_path: Path) -> None:
+    """And where nothing failed, that is what is said."""
+    made, text = feedback_on(tmp_path, passing("a"), trial("b", 1, None, "y", cause="provider"))
+
+    assert (made.buckets, [line.bucket for line in made.passed]) == ((), ["x"])
+    assert "No trial failed." in text
+
+
+def test_a_grader_leaves_the_trials_that_it_did_not_pass(tmp_path: Path) -> None:
+    """The figures stay those of the bucket."""
+    grades = (failed_grade("other"), Grade("g", 1.0, "right"))
+    made, _ = feedback_on(tmp_path, failing("a"), failing("b", grades=grades), grader="other")
+
+    assert (names(made.buckets[0].failing), made.buckets[0].trials) == (["b1"], 2)
+    with pytest.raises(UsageMistake, match="has no grader 'g2'; it has g, other"):
+        feedback_on(tmp_path, failing("a"), failing("b", grades=grades), grader="g2")
+
+
+@pytest.mark.parametrize(
+    ("options", "refusal"),
+    [
+        ({}, "has several models: name one with --model: claude, rules"),
+        ({"model": "gpt"}, "has no model 'gpt'; it has claude, rules"),
+        ({"model": "rules"}, "has several variants: name one with --variant: base, short"),
+        ({"model": "rules", "variant": "long"}, "has no variant 'long'; it has base, short"),
+        ({"model": "rules", "variant": "", "buckets": ("z",)}, "has no bucket 'z'; it has x"),
+        ({"suite": "t"}, "has no suite 't'; it has s"),
+    ],
+)
+def test_a_name_that_the_run_does_not_have_is_refused(
+    options: dict[str, Any], refusal: str, tmp_path: Path
+) -> None:
+    """And so is none, where there are several; the refusal says which there are."""
+    short = {"key": key("a", variant="short")}
+    trials = (failing("a"), failing("a", **short), failing("a", key=key("a", model="claude")))
+
+    with pytest.raises(UsageMistake) as refused:
+        feedback_on(tmp_path, *trials, **options)
+    assert refusal in str(refused.value)
+
+
+def test_model_variant_and_bucket_are_chosen_by_name(tmp_path: Path) -> None:
+    """``base`` and the empty name are the agent's own prompts; a bucket may bear its suite's name."""
+    trials = (failing("a"), failing("b", key=key("b", variant="short"), bucket="y"), failing("c", bucket="y"))
+
+    short, _ = feedback_on(tmp_path / "1", *trials, variant="short")
+    base, _ = feedback_on(tmp_path / "2", *trials, variant="base", buckets=("s/y",))
+    assert names(short.buckets[0].failing) == ["b1"]
+    assert [names(bucket.failing) for bucket in base.buckets] == [["c1"]]
+
+
+def reference(*tools: str) -> Task:
+    """Give a task whose reference solution calls these tools."""
+    turns = tuple(Turn(calls=(PlannedCall(tool=tool, args={"q": "gold"}),)) for tool in tools)
+    solution = ReferenceSolution(turns=turns)
+    return Task(id="a", input={}, graders=(GraderSpec(name="g"),), reference_solution=solution)
+
+
+FOUND = (failed_grade("g", Check("filed well", False, "Areas/x.md", "Notes/wrong.md")),)
+BROKEN = ToolError("timeout", "too slow")
+LOOK, WRITE = call("look", q="abc"), call("write", 2, path="/Notes/wrong.md")
+
+
+def broken(number: int) -> Any:
+    """Give a call that failed."""
+    return replace(call("fetch", number, q=str(number)), result=None, error=BROKEN)
+
+
+ANOTHER, LOOKED = (passing("a", 2, calls=calls) for calls in ([LOOK, WRITE], [LOOK]))
+NO_CALL = "no call was made and the trial ended; the reference solution, one way of many, has look("
+PASSED = 'repetition 2 of the same task, which passed, has look({"q":"abc"})'
+
+Case = tuple[Trial, Trial | Task | None, str, int | None, str]
+FILED, FETCHED = (
+    failing("a", calls=[LOOK, WRITE], grades=FOUND),
+    failing("a", calls=[LOOK, broken(2), broken(3)]),
+)
+MENDED = failing("a", calls=[broken(1), call("fetch", 2)])
+SAID = "the answer, as g found it: it is right"
+
+CASES: dict[str, Case] = {
+    "found": (FILED, None, "check", 2, "filed well: found Notes/wrong.md"),
+    "failed": (FETCHED, None, "tool error", 2, "(timeout: too slow)"),
+    "first": (
+        failing("a", calls=[broken(1), WRITE], grades=FOUND),
+        None,
+        "tool error",
+        1,
+        "next came write(",
+    ),
+    "mended": (MENDED, None, "nothing", None, "nothing recorded tells"),
+    "stopped": (failing("a", calls=[LOOK]), ANOTHER, "passing trial", 2, "after call 1 no other came"),
+    "parted": (failing("a", calls=[WRITE]), LOOKED, "passing trial", 1, PASSED),
+    "no call": (failing("a"), reference("look"), "reference", 1, NO_CALL),
+    "sent": (failing("a", calls=[LOOK]), reference("look"), "reference", 1, '{"q":"gold"}'),
+    "answer": (failing("a", answer="It is wrong, sorry."), None, "check", None, SAID),
+    "limit": (failing("a", limit="steps"), None, "limit", None, "a limit was reached: steps"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_first_wrong_decision_is_told_by_what_is_recorded(case: str) -> None:
+    """What is sure before what is likely; where nothing can tell, that is said and nothing made up."""
+    this, beside, basis, number, words = CASES[case]
+    other = trial_view(beside) if isinstance(beside, Trial) else None
+    wrong = first_wrong(trial_view(this), other, beside if isinstance(beside, Task) else None)
+
+    assert (wrong.basis, wrong.call) == (basis, number)
+    assert words in wrong.text
+
+
+def test_what_a_check_found_in_the_answer_blames_no_call() -> None:
+    """An answer quotes what tools gave: the words in common are no reason."""
+    grades = (failed_grade("g", Check("it says 7", False, "7", "Gizmo-9000 costs a lot")),)
+    this = failing("a", calls=[call("look", q="Gizmo-9000")], answer="Gizmo-9000 costs a lot", grades=grades)
+
+    assert first_wrong(trial_view(this), None, None) == FirstWrong(
+        "check", "the answer, as g found it: it says 7"
+    )
+
+
+def test_a_trial_is_told_in_order_and_each_call_is_cut(tmp_path: Path) -> None:
+    """Input, first decision, checks with both sides, calls with 200 characters of arguments, the answer."""
+    long = call("write", 1, text="w" * 500)
+    _, text = feedback_on(tmp_path, failing("a", calls=[long], asked="Put it away.", answer="Done now."))
+
+    parts = [
+        "input\n| Put it away.",
+        "first decision that",
+        "failed checks\n| g 0.00: it is right | expected right | found wrong",
+    ]
+    parts += ["calls in order\n| 1. write(", "answer\n| Done now."]
+    assert [text.index(part) for part in parts] == sorted(text.index(part) for part in parts)
+    assert 150 < max(len(run) for run in text.replace("\n", " ").split() if "www" in run) < 215
