@@ -15,6 +15,7 @@ import pytest
 
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.records.plan import Model
+from tests.forked_workers import fork_workers
 
 # PyYAML's compiled half is never forgotten: a second copy of the other half would not know its nodes.
 for name in ("yaml", "httpx"):
@@ -53,6 +54,7 @@ def only_our_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
 
     Ten times as quick as with all that is installed; ``run`` adds xdist where workers are asked for.
     """
+    fork_workers(monkeypatch)
     for name in list(os.environ):
         if name.startswith("AGENTEVAL_") or name.endswith("_API_KEY") or name == "GITHUB_STEP_SUMMARY":
             monkeypatch.delenv(name)
