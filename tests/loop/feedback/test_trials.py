@@ -11,15 +11,18 @@ from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import FirstWrong
+from pytest_agenteval.loop.feedback.feedback import make_feedback
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
+from pytest_agenteval.loop.feedback.markdown import feedback_markdown
 from pytest_agenteval.loop.feedback.trial_choice import distance
+from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial.trial_view import trial_view
 from pytest_agenteval.tasks.spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing, feedback_on, passing
-from tests.reports.runs import key, trial
+from tests.reports.runs import key, store_run, trial
 
 
 def checks(*claims: str) -> tuple[Grade, ...]:
@@ -179,6 +182,13 @@ CASES: dict[str, Case] = {
         1,
         "next came write(",
     ),
+    "instead": (
+        failing("a", calls=[broken(1)]),
+        reference("fetch"),
+        "tool error",
+        1,
+        'has fetch({"q":"gold"})',
+    ),
     "mended": (MENDED, None, "nothing", None, "nothing recorded tells"),
     "stopped": (failing("a", calls=[LOOK]), ANOTHER, "passing trial", 2, "after call 1 no other came"),
     "parted": (failing("a", calls=[WRITE]), LOOKED, "passing trial", 1, PASSED),
@@ -211,15 +221,64 @@ def test_what_a_check_found_in_the_answer_blames_no_call() -> None:
 
 
 def test_a_trial_is_told_in_order_and_each_call_is_cut(tmp_path: Path) -> None:
-    """Input, first decision, checks with both sides, calls with 200 characters of arguments, the answer."""
-    long = call("write", 1, text="w" * 500)
-    _, text = feedback_on(tmp_path, failing("a", calls=[long], asked="Put it away.", answer="Done now."))
+    """Input, first decision, checks with both sides, reasons, calls with 200 characters, files, answer."""
+    vote = {"judge": "claude", "scores": {"tone": 0.0}, "rationale": "It only repeats the note."}
+    judged = Grade("quality", 0.0, "poor", details={"judgement": {"votes": [vote]}})
+    before, after = (Tree({"n.md": FileText(text, 9, text)}) for text in ("old\nsame", "new\nsame"))
+    this = failing(
+        "a",
+        calls=[call("write", 1, text="w" * 500)],
+        grades=(failed_grade("g"), judged),
+        asked="Put it away.",
+        outcome=Outcome(Answer("Done now."), before, after),
+    )
+    _, text = feedback_on(tmp_path, this)
 
     parts = [
-        "input\n| Put it away.",
-        "first decision that",
+        "input\n| Put it away.\nfirst decision that went wrong (told by: nothing)",
         "failed checks\n| g 0.00: it is right | expected right | found wrong",
+        "judges' reasons\n| claude on quality (tone 0.00): It only repeats the note.",
+        "calls in order\n| 1. write(",
+        "workspace changes\n| modified n.md\n| - old\n| + new\n|   same",
+        "answer\n| Done now.",
     ]
-    parts += ["calls in order\n| 1. write(", "answer\n| Done now."]
-    assert [text.index(part) for part in parts] == sorted(text.index(part) for part in parts)
-    assert 150 < max(len(run) for run in text.replace("\n", " ").split() if "www" in run) < 215
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert 150 < max(len(run) for run in text.split() if "www" in run) < 215
+
+
+def test_trials_whose_transcript_is_lost_are_counted_all_the_same(tmp_path: Path) -> None:
+    """The journal has their figures; there is nothing more to show of them."""
+    run = store_run(tmp_path, [failing("a"), passing("b")])
+    for file in run.folder.glob("transcripts-*"):
+        file.unlink()
+    made = make_feedback(run)
+
+    (bucket,) = made.buckets
+    assert (bucket.score, bucket.failing, bucket.passing, bucket.more) == (0.5, (), None, 1)
+    assert "1 more failing trial of this bucket, not shown." in feedback_markdown(made)
+    assert len(run.odd) == 2
+
+
+def test_lines_that_an_earlier_input_has_are_told_once(tmp_path: Path) -> None:
+    """As an agent's own words around each task are; fewer than four in a row stand as they are."""
+    frame = "\n".join(f"line {at} of what every task is given" for at in range(6))
+    made, _ = feedback_on(
+        tmp_path,
+        failing("a", asked=f"{frame}\nFirst."),
+        failing("b", asked=f"{frame}\nSecond.", score=0.1),
+        failing("c", asked=f"{frame[:70]}\nThird.", score=0.2),
+    )
+    inputs = [trial.sections[0].lines for trial in made.buckets[0].failing]
+
+    assert [len(lines) for lines in inputs] == [7, 2, 3]
+    assert inputs[1] == ("(… 6 lines as in an input above)", "Second.")
+
+
+def test_graders_that_ask_the_same_stand_together(tmp_path: Path) -> None:
+    """With how often each was not passed; what it asks is told once."""
+    grades = tuple(failed_grade(name, Check("is it well?", False)) for name in ("one", "two"))
+    _, text = feedback_on(tmp_path, failing("a", grades=grades), failing("b"), failing("c", grades=grades))
+
+    assert text.count("`is it well?`") == 1
+    assert "- `one` in 2 of 2, `two` in 2 of 2: `is it well?`" in text

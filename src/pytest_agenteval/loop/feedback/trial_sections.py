@@ -75,7 +75,8 @@ def _prompts_read(view: TrialView) -> Iterator[str]:
     turns: dict[str, int] = {}
     for event in view.events:
         if event.kind == PROMPT_READ:
-            turns.setdefault(event.text, int(event.details.get("turn", 1)))
+            turn = event.details.get("turn")
+            turns.setdefault(event.text, turn if isinstance(turn, int) else 1)
     for name, turn in turns.items():
         yield one_line(name, MOST_MARK) + (f" (from reply {turn} on)" if turn > 1 else "")
 
