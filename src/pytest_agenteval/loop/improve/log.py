@@ -85,7 +85,7 @@ def _asked(improvement: Improvement) -> Iterator[str]:
     yield f"- coding agent: {_code(improvement.command)}"
     yield f"- prompts: {', '.join(map(_code, improvement.globs))}"
     yield f"- focus: {', '.join(map(_code, improvement.focus)) or 'not chosen yet'}"
-    yield f"- {pluralize(limits.rounds, 'round')} at most, each trial {improvement.repetitions} times"
+    yield f"- {pluralize(limits.rounds, 'round')} at most, {pluralize(improvement.repetitions, 'repetition')}"
     if improvement.options:
         yield f"- options for pytest: {', '.join(map(_code, improvement.options))}"
     if improvement.start_run:
@@ -113,10 +113,10 @@ def _round(each: Round) -> Iterator[str]:
 
 
 def _tried(name: str, tried: TriedPair) -> Iterator[str]:
-    yield f"- {name}: {tried.decision}: {_sentence(tried.reason)}"
+    yield f"- {name}: {_sentence(tried.reason)}"
     yield f"  - {_sentence(tried.sentence)}"
     yield from (f"  {line}" for line in _spending(tried))
-    if tried.note:
+    if tried.note and tried.decision != "discarded":
         yield f"  - {_sentence(tried.note)}"
 
 

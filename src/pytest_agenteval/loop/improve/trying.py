@@ -119,8 +119,8 @@ class Trying:
 
 
 def _notes(paired: PairedRuns) -> Iterator[str]:
-    """Say what makes a comparison doubtful: nothing differs, or more trials error on the new side."""
-    if paired.identical:
+    """Say what makes a comparison doubtful: nothing differs at all, or more trials error on the new side."""
+    if paired.identical and not any(suite.differs for suite in paired.comparison.suites):
         yield UNREAD
     old, new = (
         [entry for entry in run.entries if entry.ending == "errored"] for run in (paired.old, paired.new)
