@@ -72,6 +72,17 @@ def hang(note: str) -> None:
     time.sleep(FOREVER)
 
 
+def leave_behind(file: str, sentence: str, note: str) -> None:
+    """Add the sentence and end, while a process in a session of its own goes on, which nobody waits for."""
+    add(file, sentence)
+    sleep = f"import time; time.sleep({FOREVER})"
+    start = f"subprocess.Popen((sys.executable, '-c', {sleep!r}), start_new_session=True)"
+    server = f"import subprocess, sys; {start}"
+    nothing = subprocess.DEVNULL
+    subprocess.run((sys.executable, "-c", server), stdin=nothing, stdout=nothing, stderr=nothing, check=True)
+    Path(note).write_text("left", encoding="utf-8")
+
+
 def wait(note: str, *then: str) -> None:
     """Write down that it is at work and stay there; where that is written already, do what follows."""
     if Path(note).exists():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
 import sys
@@ -11,8 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_reader import load_run
 from tests.suites import write
 
 PLAYER = Path(__file__).with_name("reading_player.py")
@@ -114,21 +110,3 @@ def everything_of_the_user(root: Path) -> dict[str, str]:
 def coding_agent(*words: str) -> str:
     """Give the command of a scripted coding agent, as a shell or ``shlex`` reads it."""
     return " ".join(f'"{word}"' for word in (sys.executable, str(CODING_AGENTS), *words))
-
-
-def trials_begun(root: Path) -> list[JournalEntry]:
-    """Give every trial in every run below a folder, whoever planned it."""
-    folders = sorted(path.parent for path in root.rglob("run.json"))
-    return [entry for folder in folders for entry in load_run(folder).entries]
-
-
-def quiet_environment() -> dict[str, str]:
-    """Give an environment in which pytest loads this plugin only, and knows nothing of who runs the tests."""
-    left_out = ("AGENTEVAL_", "PYTEST_", "GITHUB_", "GIT_")
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
-    return kept | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": "-p agenteval"}
-
-
-def as_json(path: Path) -> Any:
-    """Read a JSON file."""
-    return json.loads(path.read_text(encoding="utf-8"))
