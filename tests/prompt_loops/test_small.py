@@ -1,0 +1,180 @@
+"""Everything that a coding agent, a person or a machine can do to a loop, on a suite of nineteen letters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.loop.improvements import (
+    Improved,
+    finished_trials,
+    improve,
+    is_alive,
+    mean_of,
+    processes_with,
+    sides,
+)
+from tests.loop.prompt_projects import BAKERY, NEVER_SORRY, PRICES, RYE, SORRY, coding_agent, git
+
+Project = Callable[[str], Path]
+PROMPT = "prompts/system.md"
+DEV = sum(dev for _, dev, _ in BAKERY.values())
+
+
+def improved(root: Path, command: str, *arguments: str, **more: object) -> Improved:
+    """Improve the small suite: the prices are to rise."""
+    own = ("--prompts", "prompts/*.md", "--rounds", "2", "--repetitions", "3", "--focus", "prices")
+    return improve(root, "evals/bakery", "--coding-agent", command, *own, *arguments, **more)
+
+
+@pytest.mark.parametrize("name", ["bakery", "bakery with own files"])
+def test_a_rule_that_holds_is_confirmed(project: Project, name: str) -> None:
+    """Whether the agent asks for its prompt by name or reads a file of its own."""
+    root = project(name)
+    done = improved(root, coding_agent("add", PROMPT, PRICES))
+    assert done.status == 0, done
+    tried = done.log["rounds"][0]["dev"]
+    assert tried["in_one_run"] is (name == "bakery")
+    old, new = sides(root, tried)
+    assert (mean_of(new, "prices"), mean_of(new)) == (1.0, 1.0)
+    assert abs(mean_of(old, "prices") - tried["focus_old"]) < 1e-9
+    assert done.log["trials"] == len(finished_trials(root))
+    assert git(root, "show", f"{done.log['branch']}:{PROMPT}").endswith(f"{PRICES}\n")
+
+
+def test_a_sentence_for_the_tasks_at_hand_is_not_confirmed(project: Project) -> None:
+    """The focus's held-out tasks stay as they were."""
+    done = improved(project("bakery"), coding_agent("add", PROMPT, RYE))
+    assert (done.status, done.log["outcome"]) == (3, "kept on dev, not confirmed"), done
+
+
+def test_what_spoils_another_bucket_is_discarded_and_names_it(project: Project) -> None:
+    """Complaints were answered well before."""
+    done = improved(project("bakery"), coding_agent("add", PROMPT, NEVER_SORRY), "--rounds", "1")
+    assert (done.status, done.decisions) == (1, ["discarded"]), done
+    assert "complaints (1.00 -> " in done.reasons[0]
+
+
+def test_who_changes_nothing_ends_the_loop(project: Project) -> None:
+    """After one round, and the first run is all that was tried."""
+    root = project("bakery")
+    done = improved(root, coding_agent("idle"), "--rounds", "8")
+    assert (done.status, done.decisions) == (1, ["nothing changed"]), done
+    assert len(finished_trials(root)) == 3 * DEV
+
+
+GRADER = "evals/bakery/prices_dev_1.yaml"
+REFUSED = {
+    "a needle": (("add", PROMPT, "Rye is four euros eighty."), "leak"),
+    "a task edited": (("edit", GRADER, "four euros eighty", "prices"), GRADER),
+    "the model edited": (("edit", "conftest.py", "LUCK = 0.25", "LUCK = 1.0"), "conftest.py"),
+    "a file more": (("stray", "notes/plan.txt"), "notes/plan.txt"),
+    "a conftest more": (("stray", "evals/conftest.py", "import pytest\n"), "evals/conftest.py"),
+    "a file that git ignores": (("stray", "evals/__pycache__/x.py"), "evals/__pycache__/x.py"),
+    "a file that git was told to overlook": (("hidden", PROMPT, PRICES, "evals/sly.py"), "exclude"),
+    "commits": (("commit", PROMPT, PRICES), "commit"),
+    "main moved": (("branch", PROMPT, PRICES), "commit"),
+    "git's settings": (("tamper", PROMPT, PRICES), "git's own files"),
+    "a link": (("link", PROMPT, "/etc/hostname"), "link"),
+    "a failure": (("crash",), "status 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_change_of_prompts_alone_is_refused(project: Project, name: str) -> None:
+    """It says why, tries nothing, and the user's own files, branches and settings stay as they are."""
+    root = project("bakery")
+    words, reason = REFUSED[name]
+    done = improved(root, coding_agent(*words), "--rounds", "1", HOME=str(root.parent))
+    assert (done.status, done.decisions) == (1, ["refused"]), done
+    assert reason in done.reasons[0]
+    assert len(finished_trials(root)) == 3 * DEV
+    assert not (root.parent / "hooked").exists()
+
+
+def test_a_prompt_that_is_gone_or_no_template_keeps_nothing(project: Project) -> None:
+    """Every trial errors, or none can be collected: neither is a rise, and the loop goes on to its end."""
+    root = project("bakery")
+    done = improved(root, coding_agent("delete", PROMPT), "--rounds", "1")
+    assert (done.status, done.decisions) == (1, ["discarded"]), done
+    done = improved(root, coding_agent("add", PROMPT, "{% if %}"), "--rounds", "1")
+    assert (done.status, done.decisions) == (1, ["discarded"]), done
+    assert "no task has scores on both sides" in done.reasons[0]
+
+
+def test_one_that_hangs_is_ended_with_all_that_it_started(project: Project) -> None:
+    """It ignores every polite signal, and so does its child, which has a session of its own."""
+    root = project("bakery")
+    note = root.parent / "pids"
+    done = improved(root, coding_agent("hang", str(note)), "--rounds", "1", "--coding-timeout", "2")
+    assert (done.status, done.decisions) == (1, ["refused"]), done
+    assert "2 s" in done.reasons[0]
+    assert [pid for pid in map(int, note.read_text().split()) if is_alive(pid)] == []
+    assert processes_with(str(root)) == []
+
+
+def test_what_an_agent_leaves_running_is_ended(project: Project) -> None:
+    """A server that it started in a session of its own and forgot, though its change counts."""
+    root = project("bakery")
+    done = improved(
+        root, coding_agent("leave_behind", PROMPT, PRICES, str(root.parent / "note")), "--rounds", "1"
+    )
+    assert done.decisions == ["kept for now"], done
+    assert processes_with(str(root)) == []
+
+
+def test_what_an_agent_prints_paints_nothing(project: Project) -> None:
+    """Five megabytes with escape codes: kept in a file, its last line quoted as plain text."""
+    root = project("bakery")
+    done = improved(root, coding_agent("shout", PROMPT, PRICES), "--rounds", "1")
+    assert done.decisions == ["kept for now"], done
+    assert not [text for text in (done.out, done.err, done.markdown) if "\x1b" in text or "\x07" in text]
+    assert len(done.markdown) < 20_000
+
+
+@pytest.mark.parametrize("most", [27, 80, 100, 140, 200])
+def test_no_more_trials_are_made_than_there_may_be(project: Project, most: int) -> None:
+    """Counted in the journals, whatever the loop is at when they come to an end."""
+    root = project("bakery")
+    done = improved(
+        root, coding_agent("add", PROMPT, PRICES, RYE, "Be kind."), "--rounds", "8", "--max-trials", str(most)
+    )
+    made = len(finished_trials(root))
+    assert made <= most, done
+    assert done.log["trials"] == made
+    assert done.status in (0, 1, 3)
+
+
+def test_no_more_rounds_are_made_than_there_may_be(project: Project) -> None:
+    """``--max-rounds`` holds whatever ``--rounds`` asks for."""
+    done = improved(
+        project("bakery"), coding_agent("add", PROMPT, PRICES, RYE), "--rounds", "8", "--max-rounds", "1"
+    )
+    assert len(done.decisions) == 1, done
+
+
+def of_interest(done: Improved) -> object:
+    """What a log says but for names of runs, commits, times and folders."""
+    rounds = [
+        {key: each[key] for key in ("number", "decision", "reason", "files", "diff", "leaks")}
+        for each in done.log["rounds"]
+    ]
+    confirmation = (done.log["held_out"] or {}).get("confirmation")
+    return rounds, done.log["outcome"], confirmation, done.log["ended"], done.status
+
+
+def test_ctrl_c_loses_nothing(project: Project, made: Callable[[str], Path]) -> None:
+    """At the coding agent, and while pytest tries both sides: --continue ends as if never stopped."""
+    root = project("bakery")
+    note = root.parent / "at-work"
+    command = coding_agent("wait", str(note), "add", PROMPT, PRICES)
+    first = improved(root, command, after=[note])
+    assert first.status == 130, first
+    assert processes_with(str(root)) == []
+    assert SORRY in (root / PROMPT).read_text(encoding="utf-8")
+    done = improve(root, "--continue")
+    assert done.decisions == ["kept for now", "nothing changed"]
+    assert done.status == 0, done
+    assert done.log["trials"] == len(finished_trials(root))
