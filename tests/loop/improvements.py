@@ -16,7 +16,8 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-COMMAND = (sys.executable, "-m", "pytest_agenteval.cli.main", "improve")
+PROGRAM = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
+COMMAND = (sys.executable, "-c", PROGRAM, "improve")
 PATIENCE_S = 120
 
 
