@@ -42,8 +42,8 @@ class Improved:
         return [each["reason"] for each in self.log["rounds"]]
 
 
-def improve(root: Path, *arguments: str, after: Sequence[Path] = (), **more: str) -> Improved:
-    """Improve a project's suite in a process of its own, with Ctrl-C once each of these files is there."""
+def improve(root: Path, *arguments: str, after: str = "", **more: str) -> Improved:
+    """Improve a project's suite in a process of its own, with Ctrl-C once there is such a file beside it."""
     process = subprocess.Popen(
         (*COMMAND, *arguments),
         cwd=root,
@@ -53,8 +53,8 @@ def improve(root: Path, *arguments: str, after: Sequence[Path] = (), **more: str
         text=True,
         start_new_session=True,
     )
-    for file in after:
-        wait_for(file)
+    if after:
+        wait_for(root.parent, after)
         process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE_S)
     return Improved(process.returncode, out, err, *_log(root))
@@ -69,11 +69,11 @@ def _log(root: Path) -> tuple[Mapping[str, Any], str]:
     )
 
 
-def wait_for(file: Path) -> None:
-    """Wait until a file is there and says something."""
+def wait_for(folder: Path, pattern: str) -> None:
+    """Wait until a file that fits is there and says something."""
     end = time.monotonic() + PATIENCE_S
-    while not (file.is_file() and file.stat().st_size):
-        assert time.monotonic() < end, f"{file} never came"
+    while not any(file.stat().st_size for file in folder.glob(pattern)):
+        assert time.monotonic() < end, f"{pattern} never came"
         time.sleep(0.02)
 
 

@@ -24,7 +24,28 @@ BAKERY = {
     "prices": ("four euros eighty", 3, 4),
     "thanks": ("five euros twenty", 2, 4),
 }
-"""Buckets of a small suite: what an answer must hold, tasks to work with, tasks held out."""
+"""Buckets of a small suite: how the words begin that solve a task, tasks to work with, tasks held out."""
+NAMES = [
+    "Ada",
+    "Bea",
+    "Cem",
+    "Dov",
+    "Eva",
+    "Fay",
+    "Gil",
+    "Hoa",
+    "Ida",
+    "Jon",
+    "Kim",
+    "Lou",
+    "Mia",
+    "Ned",
+    "Oda",
+    "Pia",
+    "Raf",
+    "Sue",
+    "Tom",
+]
 
 BAKERY_RULES = (
     {"sentence": SORRY, "masters": ["complaints"]},
@@ -42,12 +63,14 @@ def bakery(root: Path, *, own_files: bool = False) -> Path:
     asked = {"prompts": {"system": "../../prompts/system.md"}}
     suite = {"name": "bakery", "kind": "capability", "defaults": {"model": "reader"}}
     suite |= {"agent": "own_files"} if own_files else asked
-    tasks = {
-        f"evals/bakery/{task['id']}.yaml": task
+    names = iter(NAMES)
+    letters = [
+        _letter(bucket, f"{words}, {next(names)}", split, number)
         for bucket, (words, dev, held_out) in BAKERY.items()
         for split, count in (("dev", dev), ("held_out", held_out))
-        for task in (_letter(bucket, words, split, number) for number in range(1, count + 1))
-    }
+        for number in range(1, count + 1)
+    ]
+    tasks = {f"evals/bakery/{letter['id']}.yaml": letter for letter in letters}
     prompts = {"prompts/system.md": f"You answer letters to a bakery.\n{SORRY}\n"}
     write(root, {"evals/bakery/suite.yaml": suite, **tasks, **prompts})
     return under_git(root, BAKERY_RULES)

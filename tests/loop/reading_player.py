@@ -7,8 +7,10 @@ tried by rules, and solved by lot, as often as a mediocre model would.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -63,7 +65,8 @@ class ReadingChat:
         response_schema: Mapping[str, Any] | None = None,
         settings: ChatSettings | None = None,
     ) -> Reply:
-        """Have the model answer that fits."""
+        """Have the model answer that fits, after as many seconds as the environment says."""
+        await asyncio.sleep(float(os.environ.get("READER_SECONDS", "0")))
         system = " ".join(str(messages[0]["content"]).split())
         return await self._chats[self._way(system)].ask(messages, tools=tools)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from tests.loop.improvements import (
     processes_with,
     sides,
 )
-from tests.loop.prompt_projects import BAKERY, NEVER_SORRY, PRICES, RYE, SORRY, coding_agent, git
+from tests.loop.prompt_projects import BAKERY, NEVER_SORRY, PRICES, RYE, coding_agent, git
 
 Project = Callable[[str], Path]
 PROMPT = "prompts/system.md"
@@ -67,16 +68,14 @@ def test_who_changes_nothing_ends_the_loop(project: Project) -> None:
 
 GRADER = "evals/bakery/prices_dev_1.yaml"
 REFUSED = {
-    "a needle": (("add", PROMPT, "Rye is four euros eighty."), "leak"),
+    "a needle": (("add", PROMPT, "Rye is four euros eighty, Gil."), "gives tasks away"),
     "a task edited": (("edit", GRADER, "four euros eighty", "prices"), GRADER),
     "the model edited": (("edit", "conftest.py", "LUCK = 0.25", "LUCK = 1.0"), "conftest.py"),
     "a file more": (("stray", "notes/plan.txt"), "notes/plan.txt"),
     "a conftest more": (("stray", "evals/conftest.py", "import pytest\n"), "evals/conftest.py"),
-    "a file that git ignores": (("stray", "evals/__pycache__/x.py"), "evals/__pycache__/x.py"),
     "a file that git was told to overlook": (("hidden", PROMPT, PRICES, "evals/sly.py"), "exclude"),
     "commits": (("commit", PROMPT, PRICES), "commit"),
     "main moved": (("branch", PROMPT, PRICES), "commit"),
-    "git's settings": (("tamper", PROMPT, PRICES), "git's own files"),
     "a link": (("link", PROMPT, "/etc/hostname"), "link"),
     "a failure": (("crash",), "status 1"),
 }
@@ -91,7 +90,48 @@ def test_what_is_no_change_of_prompts_alone_is_refused(project: Project, name: s
     assert (done.status, done.decisions) == (1, ["refused"]), done
     assert reason in done.reasons[0]
     assert len(finished_trials(root)) == 3 * DEV
-    assert not (root.parent / "hooked").exists()
+
+
+def test_what_git_is_made_to_run_is_not_run(project: Project, made: Callable[[str], Path]) -> None:
+    """A hook and a setting: the round is refused, and a person is told where to look; neither acts on us."""
+    root = project("bakery")
+    config = (root / ".git" / "config").read_bytes()
+    done = improved(root, coding_agent("tamper", PROMPT, PRICES), "--rounds", "1", HOME=str(root.parent))
+    assert (done.status, done.decisions) == (1, ["refused"]), done
+    assert all(place in done.reasons[0] for place in ("config", "post-checkout"))
+    assert not [*root.parent.rglob("hooked"), *root.parent.rglob("fsmonitored")]
+    (root / ".git" / "config").write_bytes(config)
+    (root / ".git" / "hooks" / "post-checkout").unlink()
+
+
+def test_a_file_that_git_ignores_is_in_no_trial(project: Project) -> None:
+    """What is tried is a commit of the prompts alone; what else lay in the tree is gone with it."""
+    root = project("bakery with own files")
+    done = improved(root, coding_agent("stray", "evals/__pycache__/x.py"), "--rounds", "1")
+    assert (done.status, done.decisions) == (1, ["nothing changed"]), done
+    assert not list(root.rglob("x.py"))
+
+
+def test_a_leak_of_a_held_out_task_is_refused_and_not_quoted(project: Project) -> None:
+    """Whoever reads the log, or the next feedback, learns nothing of what it said."""
+    root = project("bakery")
+    done = improved(root, coding_agent("add", PROMPT, "Rye is four euros eighty, Jon."), "--rounds", "1")
+    assert (done.status, done.decisions) == (1, ["refused"]), done
+    assert "held" in done.reasons[0]
+    assert "prices_held_out" not in done.markdown
+
+
+def test_a_coding_agent_is_shown_nothing_of_held_out_tasks(project: Project) -> None:
+    """Neither in its tree nor in its feedback, round after round, nor by going back in history."""
+    root = project("bakery")
+    note = root.parent / "seen"
+    done = improved(root, coding_agent("look", str(note), "add", PROMPT, RYE, PRICES))
+    assert done.decisions == ["kept for now", "discarded"], done
+    seen = note.read_text(encoding="utf-8")
+    assert "prices_dev_1.yaml" in seen
+    assert "Gil" in seen
+    assert "held_out_" not in seen
+    assert "Jon" not in seen
 
 
 def test_a_prompt_that_is_gone_or_no_template_keeps_nothing(project: Project) -> None:
@@ -110,7 +150,7 @@ def test_one_that_hangs_is_ended_with_all_that_it_started(project: Project) -> N
     note = root.parent / "pids"
     done = improved(root, coding_agent("hang", str(note)), "--rounds", "1", "--coding-timeout", "2")
     assert (done.status, done.decisions) == (1, ["refused"]), done
-    assert "2 s" in done.reasons[0]
+    assert "did not end within 2.0 s" in done.reasons[0]
     assert [pid for pid in map(int, note.read_text().split()) if is_alive(pid)] == []
     assert processes_with(str(root)) == []
 
@@ -155,6 +195,40 @@ def test_no_more_rounds_are_made_than_there_may_be(project: Project) -> None:
     assert len(done.decisions) == 1, done
 
 
+AT_WORK = {
+    "at the coding agent": ("wait", "at-work"),
+    "in the first run": ("add", "project/.agenteval/runs/*-start/journal-*"),
+    "in a screen": ("add", "project/.agenteval/runs/*-1-screen/journal-*"),
+    "in a round": ("add", "project/.agenteval/runs/*-1-dev/journal-*"),
+    "at held-out tasks": ("add", "project/.agenteval/runs/*-held-out/journal-*"),
+}
+
+
+@pytest.mark.parametrize("when", AT_WORK)
+def test_ctrl_c_loses_nothing(project: Project, uninterrupted: Improved, when: str) -> None:
+    """Wherever it comes: nothing goes on without us, and --continue ends as if it had never come."""
+    root = project("bakery")
+    what, file = AT_WORK[when]
+    words = ("wait", str(root.parent / file)) if what == "wait" else ()
+    command = coding_agent(*words, "add", PROMPT, PRICES)
+    first = improved(root, command, after=file, READER_SECONDS="0.3")
+    assert first.status == 130, first
+    assert "--continue" in first.out
+    assert processes_with(str(root)) == []
+    done = improve(root, "--continue")
+    assert of_interest(done) == of_interest(uninterrupted), done
+    assert done.log["trials"] == len(finished_trials(root))
+    assert processes_with(str(root)) == []
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(made: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory) -> Improved:
+    """The same loop, left alone."""
+    root = tmp_path_factory.mktemp("uninterrupted") / "project"
+    shutil.copytree(made("bakery"), root, symlinks=True)
+    return improved(root, coding_agent("add", PROMPT, PRICES))
+
+
 def of_interest(done: Improved) -> object:
     """What a log says but for names of runs, commits, times and folders."""
     rounds = [
@@ -163,18 +237,3 @@ def of_interest(done: Improved) -> object:
     ]
     confirmation = (done.log["held_out"] or {}).get("confirmation")
     return rounds, done.log["outcome"], confirmation, done.log["ended"], done.status
-
-
-def test_ctrl_c_loses_nothing(project: Project, made: Callable[[str], Path]) -> None:
-    """At the coding agent, and while pytest tries both sides: --continue ends as if never stopped."""
-    root = project("bakery")
-    note = root.parent / "at-work"
-    command = coding_agent("wait", str(note), "add", PROMPT, PRICES)
-    first = improved(root, command, after=[note])
-    assert first.status == 130, first
-    assert processes_with(str(root)) == []
-    assert SORRY in (root / PROMPT).read_text(encoding="utf-8")
-    done = improve(root, "--continue")
-    assert done.decisions == ["kept for now", "nothing changed"]
-    assert done.status == 0, done
-    assert done.log["trials"] == len(finished_trials(root))

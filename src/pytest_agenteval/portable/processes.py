@@ -126,10 +126,11 @@ GROUP: dict[str, Any] = (
 POLL_S = 0.05
 
 
-def end_group(process: subprocess.Popen[bytes], grace: float) -> None:
+def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = "") -> None:
     """End a process started with GROUP, and what it started: asked first, forced after ``grace`` seconds.
 
-    What is left in its group is ended also where the process itself has ended before.
+    What is left in its group is ended also where the process itself has ended before; so is what left the
+    group, wherever ``variable``, which is ``NAME=value``, stands in its environment.
     """
     if not POSIX:
         if process.poll() is None:
@@ -138,16 +139,32 @@ def end_group(process: subprocess.Popen[bytes], grace: float) -> None:
             )
         process.wait()
         return
-    started = _descendants(process.pid) if process.poll() is None else {}
+    started = _started_by(process, variable)
     _signal_group(process.pid, signal.SIGTERM)
     _signal_each(started, signal.SIGTERM)
     end = time.monotonic() + grace
     while (process.poll() is None or _has_members(process.pid)) and time.monotonic() < end:
         time.sleep(POLL_S)
-    started |= _descendants(process.pid) if process.poll() is None else {}
+    started |= _started_by(process, variable)
     _signal_group(process.pid, signal.SIGKILL)
     _signal_each(started, signal.SIGKILL)
     process.wait()
+
+
+def _started_by(process: subprocess.Popen[bytes], variable: str) -> dict[int, str]:
+    """Give what a process started, as far as it can be told: what it left behind has no parent that tells."""
+    started = _descendants(process.pid) if process.poll() is None else {}
+    return started | (_with_variable(variable) if variable else {})
+
+
+def _with_variable(variable: str) -> dict[int, str]:
+    """Give the processes that were started with a variable, each with when it was born; only with /proc."""
+    out: dict[int, str] = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # gone, or another user's
+            if os.fsencode(variable) in (folder / "environ").read_bytes().split(b"\0"):
+                out |= {int(folder.name): born for _, born in [_stat(int(folder.name))]}
+    return out
 
 
 def _has_members(leader: int) -> bool:

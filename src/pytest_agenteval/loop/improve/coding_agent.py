@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
+from uuid import uuid4
 
 from pytest_agenteval.loop.improve.repository import git_environment
 from pytest_agenteval.portable.processes import GROUP, end_group
@@ -20,6 +21,7 @@ LOOK_S = 0.1
 MOST_BYTES = 50_000_000
 """What a command may print: one that prints without end would fill the disk before its time is over."""
 LAST_BYTES = 8_000
+MARK = "AGENTEVAL_CODING_AGENT"
 
 
 class CodingAgentEnding(FrozenValue, frozen=True):
@@ -39,16 +41,17 @@ def run_coding_agent(
 ) -> CodingAgentEnding:
     """Have a shell run the command in a folder, with a file as its input and its output in another.
 
-    It has the user's environment. When it has ended, or its time is over, whatever it started is ended too;
-    on Ctrl-C as well.
+    It has the user's environment. When it has ended, or its time is over, whatever it started is ended too,
+    known by a variable of its own; on Ctrl-C as well.
     """
     began = time.monotonic()
+    mark = str(uuid4())
     with feedback.open("rb") as told, output.open("wb") as printed:
         process = subprocess.Popen(
             command,
             shell=True,
             cwd=folder,
-            env={**git_environment(), **variables},
+            env={**git_environment(), **variables, MARK: mark},
             stdin=told,
             stdout=printed,
             stderr=subprocess.STDOUT,
@@ -57,7 +60,7 @@ def run_coding_agent(
         try:
             how = _wait(process, output, began + timeout)
         finally:
-            end_group(process, GRACE_S)
+            end_group(process, GRACE_S, f"{MARK}={mark}")
     seconds = time.monotonic() - began
     _redact(output)
     return CodingAgentEnding(how, process.returncode, seconds, _last_line(output))
