@@ -104,7 +104,7 @@ def sides(root: Path, tried: Mapping[str, Any]) -> tuple[dict[str, list[float]],
     old, new = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     names = tried["runs"]
     for name in names:
-        for trial in finished_trials(root, name):
+        for trial in sorted(finished_trials(root, name), key=lambda trial: trial["repetition"]):
             is_new = trial.get("variant", "") == "new" or (len(names) > 1 and name == names[-1])
             (new if is_new else old)[trial["task"]].append(trial["score"])
     return dict(old), dict(new)

@@ -21,7 +21,6 @@ from tests.prompt_loops.pkm_project import (
 )
 
 Project = Callable[[str], Path]
-NEEDLE = "the sewing machine of half past four"
 
 
 def improved(root: Path, command: str, focus: str, *arguments: str, rounds: int = 2) -> Improved:
@@ -35,7 +34,7 @@ def test_a_rule_that_holds_for_tasks_like_these_is_confirmed(project: Project) -
     root = project("pkm")
     done = improved(root, coding_agent("read", PROMPT, "no_redundant_file", READ_FIRST), "no_redundant_file")
     assert done.status == 0, done
-    assert done.decisions == ["kept for now", "nothing changed"]
+    assert done.decisions == ["kept for now"]
     assert done.log["outcome"] == "confirmed"
     assert READ_FIRST in git(root, "show", f"{done.log['branch']}:{PROMPT}")
     tried = done.log["rounds"][0]["dev"]
@@ -71,11 +70,11 @@ def test_a_rule_is_confirmed_too_where_the_agent_reads_files_of_its_own(project:
 def test_needles_in_the_prompt_are_refused(project: Project) -> None:
     """An expected value of one task is a leak: the round costs no trial."""
     root = project("pkm")
-    sentence = "Whoever slept 4 h 20 and saw a stranger restore a sewing machine writes that to his nights."
+    sentence = "Whoever is woken at half past four, after a night of sewing, files that under sleep."
     done = improved(root, coding_agent("add", PROMPT, sentence), "route_into_existing_subfile", rounds=1)
     assert done.status == 1, done
     assert done.decisions == ["refused"]
-    assert "leak" in done.reasons[0]
+    assert "gives tasks away" in done.reasons[0]
     assert done.log["rounds"][0]["leaks"]
     assert done.log["trials"] == len(finished_trials(root)) == 3 * DEV
 
@@ -99,7 +98,7 @@ def test_what_spoils_another_bucket_is_discarded_and_names_it(project: Project) 
     assert done.status == 1, done
     assert done.decisions == ["discarded"]
     assert "opt_out" in done.reasons[0]
-    assert "opt_out" in done.markdown
+    assert "opt\\_out" in done.markdown
     assert done.log["rounds"][0]["dev"]["focus_new"] == 1.0
     assert git(root, "branch", "--format=%(refname:short)").split() == ["main"]
 
@@ -121,7 +120,7 @@ def test_several_rules_are_kept_one_after_the_other(project: Project) -> None:
     command = coding_agent("add", PROMPT, READ_FIRST, GREETINGS)
     done = improved(root, command, *focus, rounds=3)
     assert done.status == 0, done
-    assert done.decisions == ["kept for now", "kept for now", "nothing changed"]
+    assert done.decisions == ["kept for now", "kept for now"]
     text = git(root, "show", f"{done.log['branch']}:{PROMPT}")
     assert READ_FIRST in text
     assert GREETINGS in text

@@ -125,8 +125,9 @@ def test_a_coding_agent_is_shown_nothing_of_held_out_tasks(project: Project) -> 
     """Neither in its tree nor in its feedback, round after round, nor by going back in history."""
     root = project("bakery")
     note = root.parent / "seen"
-    done = improved(root, coding_agent("look", str(note), "add", PROMPT, RYE, PRICES))
-    assert done.decisions == ["kept for now", "discarded"], done
+    command = coding_agent("look", str(note), "add", PROMPT, RYE, PRICES)
+    done = improved(root, command, "--focus", "thanks")
+    assert done.decisions == ["kept for now", "kept for now"], done
     seen = note.read_text(encoding="utf-8")
     assert "prices_dev_1.yaml" in seen
     assert "Gil" in seen
@@ -206,7 +207,10 @@ AT_WORK = {
 
 @pytest.mark.parametrize("when", AT_WORK)
 def test_ctrl_c_loses_nothing(project: Project, uninterrupted: Improved, when: str) -> None:
-    """Wherever it comes: nothing goes on without us, and --continue ends as if it had never come."""
+    """Wherever it comes: nothing goes on without us, and --continue ends as if it had never come.
+
+    But held-out tasks that were tried in part have been looked at: their tests are stricter the next time.
+    """
     root = project("bakery")
     what, file = AT_WORK[when]
     words = ("wait", str(root.parent / file)) if what == "wait" else ()
@@ -217,6 +221,7 @@ def test_ctrl_c_loses_nothing(project: Project, uninterrupted: Improved, when: s
     assert processes_with(str(root)) == []
     done = improve(root, "--continue")
     assert of_interest(done) == of_interest(uninterrupted), done
+    assert done.log["held_out"]["confirmation"]["looks"] == (2 if "held-out" in when else 1)
     assert done.log["trials"] == len(finished_trials(root))
     assert processes_with(str(root)) == []
 
@@ -235,5 +240,5 @@ def of_interest(done: Improved) -> object:
         {key: each[key] for key in ("number", "decision", "reason", "files", "diff", "leaks")}
         for each in done.log["rounds"]
     ]
-    confirmation = (done.log["held_out"] or {}).get("confirmation")
-    return rounds, done.log["outcome"], confirmation, done.log["ended"], done.status
+    tests = [{**test, "testable": True} for test in done.log["held_out"]["confirmation"]["tests"]]
+    return rounds, done.log["outcome"], tests, done.log["ended"], done.status
