@@ -159,12 +159,15 @@ def _started_by(process: subprocess.Popen[bytes], variable: str) -> dict[int, st
 
 def _with_variable(variable: str) -> dict[int, str]:
     """Give the processes that were started with a variable, each with when it was born; only with /proc."""
-    out: dict[int, str] = {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):  # gone, or another user's
-            if os.fsencode(variable) in (folder / "environ").read_bytes().split(b"\0"):
-                out |= {int(folder.name): born for _, born in [_stat(int(folder.name))]}
-    return out
+    pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _has_variable(folder, variable)]
+    return {pid: now.born for pid in pids if (now := _stat(pid)) is not None}
+
+
+def _has_variable(folder: Path, variable: str) -> bool:
+    try:
+        return os.fsencode(variable) in (folder / "environ").read_bytes().split(b"\0")
+    except OSError:  # gone, or another user's
+        return False
 
 
 def _has_members(leader: int) -> bool:
