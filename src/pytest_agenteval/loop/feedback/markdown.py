@@ -32,7 +32,7 @@ TITLES: Mapping[str, str] = {
     "checks": "failed checks",
     "reasons": "judges' reasons",
     "calls": "calls in order",
-    "reference": "the reference solution's calls (one way of many)",
+    "reference": "the reference solution (one way of many)",
     "files": "workspace changes",
     "answer": "answer",
 }

@@ -18,6 +18,7 @@ from pytest_agenteval.prompts import ENDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.tasks.documents import short_path
 
@@ -101,7 +102,7 @@ def prompt_list(trials: Sequence[Trial], today: Sequence[PromptText]) -> tuple[t
     prompts = tuple(_read_prompt(name, mark, times, today) for (name, mark), times in ordered)
     unread = [each for each in today if all(each.name != name for name, _ in reads)]
     others = tuple(_unread(each) for each in unread)
-    return (*prompts, *others), f"recorded: the trials shown below ({len(trials)}) read these"
+    return (*prompts, *others), f"recorded in {pluralize(len(trials), 'trial')} of these buckets"
 
 
 def _unread(each: PromptText) -> PromptFile:

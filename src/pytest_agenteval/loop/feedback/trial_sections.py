@@ -54,7 +54,7 @@ def _failing_sections(view: TrialView, task: Task | None) -> Iterator[tuple[Sect
     yield "checks", list(_check_lines(view))
     yield "reasons", list(_reason_lines(view))
     yield "calls", list(_call_lines(agent_calls(view)))
-    yield "reference", [f"{at}. {call.text()}" for at, call in enumerate(reference_decisions(task), start=1)]
+    yield "reference", list(_reference_lines(task))
     yield "files", list(_file_lines(view))
     yield "answer", list(_text_lines(view.answer))
 
@@ -186,6 +186,14 @@ def _result(call: CallView) -> str:
         return "not carried out"
     result = call.result if isinstance(call.result, str) else compact(call.result)
     return one_line(call.reply or result, MOST_RESULT)
+
+
+def _reference_lines(task: Task | None) -> Iterator[str]:
+    """Give the calls of a task's reference solution, then what it answers."""
+    yield from (f"{at}. {call.text()}" for at, call in enumerate(reference_decisions(task), start=1))
+    solution = task.reference_solution if task else None
+    if solution and solution.turns and solution.turns[-1].text.strip():
+        yield f"answer: {one_line(solution.turns[-1].text, MOST_LINE)}"
 
 
 def _file_lines(view: TrialView) -> Iterator[str]:
