@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from tests.cli.documents import valid_document
-from tests.loop.prompt_projects import bakery, git
+from tests.loop.prompt_projects import PRICES, bakery, everything_of_the_user, git
 from tests.suites import only_our_plugin
 
 ASK = ("improve", "evals/bakery", "--coding-agent", "true", "--prompts", "prompts/*.md")
@@ -21,6 +22,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = bakery(tmp_path_factory.mktemp("bakery"))
     dev = [path for path in root.glob("evals/bakery/*_dev_*.yaml") if not path.stem.endswith("_1")]
     git(root, "rm", "-q", *(str(path) for path in dev))
+    (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    git(root, "add", "pytest.ini")
     git(root, "commit", "-q", "-m", "Fewer letters")
     return root
 
@@ -49,6 +52,36 @@ def test_a_coding_agent_that_changes_nothing_ends_the_improvement(
     assert "was interrupted" in capsys.readouterr().err
     assert main(["improve", "--continue", document["name"]]) == 2
     assert "has ended (nothing kept)" in capsys.readouterr().err
+
+
+def test_what_held_out_tasks_confirm_is_left_as_a_branch(
+    capsys: pytest.CaptureFixture[str], project: Path, tmp_path: Path
+) -> None:
+    """From a folder below the top: 0, one commit a kept round, and everything of the user's as it was."""
+    before = everything_of_the_user(project)
+    os.chdir(project / "evals")
+    agent = f"printf '%s\\n' '{PRICES}' >> ../prompts/system.md; echo prices"
+    asked = ("bakery", "--coding-agent", agent, "--prompts", "../prompts/*.md", "--focus=thanks")
+    more = ("--repetitions=1", "--results=../.agenteval/runs", f"--json={tmp_path / 'log.json'}")
+    assert main(["improve", *asked, *more]) == 0
+
+    printed = capsys.readouterr().out
+    document = valid_document("improve", (tmp_path / "log.json").read_text(encoding="utf-8"))
+    (only,) = document["rounds"]
+    assert (document["outcome"], only["decision"], only["last_line"]) == (
+        "confirmed",
+        "kept for now",
+        "prices",
+    )
+    assert document["trials"] == 3 + 2 * 1 + 2 * 3 + 2 * 10 * document["held_out"]["tried"]["repetitions"]
+    assert "better on held-out tasks: " in printed
+    assert f"git merge {document['branch']}" in printed
+    changed = git(project, "diff", "--name-only", f"{document['start']}..{document['branch']}").split()
+    assert changed == ["prompts/system.md"]
+    assert everything_of_the_user(project) == before
+    log = project / ".agenteval" / "improve" / document["name"]
+    assert "+Say what it costs, in words." in (log / "log.md").read_text(encoding="utf-8")
+    assert not [path for path in log.rglob("*") if path.name in ("kept", "tree", "start")]
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec.structs import replace
 
@@ -13,29 +13,22 @@ from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.loop.improve.decisions import (
     SAME,
-    Confirmation,
     RoundDecision,
-    confirm,
     decide_round,
     decide_screen,
-    repetitions_to_confirm,
 )
+from pytest_agenteval.loop.improve.held_out import hold_out
 from pytest_agenteval.loop.improve.log import write_log
-from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder
-from pytest_agenteval.loop.improve.progress import HeldOut, Improvement, Outcome, Round, TriedPair
+from pytest_agenteval.loop.improve.paired_runs import PairedRuns, RunFailed
+from pytest_agenteval.loop.improve.progress import Improvement, Outcome, Round, TriedPair
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.improve.round_change import RoundChange
-from pytest_agenteval.loop.improve.suite_tasks import (
-    SuiteTasks,
-    prompts_to_replace,
-    read_suite_tasks,
-)
+from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, read_suite_tasks
 from pytest_agenteval.loop.improve.trying import (
-    HELD_OUT,
     Judgement,
+    TrialNeeds,
     Trying,
-    looks_so_far,
-    trials_of_round,
+    trial_needs,
     worst_bucket,
 )
 from pytest_agenteval.reports.comparison.headline import NO_BUCKET
@@ -45,7 +38,6 @@ from pytest_agenteval.store.run_reader import Run, load_run
 WITHOUT_KEEP = 2
 """Rounds in a row without a keep after which held-out tasks decide."""
 
-MOST_HELD_OUT_REPETITIONS = 8
 MOST_LINE = 300
 
 
@@ -116,7 +108,7 @@ class Improver:
 
     @property
     def _trying(self) -> Trying:
-        return Trying(self._is, self._repository.root, self._folder)
+        return Trying(self._is, self._repository, self._folder)
 
     def _check_out_old(self, commit: str) -> None:
         self._repository.add_tree(self._old_tree, commit)
@@ -160,7 +152,7 @@ class Improver:
                 self._save(ended=f"{WITHOUT_KEEP} rounds in a row without a keep")
             elif len(rounds) >= most:
                 self._save(ended=f"{pluralize(len(rounds), 'round')} done")
-            elif not self._trying.has_room(self._trials_of_round(tasks)):
+            elif not self._trying.has_room(self._needs(tasks).round):
                 self._save(ended=f"a further round would go beyond --max-trials {limits.max_trials}")
             else:
                 self._save(rounds=(*rounds, Round(len(rounds) + 1, self._is.kept)))
@@ -171,12 +163,12 @@ class Improver:
         if current.step == "changed":
             current = self._screen(current, tasks)
         if current.step == "screened":
-            self._try_dev(current)
+            self._try_dev(current, tasks)
         self._repository.remove_tree(self._tree_of(current))
 
-    def _trials_of_round(self, tasks: SuiteTasks) -> int:
+    def _needs(self, tasks: SuiteTasks) -> TrialNeeds:
         assert self._is.start_run is not None
-        return trials_of_round(self._is, self._run(self._is.start_run.run), tasks)
+        return trial_needs(self._is, self._run(self._is.start_run.run), tasks)
 
     def _tree_of(self, current: Round) -> Path:
         return self._folder / f"round-{current.number}" / "tree"
@@ -207,33 +199,28 @@ class Improver:
 
     def _screen(self, current: Round, tasks: SuiteTasks) -> Round:
         """Try the focus alone, old and new: what is not better there in the mean costs no whole split."""
-        focus = tasks.focus(self._is.focus)
-        if len(focus) == len(tasks.dev):
+        if len(tasks.focus(self._is.focus)) == len(tasks.dev):
             return self._put(current, step="screened")
-        files = [task.file for task in focus]
-        order = self._trying.order(f"{current.number}-screen", "dev", self._is.repetitions, files)
         self._tell.begin(f"round {current.number}", "screen ...")
-        outcome = self._try(current, tasks, order, self._judge_screen)
+        outcome = self._try(current, tasks, "screen", self._judge_screen)
         if isinstance(outcome, str):
             return self._decide(current, "discarded", outcome)
         _, tried = outcome
         if tried.decision == "discarded":
-            return self._decide(current, "discarded", _with_note(tried), screen=tried)
+            return self._decide(current, "discarded", tried.words, screen=tried)
         self._tell.end(tried.reason)
         return self._put(current, step="screened", screen=tried)
 
-    def _try_dev(self, current: Round) -> None:
+    def _try_dev(self, current: Round, tasks: SuiteTasks) -> None:
         """Try the whole dev split, old and new, and keep the change or discard it."""
-        tasks = read_suite_tasks(self._old_tree, self._is.suite_file)
-        order = self._trying.order(f"{current.number}-dev", "dev", self._is.repetitions)
         self._tell.begin(f"round {current.number}", "dev split ...")
-        outcome = self._try(current, tasks, order, self._judge_round)
+        outcome = self._try(current, tasks, "dev", self._judge_round)
         if isinstance(outcome, str):
             self._decide(current, "discarded", outcome)
             return
         paired, tried = outcome
         if tried.decision == "discarded":
-            self._decide(current, "discarded", _with_note(tried), dev=tried)
+            self._decide(current, "discarded", tried.words, dev=tried)
             return
         message = f"{_subject(self._focus_names, tried)}\n\n{tried.sentence}\n"
         kept = self._repository.commit_again(current.commit, current.base, message)
@@ -257,77 +244,27 @@ class Improver:
         self,
         current: Round,
         tasks: SuiteTasks,
-        order: RunOrder,
+        part: Literal["screen", "dev"],
         judge: Callable[[Comparison], Judgement],
-    ) -> Any:
+    ) -> tuple[PairedRuns, TriedPair] | str:
         """Try a round's old and new; give why it could not be tried, as a text."""
-
-        def new_tree() -> Path:
-            tree = self._tree_of(current)
-            self._repository.add_tree(tree, current.commit)
-            return tree
-
-        prompts = self._replaceable(tasks, current.base, current.commit)
+        if not self._trying.has_room(self._needs(tasks).of(part)):
+            return f"it would go beyond --max-trials {self._is.limits.max_trials}"
+        files = [task.file for task in tasks.focus(self._is.focus)] if part == "screen" else ()
+        order = self._trying.order(f"{current.number}-{part}", "dev", self._is.repetitions, files)
+        new = self._tree_of(current)
+        commits = (current.base, current.commit)
         try:
-            return self._trying.pair(self._old_tree, new_tree, order, prompts, judge)
+            return self._trying.pair(tasks, commits, (self._old_tree, new), order, judge)
         except RunFailed as failed:
             return one_line(str(failed), MOST_LINE)
-
-    def _replaceable(self, tasks: SuiteTasks, old: str, new: str) -> Mapping[str, str]:
-        """Give the new prompts by name, where these are all that differs between two commits."""
-        changed = self._repository.changed_paths(old, new)
-        both = set(self._repository.files(old)) & set(self._repository.files(new))
-        if not both.issuperset(changed):
-            return {}
-        return prompts_to_replace(tasks.tasks, changed, self._repository.texts(new, changed))
-
-    # --- held-out tasks
 
     def _hold_out(self, tasks: SuiteTasks) -> None:
         """Try held-out tasks once, the start against what was kept, and say what they confirm."""
         self._tell.begin("held-out", "start against kept ...")
-        if not tasks.held_out:
-            self._held_out(HeldOut("the suite has no held-out task"))
-            return
-        start = self._folder / "start"
-        self._repository.add_tree(start, self._is.start)
-        order = self._held_out_order(start, tasks)
-        if order is None:
-            self._held_out(
-                HeldOut(f"held-out tasks would go beyond --max-trials {self._is.limits.max_trials}")
-            )
-            return
-        confirmations: list[Confirmation] = []
-
-        def judge(comparison: Comparison) -> Judgement:
-            looks = looks_so_far(Path(self._is.results), self._is.suite)
-            confirmations.append(confirm(comparison, self._is.focus, max(1, looks)))
-            words = "confirmed" if confirmations[0].confirmed else "not confirmed"
-            return Judgement(words, confirmations[0].reason)
-
-        prompts = self._replaceable(tasks, self._is.start, self._is.kept)
-        try:
-            _, tried = self._trying.pair(start, lambda: self._old_tree, order, prompts, judge)
-        except RunFailed as failed:
-            self._held_out(HeldOut(one_line(str(failed), MOST_LINE)))
-            return
-        self._held_out(HeldOut(_with_note(tried), confirmations[0], tried))
-
-    def _held_out(self, held_out: HeldOut) -> None:
-        words = held_out.tried.decision if held_out.tried else "not confirmed"
-        self._tell.end(words)
+        held_out = hold_out(self._trying, self._is, tasks, self._folder / "start", self._old_tree)
+        self._tell.end(held_out.tried.decision if held_out.tried else "not confirmed")
         self._save(held_out=held_out)
-
-    def _held_out_order(self, tree: Path, tasks: SuiteTasks) -> RunOrder | None:
-        """Order as many repetitions as the focus needs to be confirmed at all, and as there is room for."""
-        trying, least = self._trying, self._is.repetitions
-        focus = sum(task.bucket in self._is.focus for task in tasks.held_out)
-        looks = 1 + looks_so_far(Path(self._is.results), self._is.suite)
-        needed = repetitions_to_confirm(focus, looks, least, max(least, MOST_HELD_OUT_REPETITIONS))
-        once = 2 * trying.count(tree, trying.order(HELD_OUT, "held_out", 1))
-        room = trying.room()
-        fitting = needed if room is None or not once else min(needed, room // once)
-        return trying.order(HELD_OUT, "held_out", fitting) if fitting >= 1 else None
 
     def _finish(self) -> None:
         """Say what came of it, and take away the worktrees."""
@@ -352,10 +289,6 @@ def _is_full(last: Round) -> bool:
 
 def _judgement(decision: RoundDecision) -> Judgement:
     return Judgement(decision.decision, decision.reason)
-
-
-def _with_note(tried: TriedPair) -> str:
-    return f"{tried.reason}; {tried.note}" if tried.note else tried.reason
 
 
 def _subject(focus: str, tried: TriedPair) -> str:

@@ -46,6 +46,11 @@ class TriedPair(FrozenValue, frozen=True):
     seconds: float
     note: str = ""
 
+    @property
+    def words(self) -> str:
+        """The reason, with what makes it doubtful."""
+        return f"{self.reason}; {self.note}" if self.note else self.reason
+
 
 class Round(FrozenValue, frozen=True):
     """One round: the change, what was said of it, and why.

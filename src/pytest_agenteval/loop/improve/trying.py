@@ -9,11 +9,12 @@ from typing import Literal
 
 from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.loop.improve.collected_trials import count_collected
-from pytest_agenteval.loop.improve.decisions import FocusChange, focus_change
+from pytest_agenteval.loop.improve.decisions import focus_change
 from pytest_agenteval.loop.improve.paired_runs import PairedRuns, RunOrder, spent_on, try_one, try_pair
 from pytest_agenteval.loop.improve.progress import Improvement, StartRun, TriedPair
-from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks
-from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.loop.improve.repository import Repository
+from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, prompts_to_replace
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.headline import headline
 from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.scoring.sensitivity import mean
@@ -40,8 +41,8 @@ class Judgement(FrozenValue, frozen=True):
 class Trying:
     """Has pytest try trees of one improvement, and counts what all of that takes."""
 
-    def __init__(self, improvement: Improvement, checkout: Path, folder: Path) -> None:
-        self._of, self._checkout, self._folder = improvement, checkout, folder
+    def __init__(self, improvement: Improvement, repository: Repository, folder: Path) -> None:
+        self._of, self._repository, self._folder = improvement, repository, folder
         self._results = Path(improvement.results)
 
     def order(
@@ -53,7 +54,7 @@ class Trying:
     ) -> RunOrder:
         """Give an order to try the whole suite, or only these files of it."""
         return RunOrder(
-            checkout=self._checkout,
+            checkout=self._repository.root,
             folder=self._of.folder,
             paths=tuple(dict.fromkeys(paths)) or (str(Path(self._of.suite_file).parent),),
             results=self._results,
@@ -90,19 +91,29 @@ class Trying:
         run = try_one(tree, self.order("start", "dev", self._of.repetitions))
         return start_run(run, self._of.suite, time.monotonic() - began)
 
+    def check_out(self, tree: Path, commit: str) -> None:
+        """Make a worktree at a commit."""
+        self._repository.add_tree(tree, commit)
+
     def pair(
         self,
-        old: Path,
-        new: Callable[[], Path],
+        tasks: SuiteTasks,
+        commits: tuple[str, str],
+        trees: tuple[Path, Path],
         order: RunOrder,
-        prompts: Mapping[str, str],
         judge: Callable[[Comparison], Judgement],
     ) -> tuple[PairedRuns, TriedPair]:
-        """Try old and new; the new tree is made only if it is needed."""
+        """Try old and new, whose old tree is checked out; the new one is where it is needed.
+
+        Raises RunFailed where pytest could not.
+        """
         began = time.monotonic()
-        paired = try_pair(old, old if prompts else new(), order, prompts or NOTHING)
+        (old, new), prompts = trees, self._replaceable(tasks, *commits)
+        if not prompts:
+            self.check_out(new, commits[1])
+        paired = try_pair(old, new, order, prompts)
         judgement = judge(paired.comparison)
-        focus: FocusChange = focus_change(paired.comparison, self._of.focus)
+        focus = focus_change(paired.comparison, self._of.focus)
         return paired, TriedPair(
             runs=paired.runs,
             sentence=headline(paired.comparison),
@@ -116,6 +127,14 @@ class Trying:
             seconds=time.monotonic() - began,
             note="; ".join(_notes(paired)),
         )
+
+    def _replaceable(self, tasks: SuiteTasks, old: str, new: str) -> Mapping[str, str]:
+        """Give the new prompts by name, where these are all that differs between two commits."""
+        changed = self._repository.changed_paths(old, new)
+        both = set(self._repository.files(old)) & set(self._repository.files(new))
+        if not both.issuperset(changed):
+            return {}
+        return prompts_to_replace(tasks.tasks, changed, self._repository.texts(new, changed))
 
 
 def _notes(paired: PairedRuns) -> Iterator[str]:
@@ -138,18 +157,32 @@ def start_run(run: Run, suite: str, seconds: float) -> StartRun:
     return StartRun(run.folder.name, score, spent_on(run), seconds)
 
 
-def trials_of_round(improvement: Improvement, start: Run, tasks: SuiteTasks) -> int:
-    """Give how many trials a whole round takes at most, and then the confirmation at least.
+class TrialNeeds(FrozenValue, frozen=True):
+    """How many trials a round's parts take, both sides together, and the confirmation at the very least."""
 
-    A round that leaves no room for the confirmation is not worth beginning: nothing would be known of it.
-    """
+    screen: int
+    dev: int
+    confirmation: int
+
+    @property
+    def round(self) -> int:
+        """What a whole round takes at most: without room for the confirmation it is not worth beginning."""
+        return self.screen + self.dev + self.confirmation
+
+    def of(self, what: Literal["screen", "dev"]) -> int:
+        """What one part takes."""
+        return self.screen if what == "screen" else self.dev
+
+
+def trial_needs(improvement: Improvement, start: Run, tasks: SuiteTasks) -> TrialNeeds:
+    """Work out from the first run how many trials a round takes."""
     dev = {_once(entry) for entry in start.entries if _is_dev(entry, improvement.suite)}
     files = {task.file for task in tasks.focus(improvement.focus)}
     beside = {task.id for task in tasks.dev if task.file in files}
     screen = [once for once in dev if once[0] in beside] if len(beside) < len(tasks.dev) else []
     models = max(1, round(len(dev) / max(1, len(tasks.dev))))
-    confirmation = len(tasks.held_out) * models
-    return 2 * improvement.repetitions * (len(dev) + len(screen) + confirmation)
+    both = 2 * improvement.repetitions
+    return TrialNeeds(both * len(screen), both * len(dev), both * len(tasks.held_out) * models)
 
 
 def _once(entry: JournalEntry) -> tuple[str, str, str, str]:

@@ -1,0 +1,53 @@
+"""What held-out tasks say, asked once: the state at the start against the one that was kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.loop.improve.decisions import Confirmation, confirm, repetitions_to_confirm
+from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder
+from pytest_agenteval.loop.improve.progress import HeldOut, Improvement
+from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks
+from pytest_agenteval.loop.improve.trying import HELD_OUT, Judgement, Trying, looks_so_far
+from pytest_agenteval.reports.formatting import one_line
+
+MOST_REPETITIONS = 8
+MOST_LINE = 300
+
+
+def hold_out(trying: Trying, improvement: Improvement, tasks: SuiteTasks, start: Path, kept: Path) -> HeldOut:
+    """Try held-out tasks in both trees, which are checked out for it, and say what they confirm."""
+    if not tasks.held_out:
+        return HeldOut("the suite has no held-out task")
+    trying.check_out(start, improvement.start)
+    order = _order(trying, improvement, tasks, start)
+    if order is None:
+        most = improvement.limits.max_trials
+        return HeldOut(f"trying held-out tasks would go beyond --max-trials {most}")
+    confirmations: list[Confirmation] = []
+
+    def judge(comparison: Comparison) -> Judgement:
+        looks = looks_so_far(Path(improvement.results), improvement.suite)
+        confirmations.append(confirm(comparison, improvement.focus, max(1, looks)))
+        words = "confirmed" if confirmations[0].confirmed else "not confirmed"
+        return Judgement(words, confirmations[0].reason)
+
+    commits = (improvement.start, improvement.kept)
+    try:
+        _, tried = trying.pair(tasks, commits, (start, kept), order, judge)
+    except RunFailed as failed:
+        return HeldOut(one_line(str(failed), MOST_LINE))
+    return HeldOut(tried.words, confirmations[0], tried)
+
+
+def _order(trying: Trying, improvement: Improvement, tasks: SuiteTasks, tree: Path) -> RunOrder | None:
+    """Order as many repetitions as the focus needs to be confirmed at all, and as there is room for."""
+    least = improvement.repetitions
+    focus = sum(task.bucket in improvement.focus for task in tasks.held_out)
+    looks = 1 + looks_so_far(Path(improvement.results), improvement.suite)
+    needed = repetitions_to_confirm(focus, looks, least, max(least, MOST_REPETITIONS))
+    once = 2 * trying.count(tree, trying.order(HELD_OUT, "held_out", 1))
+    room = trying.room()
+    fitting = needed if room is None or not once else min(needed, room // once)
+    return trying.order(HELD_OUT, "held_out", fitting) if fitting >= 1 else None
