@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.loop.improvements import Improved, finished_trials, improve, mean_of, sides
+import pytest
+
+from tests.loop.improvements import Improved, finished_trials, improve, mean_of, processes_with, sides
 from tests.loop.prompt_projects import coding_agent, git
 from tests.prompt_loops.pkm_project import (
     ALL_BUT_GREETINGS,
@@ -111,6 +113,35 @@ def test_a_rule_for_one_bucket_with_one_held_out_task_is_kept_and_left_to_a_pers
     assert done.status in (0, 3)
     tests = done.log["held_out"]["confirmation"]["tests"]
     assert [test["tasks"] for test in tests] == [HELD_OUT, 1]
+
+
+TASK = f"{SUITE}/starter_dedupe/no_new_finance/task.json"
+NOT_THEIRS = {
+    "a grader": (("edit", TASK, '"pkm_no_overwrite"', '"pkm_completion"'), "no_new_finance/task.json"),
+    "a starting tree": (("stray", "fixtures/pkm/starter/PKM/Inbox.md", "# Inbox\n"), "Inbox.md"),
+    "one that hangs": (("hang", "{note}"), "did not end within 1.0 s"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_THEIRS)
+def test_who_does_anything_but_prompts_is_refused(project: Project, name: str) -> None:
+    """A grader edited, a starting tree, no end at all: no trial is spent on it, and nothing goes on."""
+    root = project("pkm")
+    words, reason = NOT_THEIRS[name]
+    command = coding_agent(*(word.format(note=root.parent / "pids") for word in words))
+    done = improved(root, command, "skip_trivial", "--coding-timeout", "1", rounds=1)
+    assert (done.status, done.decisions) == (1, ["refused"]), done
+    assert reason in done.reasons[0]
+    assert len(finished_trials(root)) == 3 * DEV
+    assert processes_with(str(root)) == []
+
+
+def test_who_changes_nothing_ends_the_loop(project: Project) -> None:
+    """After one round, whatever was asked for."""
+    root = project("pkm")
+    done = improved(root, coding_agent("idle"), "skip_trivial", rounds=8)
+    assert (done.status, done.decisions) == (1, ["nothing changed"]), done
+    assert len(finished_trials(root)) == 3 * DEV
 
 
 def test_several_rules_are_kept_one_after_the_other(project: Project) -> None:

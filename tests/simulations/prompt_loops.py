@@ -1,7 +1,7 @@
 """How often ``improve`` confirms prompts that are no better, and how often those that are.
 
-``python -m tests.simulations.prompt_loops`` prints the latter (``--quick``: of few draws): how much a
-held-out split of one task a bucket can see is no promise, so that it has no goals beside it.
+``python -m tests.simulations.prompt_loops`` prints the latter (``--quick``: of few draws), for 1, 2 and 4
+held-out tasks of each bucket: how much so few tasks can see is no promise, so that it has no goals beside it.
 
 A loop: a baseline, whose worst bucket becomes the focus, eight rounds of a changed prompt against the kept
 one (the focus alone, then all of dev, each tried thrice on either side), and where anything was kept, the
@@ -27,11 +27,14 @@ from pytest_agenteval.loop.improve.decisions import (
     decide_screen,
     repetitions_to_confirm,
 )
+from pytest_agenteval.loop.improve.held_out import MOST_REPETITIONS
+from pytest_agenteval.loop.improve.improver import WITHOUT_KEEP
 from pytest_agenteval.scoring.exact_tests import PairedScores
 from tests.simulations.parallel import in_parallel
 from tests.simulations.rows import Row, share_row
 from tests.simulations.score_model import (
     Suite,
+    Task,
     compared,
     diffuse,
     drawn_suite,
@@ -42,21 +45,35 @@ from tests.simulations.score_model import (
 )
 from tests.simulations.shapes import MANY_SMALL
 
-ROUNDS, REPETITIONS, MOST_REPETITIONS = 8, 3, 10
+ROUNDS, REPETITIONS = 8, 3
 LOOPS, PARTS, FEW, LOOKS = 2_000, 10, 50, 5
 ALL_LOOKS = range(1, LOOKS + 1)
-MOST_WITHOUT_KEEP = 2
-"""After so many rounds on end without a keep a loop ends."""
-
 Buckets: TypeAlias = Mapping[str, Sequence[PairedScores]]
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What a prompt is worth: true scores of the tasks of dev, by bucket, and of each one's held-out task."""
+    """What a prompt is worth: true scores of tasks to work with and of held-out tasks, by bucket."""
 
     dev: Sequence[Suite]
-    held_out: Suite
+    held_out: Sequence[Suite]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A kind of loop: what each round changes, and how many held-out tasks there are of each bucket.
+
+    ``patience`` is after how many rounds in a row without a keep it ends.
+    """
+
+    change: str
+    held_out: int = 1
+    patience: int = WITHOUT_KEEP
+
+    @property
+    def improves(self) -> bool:
+        """Whether what it changes is better, and not only other."""
+        return self.change not in ("same", "hetero")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +85,23 @@ class Ending:
     confirmed: tuple[bool, ...]
 
 
-def first_state(random: Random) -> State:
-    """Draw a suite of 41 tasks in 25 buckets, and 25 held-out ones."""
-    return State([drawn_suite(size, random) for size in MANY_SMALL], drawn_suite(len(MANY_SMALL), random))
-
-
 def changed(change: str, state: State, focus: int, random: Random) -> State:
     """Give the state after a prompt was changed: ``same``, ``hetero``, ``focus .3`` or ``diffuse .1``."""
     if change == "same":
         return state
     if change == "hetero":
-        return State([moved(bucket, random) for bucket in state.dev], moved(state.held_out, random))
+        return State(*([moved(bucket, random) for bucket in split] for split in (state.dev, state.held_out)))
     where, rise = change.split()
-    if where == "diffuse":
-        return State(
-            _parts(diffuse(_all(state.dev), float(rise)), MANY_SMALL), diffuse(state.held_out, float(rise))
-        )
-    dev, held_out = list(state.dev), list(state.held_out)
-    dev[focus] = [_risen(task, float(rise)) for task in dev[focus]]
-    held_out[focus] = _risen(held_out[focus], float(rise))
-    return State(dev, held_out)
+    splits = [list(state.dev), list(state.held_out)]
+    for buckets in splits:
+        if where == "diffuse":
+            buckets[:] = _parts(diffuse(_all(buckets), float(rise)), [len(bucket) for bucket in buckets])
+        else:
+            buckets[focus] = [_risen(task, float(rise)) for task in buckets[focus]]
+    return State(*splits)
 
 
-def _risen(task: tuple[float, ...], rise: float) -> tuple[float, ...]:
+def _risen(task: Task, rise: float) -> Task:
     misses = 1 - true_mean(task)
     return mended(task, min(1.0, rise / misses)) if misses else task
 
@@ -103,21 +114,32 @@ def _parts(suite: Suite, sizes: Sequence[int]) -> list[Suite]:
     return [suite[end - size : end] for end, size in zip(accumulate(sizes), sizes, strict=True)]
 
 
-def loop(change: str, random: Random, patience: int = MOST_WITHOUT_KEEP) -> Ending:
-    """Play one loop; an improver (not ``same``, not ``hetero``) changes nothing more once it was kept."""
-    first = kept = first_state(random)
+def played(loop: Loop, random: Random) -> Ending:
+    """Play one loop; what improves has nothing more to change once it was kept.
+
+    Where it improves, the focus's held-out tasks are as hard as those that it was chosen by. Else they are
+    drawn as all others: to draw hard ones anew would be to improve them.
+    """
+    first = State([drawn_suite(size, random) for size in MANY_SMALL], _held_out(loop, random))
     focus = _worst_bucket(first, random)
-    keeps = without_keep = rounds = 0
-    while rounds < ROUNDS and without_keep < patience:
+    if loop.improves:
+        alike = random.choices(first.dev[focus], k=loop.held_out)
+        first = State(first.dev, [*first.held_out[:focus], alike, *first.held_out[focus + 1 :]])
+    kept, keeps, without_keep, rounds = first, 0, 0, 0
+    while rounds < ROUNDS and without_keep < loop.patience:
         rounds += 1
-        is_done = keeps and change not in ("same", "hetero")
-        new = kept if is_done else changed(change, kept, focus, random)
+        is_done = keeps and loop.improves
+        new = kept if is_done else changed(loop.change, kept, focus, random)
         if _is_kept(kept, new, focus, random):
             kept, keeps, without_keep = new, keeps + 1, 0
         else:
             without_keep += 1
     looks = ALL_LOOKS if keeps else ()
     return Ending(rounds, keeps, tuple(_is_confirmed(first, kept, focus, look, random) for look in looks))
+
+
+def _held_out(loop: Loop, random: Random) -> list[Suite]:
+    return [drawn_suite(loop.held_out, random) for _ in MANY_SMALL]
 
 
 def _worst_bucket(state: State, random: Random) -> int:
@@ -130,22 +152,21 @@ def _is_kept(kept: State, new: State, focus: int, random: Random) -> bool:
     screen = {str(focus): compared(kept.dev[focus], new.dev[focus], REPETITIONS, REPETITIONS, random)}
     if not decide_screen(comparison(screen), {str(focus)}).accepted:
         return False
-    tried = [
-        compared(old, after, REPETITIONS, REPETITIONS, random)
-        for old, after in zip(kept.dev, new.dev, strict=True)
-    ]
-    return decide_round(comparison(_numbered(tried)), {str(focus)}).accepted
+    tried = _tried(kept.dev, new.dev, REPETITIONS, random)
+    return decide_round(comparison(tried), {str(focus)}).accepted
 
 
 def _is_confirmed(first: State, kept: State, focus: int, look: int, random: Random) -> bool:
-    """Try the held-out tasks of both, as a split of its own for each number of looks."""
-    times = repetitions_to_confirm(1, look, REPETITIONS, MOST_REPETITIONS, [1] * len(MANY_SMALL))
-    tried = [[pair] for pair in compared(first.held_out, kept.held_out, times, times, random)]
-    return confirm(comparison(_numbered(tried)), {str(focus)}, look).confirmed
+    """Try the held-out tasks of both, as if it were the look of that number."""
+    sizes = [len(bucket) for bucket in first.held_out]
+    times = repetitions_to_confirm(sizes[focus], look, REPETITIONS, MOST_REPETITIONS, sizes)
+    tried = _tried(first.held_out, kept.held_out, times, random)
+    return confirm(comparison(tried), {str(focus)}, look).confirmed
 
 
-def _numbered(buckets: Sequence[Sequence[PairedScores]]) -> Buckets:
-    return {str(number): pairs for number, pairs in enumerate(buckets)}
+def _tried(old: Sequence[Suite], new: Sequence[Suite], times: int, random: Random) -> Buckets:
+    buckets = zip(old, new, strict=True)
+    return {str(at): compared(*pair, times, times, random) for at, pair in enumerate(buckets)}
 
 
 def comparison(buckets: Buckets) -> Comparison:
@@ -185,45 +206,48 @@ def _change(name: str, pairs: Sequence[PairedScores], finding: Finding) -> Chang
     )
 
 
-def endings(change: str, loops: int, seed: str, patience: int = MOST_WITHOUT_KEEP) -> list[Ending]:
+def endings(loop: Loop, loops: int, seed: str) -> list[Ending]:
     """Play so many loops."""
-    random = Random(f"prompt loops {change} {seed}")
-    return [loop(change, random, patience) for _ in range(loops)]
+    random = Random(f"prompt loops {loop} {seed}")
+    return [played(loop, random) for _ in range(loops)]
 
 
-def play(change: str, loops: int, seed: int, patience: int = MOST_WITHOUT_KEEP) -> list[Ending]:
+def play(loop: Loop, loops: int, seed: int) -> list[Ending]:
     """Play so many loops in several processes."""
-    parts = [(change, max(1, loops // PARTS), f"{seed} {part}", patience) for part in range(PARTS)]
+    parts = [(loop, max(1, loops // PARTS), f"{seed} {part}") for part in range(PARTS)]
     return [ending for part in in_parallel(endings, parts) for ending in part]
 
 
-def count_confirmed(played: Sequence[Ending], look: int = 1) -> int:
+def count_confirmed(ended: Sequence[Ending], look: int = 1) -> int:
     """Count the loops that are confirmed where this is the look of that number."""
-    return sum(bool(ending.kept) and ending.confirmed[look - 1] for ending in played)
+    return sum(bool(ending.kept) and ending.confirmed[look - 1] for ending in ended)
+
+
+def _share_kept(ended: Sequence[Ending]) -> float:
+    return sum(bool(ending.kept) for ending in ended) / len(ended)
 
 
 def run(scale: float, seed: int) -> Iterator[Row]:
     """Loops whose every prompt is as good as the first, or moves 3 tasks of 10 by nothing on average."""
     loops = max(FEW, round(LOOPS * scale))
     for change in ("same", "hetero"):
-        for patience in (MOST_WITHOUT_KEEP, ROUNDS):
-            played = play(change, loops, seed, patience)
-            kept = sum(bool(ending.kept) for ending in played) / len(played)
+        for patience in (WITHOUT_KEEP, ROUNDS):
+            ended = play(Loop(change, patience=patience), loops, seed)
             what = f"loops confirmed, {change}" + ("" if patience < ROUNDS else ", always 8 rounds")
-            note = f"{kept:.2f} kept something"
-            yield share_row(what, count_confirmed(played), len(played), "<=", 0.05, note)
-            later = max(count_confirmed(played, look) for look in range(2, LOOKS + 1))
-            yield share_row(f"{what}, at any look of 2 to {LOOKS}", later, len(played), "<=", 0.05)
+            note = f"{_share_kept(ended):.2f} kept something"
+            yield share_row(what, count_confirmed(ended), len(ended), "<=", 0.05, note)
+            later = max(count_confirmed(ended, look) for look in range(2, LOOKS + 1))
+            yield share_row(f"{what}, at any look of 2 to {LOOKS}", later, len(ended), "<=", 0.05)
 
 
 def print_power(loops: int, seed: int) -> None:
     """Print how often improvers are kept and confirmed."""
-    print(f"{'a rise by':14} {'kept':>5}   confirmed at look" + "".join(f"{look:6}" for look in ALL_LOOKS))
-    for change in ("focus .2", "focus .3", "focus .5", "diffuse .05", "diffuse .1", "diffuse .2"):
-        played = play(change, loops, seed)
-        kept = sum(bool(ending.kept) for ending in played) / len(played)
-        shares = "".join(f"{count_confirmed(played, look) / len(played):6.2f}" for look in ALL_LOOKS)
-        print(f"{change:14} {kept:5.2f}{'':20}{shares}", flush=True)
+    print(f"{'held out':>8} {'a rise by':12} {'kept':>5}   confirmed at look", *map("{:5}".format, ALL_LOOKS))
+    for held_out in (1, 2, 4):
+        for change in ("focus .2", "focus .3", "focus .5", "diffuse .05", "diffuse .1", "diffuse .2"):
+            ended = play(Loop(change, held_out), loops, seed)
+            shares = [f"{count_confirmed(ended, look) / len(ended):5.2f}" for look in ALL_LOOKS]
+            print(f"{held_out:8} {change:12} {_share_kept(ended):5.2f} {'':19}", *shares, flush=True)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 from pytest_agenteval.compare.comparison import Comparison
@@ -42,11 +43,13 @@ def hold_out(trying: Trying, improvement: Improvement, tasks: SuiteTasks, start:
 
 
 def _order(trying: Trying, improvement: Improvement, tasks: SuiteTasks, tree: Path) -> RunOrder | None:
-    """Order as many repetitions as the focus needs to be confirmed at all, and as there is room for."""
+    """Order as many repetitions as it takes to confirm a rise of the focus, and as there is room for."""
     least = improvement.repetitions
-    focus = sum(task.bucket in improvement.focus for task in tasks.held_out)
+    buckets = Counter(task.bucket for task in tasks.held_out)
+    focus = sum(buckets[bucket] for bucket in improvement.focus)
     looks = 1 + looks_so_far(Path(improvement.results), improvement.suite)
-    needed = repetitions_to_confirm(focus, looks, least, max(least, MOST_REPETITIONS))
+    most = max(least, MOST_REPETITIONS)
+    needed = repetitions_to_confirm(focus, looks, least, most, tuple(buckets.values()))
     once = 2 * trying.count(tree, trying.order(HELD_OUT, "held_out", 1))
     room = trying.room()
     fitting = needed if room is None or not once else min(needed, room // once)
