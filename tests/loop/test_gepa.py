@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import sys
@@ -14,7 +15,7 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.cli.schema import schema_named
 from pytest_agenteval.loop.gepa_adapter import CandidateRefused, GEPAAdapter
 from pytest_agenteval.store.run_reader import load_run
-from tests.loop.prompt_projects import PRICES, as_json, bakery
+from tests.loop.prompt_projects import PRICES, bakery
 
 PROMPT = "prompts/system.md"
 REFLECTION = f"""
@@ -54,7 +55,7 @@ def test_gepas_winner_is_left_in_the_prompt_files(project: Path, capsys: pytest.
         ]
     )
 
-    document = as_json(project / "gepa.json")
+    document = json.loads((project / "gepa.json").read_text(encoding="utf-8"))
     jsonschema.validate(document, schema_named("gepa"))
     assert status == 0
     assert PRICES in (project / PROMPT).read_text(encoding="utf-8")

@@ -140,15 +140,17 @@ def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = ""
         process.wait()
         return
     started = _started_by(process, variable)
-    _signal_group(process.pid, signal.SIGTERM)
-    _signal_each(started, signal.SIGTERM)
-    end = time.monotonic() + grace
-    while (process.poll() is None or _has_members(process.pid)) and time.monotonic() < end:
-        time.sleep(POLL_S)
-    started |= _started_by(process, variable)
-    _signal_group(process.pid, signal.SIGKILL)
-    _signal_each(started, signal.SIGKILL)
-    process.wait()
+    try:
+        _signal_group(process.pid, signal.SIGTERM)
+        _signal_each(started, signal.SIGTERM)
+        end = time.monotonic() + grace
+        while (process.poll() is None or _has_members(process.pid)) and time.monotonic() < end:
+            time.sleep(POLL_S)
+    finally:  # also where Ctrl-C is pressed once more
+        started |= _started_by(process, variable)
+        _signal_group(process.pid, signal.SIGKILL)
+        _signal_each(started, signal.SIGKILL)
+        process.wait()
 
 
 def _started_by(process: subprocess.Popen[bytes], variable: str) -> dict[int, str]:

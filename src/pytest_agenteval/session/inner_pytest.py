@@ -87,12 +87,14 @@ class InnerPytest:
 
     def end(self) -> None:
         """End it as Ctrl-C does, so that what it knows is written down; kill it after a while."""
-        if self._process.poll() is None:
-            # Windows has no such signal for one process.
-            self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(GRACE)
-        end_group(self._process, 0)
+        try:
+            if self._process.poll() is None:
+                # Windows has no such signal for one process.
+                self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(GRACE)
+        finally:  # also where Ctrl-C is pressed once more
+            end_group(self._process, 0)
 
 
 def wait_for(process: subprocess.Popen[bytes]) -> int:
