@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"the share of spoilers that a suite's graders have to see, 0 to 1; {LEAST}, if not said",
     )
     add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
-    add("--results", metavar="DIR", help="keep the audited run in this folder, where none is yet")
+    add("--keep", metavar="DIR", help="keep the audited run in this folder; else it goes again")
     add("-o", "--output", metavar="FILE", help="write the tables in Markdown too")
     add_json_option(parser)
 
@@ -51,7 +51,7 @@ def audit(args: argparse.Namespace) -> int:
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
     folders = [str(suite.path.parent) for suite in suites_meant(args.suite)]
-    with _results(args.results) as results:
+    with _results(args.keep) as results:
         result = _audited(folders, args, results)
     if args.json:
         write_document(args.json, result)
@@ -77,11 +77,11 @@ def _results(named: str | None) -> Iterator[Path]:
     if named is not None:
         folder = Path(named).resolve()
         if (folder / RUN).exists():
-            raise UsageMistake(f"--results: there is an audit in {folder} already: {RUN}")
+            raise UsageMistake(f"--keep: there is an audit in {folder} already: {RUN}")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as refused:
-            raise UsageMistake(f"--results: {folder} cannot be made ({refused.strerror})") from None
+            raise UsageMistake(f"--keep: {folder} cannot be made ({refused.strerror})") from None
         yield folder
         return
     with tempfile.TemporaryDirectory(prefix="agenteval-audit-") as place:

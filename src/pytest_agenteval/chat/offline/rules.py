@@ -69,13 +69,33 @@ def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpe
     question = last_words(messages)
     answers = _answers(messages)
     if answers and not is_failure(answers[-1]):
-        return Move(f"찾은 결과입니다: {text_of(answers[-1])[:MOST_QUOTED]}")
+        return Move(f"찾은 결과입니다: {_in_words(text_of(answers[-1]))[:MOST_QUOTED]}")
     ranked = sorted(tools, key=lambda tool: -_likeness(question, tool))
     tries = [(place, words) for place, words in TRIES if place < len(ranked)]
     if len(answers) >= len(tries):
         return Move("도구에서 답을 얻지 못했습니다.")
     place, words = tries[len(answers)]
     return Move(calls=((ranked[place].name, _arguments(question, ranked[place], words)),))
+
+
+def _in_words(result: str) -> str:
+    """Say what a tool gave: of JSON the values, each behind its name; any other text as it is."""
+    try:
+        value = json.loads(result)
+    except ValueError:
+        return result
+    return ", ".join(_named_values("", value)) if isinstance(value, dict | list) else result
+
+
+def _named_values(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _named_values(str(key), inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _named_values(name, inner)
+    else:
+        yield f"{name} {value}".strip()
 
 
 def _answers(messages: Sequence[ChatMessage]) -> list[ChatMessage]:

@@ -215,13 +215,13 @@ def _left_to_judges(
 ) -> list[JournalEntry]:
     """Give those that judges alone could have seen.
 
-    That is: a judge of the task was not asked, and none of its other graders saw any spoiler of the places
-    that this one changed.
+    That is: a judge of the task was not asked, no other grader took anything off, and none of them saw any
+    spoiler of the places that this one changed.
     """
     left = []
     for entry in unseen:
         places = spoilers[entry.key.task, entry.key.model, entry.key.repetition].places
-        judged = any(grade.undecided == "no_judge" for grade in entry.grades)
+        judged = any(grade.undecided == "no_judge" for grade in entry.grades) and entry.full
         if judged and places and not any((entry.key.task, place) in seen_places for place in places):
             left.append(entry)
     return left

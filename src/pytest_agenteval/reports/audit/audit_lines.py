@@ -41,7 +41,7 @@ def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[Sty
 
 def audit_markdown(audit: Audit) -> str:
     """Give the tables of an audit in Markdown."""
-    return "\n".join(table_markdown(suite_table(suite)) for suite in audit.suites)
+    return "\n\n".join(table_markdown(suite_table(suite)).rstrip("\n") for suite in audit.suites) + "\n"
 
 
 def suite_table(suite: SuiteAudit) -> ReportTable:

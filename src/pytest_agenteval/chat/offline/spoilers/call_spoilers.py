@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from pytest_agenteval.chat.offline.spoilers.solution import Solution, Spoilt
 from pytest_agenteval.chat.offline.spoilers.texts import days_in, is_prose, short
-from pytest_agenteval.chat.offline.spoilers.turns import replaced, without_call
+from pytest_agenteval.chat.offline.spoilers.turns import Spot, replaced, without_call
 
 LEAST_NAME = 3
 """Letters from which on a value is a name that the task may have said, and no word by chance."""
@@ -26,15 +27,25 @@ def wrong_argument(solution: Solution) -> Iterator[Spoilt]:
 
     Of calls that look something up these are all texts of one word: free text has no single right form, and
     how much is looked up is the agent's to choose. Of calls that change something they are the files, and
-    what the task names itself: the rest may be right in another form.
+    what the task names itself, wherever the reference writes it: the rest may be right in another form.
     """
     for spot, value in solution.values((*solution.writing, *solution.looking)):
         acts = (spot.turn, spot.call) in solution.writing
         wrong = _wrong(solution, value) if not acts or _is_named(solution, value) else None
         if wrong is not None:
             place = solution.place(spot)
+            elsewhere = _renamed(solution, value, wrong) if acts else {}
             done = f"{place}: {short(value)} -> {short(wrong)}"
-            yield Spoilt(done, (place,), replaced(solution.turns, {spot: wrong}))
+            yield Spoilt(done, (place,), replaced(solution.turns, {**elsewhere, spot: wrong}))
+
+
+def _renamed(solution: Solution, name: str, other: str) -> dict[Spot, Any]:
+    """Give every text that is written with the one name, with the other in its place; of a file none."""
+    if solution.tree.is_file_name(name):
+        return {}
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
+    texts = [(spot, value) for spot, value in solution.values(solution.writing) if isinstance(value, str)]
+    return {spot: word.sub(lambda _: other, text) for spot, text in texts if word.search(text)}
 
 
 def _is_named(solution: Solution, value: Any) -> bool:

@@ -188,7 +188,7 @@ class Solution:
     def texts(self) -> tuple[tuple[Spot, str, Spans], ...]:
         """What is said, and what acting calls bring: each text with the spans of it that are new.
 
-        What stands in another argument of the call, or in a starting file that the call names, is not.
+        What stands in a starting file that the call names is not.
         """
         return tuple((spot, text, spans) for spot, text in self._said() if (spans := self._new(spot, text)))
 
@@ -203,10 +203,13 @@ class Solution:
         return () if self.tree.is_file_name(text) else tuple(new_parts(text, tuple(self._known(spot))))
 
     def _known(self, spot: Spot) -> Iterator[str]:
-        for keys, value in leaves(self.turns[spot.turn]["calls"][spot.call or 0]["args"]):
-            if isinstance(value, str) and keys != spot.keys:
-                file = self.tree.named_file(value) if self.tree.is_file_name(value) else None
-                yield self.tree.texts[file] if file else value
+        """Give the starting files that the value's call names, and its arguments that stand there."""
+        values = [value for _, value in leaves(self.turns[spot.turn]["calls"][spot.call or 0]["args"])]
+        strings = [value for value in values if isinstance(value, str)]
+        named = (self.tree.named_file(value) for value in strings if self.tree.is_file_name(value))
+        files = [self.tree.texts[file] for file in named if file is not None]
+        yield from files
+        yield from (value for value in strings if any(value in text for text in files))
 
     def place(self, spot: Spot) -> str:
         """Name where a value stands: ``answer``, or the tool and the argument, without numbers in lists."""

@@ -97,6 +97,7 @@ def _is_needed(solution: Solution, spot: Spot, fact: str, left: str) -> bool:
         return 2 * len(words & words_of(solution.user_words)) < len(words)
     named = words & solution.named_words
     others = [left if other == spot else text for other, text, _ in solution.texts]
+    others += [str(amount) for _, amount in _amounts(solution)]
     return len(named) > 1 and 2 * len(named) >= len(words) and not named <= words_of("\n".join(others))
 
 
