@@ -60,9 +60,8 @@ def check_edit(repository: Repository, before: RepositoryState, pathspecs: Seque
         return Edit((), f"git's own files were changed, look at them: {_listed(tampered)}")
     if committed := _commits(repository, before):
         return Edit((), committed)
-    changes = repository.changes(before.start, before.tree)
-    allowed = {change.path for change in repository.changes(before.start, before.tree, pathspecs)}
-    if outside := [change.path for change in changes if change.path not in allowed]:
+    changes = repository.changes(before.start, before.tree, pathspecs)
+    if outside := [change.path for change in changes if not change.matching]:
         return Edit((), f"{pluralize(len(outside), 'file')} outside the prompts changed: {_listed(outside)}")
     if odd := [reason for change in changes if (reason := _oddity(change, before.tree))]:
         return Edit((), _listed(odd))

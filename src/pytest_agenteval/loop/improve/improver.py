@@ -88,8 +88,10 @@ class Improver:
         tasks = read_suite_tasks(self._old_tree, self._is.suite_file)
         if self._is.start_run is None:
             self._start(tasks)
-        if not self._is.focus:
-            self._save(ended="every dev task passed: there is nothing to improve")
+        elif not self._is.rounds and not self._is.ended:
+            self._tell.begin("start", f"as {Path(self._is.start_run.run).name} has it;")
+            self._choose_focus(tasks)
+            self._tell.end(f"focus: {self._focus_names}")
         while not self._is.ended:
             self._next_round(tasks)
         if self._is.has_kept and self._is.held_out is None:
@@ -114,7 +116,7 @@ class Improver:
         self._repository.add_tree(self._old_tree, commit)
 
     def _start(self, tasks: SuiteTasks) -> None:
-        """Try the dev split as it is, and choose the focus where nobody has."""
+        """Try the dev split as it is."""
         trying = self._trying
         order = trying.order("start", "dev", self._is.repetitions)
         needed = trying.count(self._old_tree, order)
@@ -124,11 +126,19 @@ class Improver:
         self._tell.begin("start", f"dev split x {self._is.repetitions} ...")
         start = trying.start(self._old_tree)
         self._save(start_run=start, feedback_run=start.run)
+        self._choose_focus(tasks)
         score = f"{self._is.suite} {format_figure(start.score)}"
-        if not self._is.focus:
-            bucket = worst_bucket(self._run(start.run), self._is.suite, tasks.dev_buckets)
-            self._save(focus=() if bucket is None else (bucket,))
         self._tell.end(f"{pluralize(start.spent.trials, 'trial')}, {score}; focus: {self._focus_names}")
+
+    def _choose_focus(self, tasks: SuiteTasks) -> None:
+        """Choose the worst bucket where nobody has chosen any; where none has a miss, that is the end."""
+        if self._is.focus or self._is.start_run is None:
+            return
+        bucket = worst_bucket(self._run(self._is.start_run.run), self._is.suite, tasks.dev_buckets)
+        if bucket is None:
+            self._save(ended="every dev task passed: there is nothing to improve")
+        else:
+            self._save(focus=(bucket,))
 
     @property
     def _focus_names(self) -> str:
@@ -152,8 +162,9 @@ class Improver:
                 self._save(ended=f"{WITHOUT_KEEP} rounds in a row without a keep")
             elif len(rounds) >= most:
                 self._save(ended=f"{pluralize(len(rounds), 'round')} done")
-            elif not self._trying.has_room(self._needs(tasks).round):
-                self._save(ended=f"a further round would go beyond --max-trials {limits.max_trials}")
+            elif not self._trying.has_room(needed := self._needs(tasks).round):
+                room = f"--max-trials {limits.max_trials} has no room"
+                self._save(ended=f"{room} for a round and the confirmation, {needed} trials")
             else:
                 self._save(rounds=(*rounds, Round(len(rounds) + 1, self._is.kept)))
             return

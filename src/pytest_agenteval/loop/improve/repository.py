@@ -33,11 +33,13 @@ class ChangedFile(FrozenValue, frozen=True):
     """A file that is not what a commit says: its path from the top, and its modes as git writes them.
 
     A mode is ``000000`` where there is no such file; ``120000`` is a link, ``160000`` a repository inside.
+    ``matching`` says whether it is one of those that were asked about.
     """
 
     path: str
     old_mode: str
     new_mode: str
+    matching: bool
 
 
 class Repository:
@@ -116,26 +118,28 @@ class Repository:
         with self._index(commit) as index:
             return self._commit(index, message, parent)
 
-    def changes(self, commit: str, tree: Path, pathspecs: Sequence[str] = ()) -> list[ChangedFile]:
+    def changes(self, commit: str, tree: Path, pathspecs: Sequence[str]) -> list[ChangedFile]:
         """Give the files of a tree that are not as a commit has them, new ones that are not ignored too.
 
         Whatever the tree's own index says: files can be marked there as not to be looked at.
         """
+        others = ("ls-files", "-z", "--others", "--exclude-standard", "--")
         with self._index(commit) as index:
+
+            def listed(*arguments: str) -> list[str]:
+                return self._listed(*arguments, index=index, tree=tree)
+
             # Exits with 1 where anything differs.
             with suppress(GitFailed):
                 self._git("update-index", "-q", "--refresh", index=index, tree=tree)
-            raw = self._listed(
-                "diff-files", "--raw", "-z", *PLAIN_DIFF, "--", *pathspecs, index=index, tree=tree
-            )
-            others = self._listed(
-                *("ls-files", "-z", "--others", "--exclude-standard", "--", *pathspecs),
-                index=index,
-                tree=tree,
-            )
+            raw, new = listed("diff-files", "--raw", "-z", *PLAIN_DIFF), listed(*others)
+            names = listed("diff-files", "--name-only", "-z", *PLAIN_DIFF, "--", *pathspecs)
+            matching = {*names, *listed(*others, *pathspecs)}
         pairs = zip(raw[::2], raw[1::2], strict=True)
-        changed = [ChangedFile(path, line[1:7], line[8:14]) for line, path in pairs]
-        return [*changed, *(ChangedFile(path, NO_FILE, _mode(tree / path)) for path in others)]
+        return [
+            *(ChangedFile(path, line[1:7], line[8:14], path in matching) for line, path in pairs),
+            *(ChangedFile(path, NO_FILE, _mode(tree / path), path in matching) for path in new),
+        ]
 
     def add_tree(self, path: Path, commit: str) -> Path:
         """Check a commit out in a worktree of its own, on no branch; give the folder that git has for it."""
