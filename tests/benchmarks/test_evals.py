@@ -34,6 +34,8 @@ PKM_PARTS = ("cross_context", "multi_ts", "researcher", "starter_dedupe", "start
 LEAST_OPT_OUTS = 6
 JUDGED = frozenset({"pkm_insight_quality", "pkm_append_coherence"})
 KO_LEVELS = {"L1": 11, "L2": 15, "L3": 10, "L4": 10, "L5": 20, "L6": 15, "L7": 10}
+KO_PARTS = tuple(f"{level}/{level}-001.yaml" for level in KO_LEVELS)
+"""A task of each level: they have, all in all, every grader and every metric of the suite."""
 KO_JUDGED = frozenset({"SR", "ArgAcc", "EffScore", "ContextRetention", "RefRecall"})
 
 CHEATERS = '''
@@ -261,11 +263,12 @@ def test_processes_that_know_the_conftests_alone_give_the_same_scores(
     pytester: pytest.Pytester, evals: Path, oracle: Run, rules: Run
 ) -> None:
     """All graders, each trial sent to another process and its record back: every grade is the same."""
-    parts = ["card", *(f"pkm/{part}" for part in PKM_PARTS), "ko"]
+    parts = ["card/ambiguous", *(f"pkm/{part}" for part in PKM_PARTS), *(f"ko/{part}" for part in KO_PARTS)]
     arguments = ("--agent-model=oracle,rules", "--agent-executor=processes", "--repetitions=1")
     run = _run(pytester, *arguments, of=parts)
     assert len(run.entries) == sum(group.trials for group in run.planned)
     assert _graders(run) == _graders(rules)
+    assert _metrics(run) == _metrics(rules)
     assert _grades(run).items() <= (_grades(oracle) | _grades(rules)).items()
 
 
@@ -274,6 +277,12 @@ def _graders(run: Run) -> set[tuple[str, str]]:
     ours = installed_registry().graders
     graded = ((entry.key.suite, grade.grader) for entry in run.entries for grade in entry.grades)
     return {(suite, grader) for suite, grader in graded if grader in ours}
+
+
+def _metrics(run: Run) -> set[str]:
+    """Give the Korean benchmark's metrics; a task's own labels are in Korean."""
+    labels = {grade.grader for entry in _of(run, "ko") for grade in entry.grades}
+    return {label for label in labels if label.isascii()}
 
 
 def _grades(run: Run) -> dict[TrialKey, tuple[str, float | None, list[tuple[str, float | None]]]]:

@@ -12,8 +12,10 @@ from pytest_agenteval.compare.sides import side_of
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.session.inner_pytest import InnerPytest
 from pytest_agenteval.store.run_reader import Run, load_run
+from tests.suites import run
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
 
 CONFTEST = """
 from pytest_agenteval import Answer, Reply
@@ -48,20 +50,19 @@ def project(pytester: pytest.Pytester) -> Path:
     return pytester.path
 
 
-def _run(pytester: pytest.Pytester, name: str, *args: str) -> Run:
-    result = pytester.runpytest("evals", "--agent-model=echo", f"--agent-run-name={name}", *args)
+def _run(pytester: pytest.Pytester, name: str, *args: str, workers: int = 0) -> Run:
+    result = run(pytester, "evals", "--agent-model=echo", f"--agent-run-name={name}", *args, workers=workers)
     assert result.ret == 0
     return load_run(pytester.path / ".agenteval/runs" / name)
 
 
-@pytest.mark.parametrize("workers", [(), ("-n2",)], ids=["one-process", "two-workers"])
 def test_a_run_says_which_split_was_tried_and_how_often(
-    project: Path, pytester: pytest.Pytester, workers: tuple[str, ...]
+    project: Path, pytester: pytest.Pytester, workers: int
 ) -> None:
     """Each trial has its task's split; held-out tasks are counted as looks, and others are not."""
-    dev = _run(pytester, "dev", *workers)
-    first, second = (_run(pytester, name, "--agent-split=all", *workers) for name in ("one", "two"))
-    third = _run(pytester, "three", "--agent-split=held_out", *workers)
+    dev = _run(pytester, "dev", workers=workers)
+    first, second = (_run(pytester, name, "--agent-split=all", workers=workers) for name in ("one", "two"))
+    third = _run(pytester, "three", "--agent-split=held_out", workers=workers)
 
     assert [(entry.key.task, entry.split) for entry in dev.entries] == [("seen", "dev")]
     assert {entry.key.task: entry.split for entry in first.entries} == {"seen": "dev", "unseen": "held_out"}
@@ -86,9 +87,9 @@ def test_our_own_players_take_no_look(project: Path, pytester: pytest.Pytester) 
 
 def test_prompts_that_are_read_are_events(project: Path, pytester: pytest.Pytester) -> None:
     """A read names the prompt and those it includes, once for each reply; what is not read is not there."""
-    run = _run(pytester, "one")
+    read = _run(pytester, "one")
 
-    (trial,) = (run.trial(entry) for entry in run.entries)
+    (trial,) = (read.trial(entry) for entry in read.entries)
     reads = [
         (event.text, event.details["turn"])
         for event in trial.transcript.events
