@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from itertools import product
+from operator import mul
 from pathlib import Path
+from statistics import fmean
+from typing import Any
 
 import pytest
 
@@ -43,6 +48,46 @@ def test_a_rule_that_holds_is_confirmed(project: Project, name: str) -> None:
     assert abs(mean_of(old, "prices") - tried["focus_old"]) < 1e-9
     assert done.log["trials"] == len(finished_trials(root))
     assert git(root, "show", f"{done.log['branch']}:{PROMPT}").endswith(f"{PRICES}\n")
+
+
+def test_the_log_says_what_the_journals_say(project: Project) -> None:
+    """Trials and tokens of every step, the start's score, and both held-out tests, all counted once more."""
+    root = project("bakery")
+    done = improved(root, coding_agent("add", PROMPT, RYE, PRICES), "--focus", "thanks")
+    assert done.decisions == ["kept for now", "kept for now"], done
+    start, held_out = done.log["start_run"], done.log["held_out"]
+    steps = [each[name] for each in done.log["rounds"] for name in ("screen", "dev")]
+    tried = [{**start, "runs": [start["run"]]}, *steps, held_out["tried"]]
+    for step in tried:
+        trials = [trial for run in step["runs"] for trial in finished_trials(root, run)]
+        assert step["spent"]["trials"] == len(trials)
+        assert step["spent"]["tokens"] == sum(map(tokens_of, trials))
+    assert done.log["trials"] == sum(step["spent"]["trials"] for step in tried) == len(finished_trials(root))
+    assert abs(mean_of(sides(root, tried[0])[0]) - start["score"]) < 1e-9
+    for step in steps:
+        old, new = sides(root, step)
+        assert abs(mean_of(old, "prices", "thanks") - step["focus_old"]) < 1e-9
+        assert abs(mean_of(new, "prices", "thanks") - step["focus_new"]) < 1e-9
+    old, new = sides(root, held_out["tried"])
+    whole, focus = held_out["confirmation"]["tests"]
+    assert abs(whole["p"] - p_of_signs(old, new)) < 1e-9
+    assert (focus["tasks"], whole["tasks"]) == (8, 10)
+    assert all(trial["split"] == "held_out" for trial in finished_trials(root, held_out["tried"]["runs"][0]))
+    headers = [file for file in root.rglob("run.json") if "held-out" in file.parent.name]
+    assert [json.loads(file.read_text())["held_out_looks"] for file in headers] == [{"bakery": 1}]
+
+
+def tokens_of(trial: Mapping[str, Any]) -> int:
+    """The tokens of a trial's journal line."""
+    return sum(trial["usage"].get(name, 0) for name in ("in", "out"))
+
+
+def p_of_signs(old: Mapping[str, Sequence[float]], new: Mapping[str, Sequence[float]]) -> float:
+    """The share of all ways to give the tasks' differences a sign that are as far from 0."""
+    differences = [fmean(new[task]) - fmean(old[task]) for task in old]
+    observed = abs(sum(differences)) - 1e-9
+    flips = list(product((1, -1), repeat=len(differences)))
+    return fmean(abs(sum(map(mul, flip, differences))) >= observed for flip in flips)
 
 
 def test_a_sentence_for_the_tasks_at_hand_is_not_confirmed(project: Project) -> None:

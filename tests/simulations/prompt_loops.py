@@ -48,6 +48,9 @@ from tests.simulations.shapes import MANY_SMALL
 ROUNDS, REPETITIONS = 8, 3
 LOOPS, PARTS, FEW, LOOKS = 2_000, 10, 50, 5
 ALL_LOOKS = range(1, LOOKS + 1)
+ANY_LOOK = 0.05 * sum(1 / look for look in ALL_LOOKS)
+"""What levels of 5 % / look add up to over five looks."""
+
 Buckets: TypeAlias = Mapping[str, Sequence[PairedScores]]
 
 
@@ -227,6 +230,11 @@ def _share_kept(ended: Sequence[Ending]) -> float:
     return sum(bool(ending.kept) for ending in ended) / len(ended)
 
 
+def _is_any_confirmed(row: Sequence[Ending]) -> bool:
+    """Whether any of these loops is, the first at look 1, the second at look 2."""
+    return any(bool(ending.kept) and ending.confirmed[at] for at, ending in enumerate(row))
+
+
 def run(scale: float, seed: int) -> Iterator[Row]:
     """Loops whose every prompt is as good as the first, or moves 3 tasks of 10 by nothing on average."""
     loops = max(FEW, round(LOOPS * scale))
@@ -238,6 +246,9 @@ def run(scale: float, seed: int) -> Iterator[Row]:
             yield share_row(what, count_confirmed(ended), len(ended), "<=", 0.05, note)
             later = max(count_confirmed(ended, look) for look in range(2, LOOKS + 1))
             yield share_row(f"{what}, at any look of 2 to {LOOKS}", later, len(ended), "<=", 0.05)
+            rows = [ended[start : start + LOOKS] for start in range(0, len(ended), LOOKS)]
+            any_of_row = sum(map(_is_any_confirmed, rows))
+            yield share_row(f"{what}, any of {LOOKS} in a row", any_of_row, len(rows), "<=", ANY_LOOK)
 
 
 def print_power(loops: int, seed: int) -> None:
