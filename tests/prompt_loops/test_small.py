@@ -121,6 +121,7 @@ REFUSED = {
     "a file that git was told to overlook": (("hidden", PROMPT, PRICES, "evals/sly.py"), "exclude"),
     "commits": (("commit", PROMPT, PRICES), "commit"),
     "main moved": (("branch", PROMPT, PRICES), "commit"),
+    "the old side spoilt": (("spoil", PROMPT, "Be brief.", "kept"), "beside its tree"),
     "a link": (("link", PROMPT, "/etc/hostname"), "link"),
     "a failure": (("crash",), "status 1"),
 }

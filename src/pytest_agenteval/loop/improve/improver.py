@@ -200,6 +200,7 @@ class Improver:
         place = self._tree_of(current).parent
         change = RoundChange(self._repository, self._is, self._old_tree, place, tasks)
         current = change.make(current, self._run(self._is.feedback_run))
+        self._check_out_old(current.base)  # whatever was done to it
         if current.step == "decided":
             return self._decide(current, current.decision, current.reason)
         seconds = format_duration(current.coding_seconds)
