@@ -56,7 +56,7 @@ class RoundChange:
         hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
         start = repository.without(current.base, hidden)
         before = repository_state(repository, start, tree, repository.add_tree(tree, start))
-        beside = repository.changes(current.base, self._old_tree)
+        beside = repository.changes(current.base, self._old_tree, self._pathspecs)
         ending = run_coding_agent(
             self._of.command,
             folder=tree / self._of.folder,
@@ -70,10 +70,8 @@ class RoundChange:
             timeout=self._of.limits.coding_timeout,
         )
         edit = check_edit(repository, before, self._pathspecs)
-        if not edit.refusal and repository.changes(current.base, self._old_tree) != beside:
-            return Edit(
-                (), "files beside its tree were changed: those of the state that it begins from"
-            ), ending
+        if not edit.refusal and repository.changes(current.base, self._old_tree, self._pathspecs) != beside:
+            edit = Edit((), "files beside its tree were changed: those of the state that it begins from")
         return edit, ending
 
     def _feedback(self, run: Run) -> Feedback:
