@@ -82,7 +82,7 @@ class Registry:
         self._rubric_folders: list[tuple[Place, str]] = []
         self._panels: NameTable[Sequence[str]] = NameTable("judge panel", complete)
         self._players: NameTable[RulesPlayer] = NameTable("player of the tool", complete)
-        self._writers: NameTable[tuple[str, str, str, str]] = NameTable("file writer of", complete)
+        self._writers: NameTable[tuple[str, str, str, str]] = NameTable("file writer of the agent", complete)
         self._importers: NameTable[Importer] = NameTable("importer", complete, _instance)
         self._formats: NameTable[ReportFormat] = NameTable("report format", complete)
         self._sending_formats: set[str] = set()

@@ -29,6 +29,7 @@ TAKES: dict[str, Callable[[Registry, Any], None]] = {
     "model": lambda registry, claim: registry.model("x", claim),
     "grader": lambda registry, claim: registry.grader("x", claim),
     "player of the tool": lambda registry, claim: registry.rules_player("x", claim),
+    "file writer of the agent": lambda registry, claim: registry.file_writer("x", claim, path="p", text="t"),
     "importer": lambda registry, claim: registry.importer("x", claim),
     "report format": lambda registry, claim: registry.report_format("x", claim),
     "executor": lambda registry, claim: registry.executor("x", claim),

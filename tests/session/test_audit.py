@@ -9,6 +9,7 @@ import pytest
 from pytest_agenteval.reports.audit.audit import Audit, audit_of
 from pytest_agenteval.store.run_audit import read_audit
 from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.runs import list_runs
 from tests.audited_suites import SUITES
 from tests.suites import collected_ids, only_our_plugin, run, write
 
@@ -49,6 +50,8 @@ def test_graders_that_see_nothing_are_reported_blind(audited: tuple[pytest.RunRe
     assert {trial.task for trial in bad.for_judges} == {"judged"}
     assert audit.unaudited == {"bad": ("bare",)}
     assert not audit.is_sound
+    assert list_runs(folder.parent.parent) == [], "an audit is no run of an agent"
+    assert not load_run(folder).header.held_out_looks
     text = result.stdout.str()
     assert "18 -> 19, and no grader has seen it: passed with 1.00" in text
     assert "nothing was done, and no grader has seen it: passed with 1.00" in text
@@ -67,7 +70,9 @@ def test_only_an_audit_collects_its_trials(
     assert [name.rpartition("[")[2] for name in plain] == ["nop-1]"]
     marked = collected_ids(pytester, "evals", "-m", "agenteval_audit")
     assert len(marked) == 2 * (2 + 7)
-    assert collected_ids(pytester, "evals", "--agent-model=nop", "-m", "not agenteval_audit") == plain
+    assert len(collected_ids(pytester, "evals", "-m", "agenteval_audit and regression")) == len(marked)
+    for without in ("not agenteval_audit", "not (slow or agenteval_audit)"):
+        assert collected_ids(pytester, "evals", "--agent-model=nop", "-m", without) == plain
     refused = run(pytester, "evals", "--agent-audit", "--agent-model=nop")
     refused.stderr.fnmatch_lines(["*--agent-model: expected no such option in an audit*"])
     unknown = run(pytester, "evals", "--agent-model=spoiler")

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.formatting import printable
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.audit.audit import Audit
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 LEAST = 0.9
 RUN = "audit"
 OUTPUT = "pytest.txt"
+MOST_SHOWN = 30
+"""Lines of pytest's own output that are shown where it left nothing to read."""
 ENDED = (0, 1)
 """Exit statuses of a pytest that came to its end: all passed, or some failed."""
 
@@ -28,7 +32,12 @@ ENDED = (0, 1)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
-    add("suite", nargs="?", metavar="SUITE", help="a suite's name or path; without it every one below here")
+    add(
+        "suite",
+        nargs="?",
+        metavar="SUITE",
+        help="a suite's name, or a path; without it every suite below here",
+    )
     add(
         "--least",
         type=float,
@@ -44,15 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def audit(args: argparse.Namespace) -> int:
     """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
-    from pytest_agenteval.cli.suite_files import suites_meant
     from pytest_agenteval.reports.audit.audit_lines import audit_lines, audit_markdown
     from pytest_agenteval.reports.text_width import clamp_width
 
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
-    folders = [str(suite.path.parent) for suite in suites_meant(args.suite)]
+    paths = _paths(args.suite)
     with _results(args.keep) as results:
-        result = _audited(folders, args, results)
+        result = _audited(paths, args, results)
     if args.json:
         write_document(args.json, result)
     if args.output:
@@ -69,6 +77,15 @@ def json_schema() -> Schema:
     from pytest_agenteval.reports.exports.document_text import document_schema
 
     return document_schema("audit", Audit)
+
+
+def _paths(named: str | None) -> list[str]:
+    """Give the path that is named, or the folders of the suites of that name, or of all below here."""
+    from pytest_agenteval.cli.suite_files import suites_meant
+
+    if named is not None and Path(named).exists():
+        return [named]
+    return [str(suite.path.parent) for suite in suites_meant(named)]
 
 
 @contextmanager
@@ -88,7 +105,7 @@ def _results(named: str | None) -> Iterator[Path]:
         yield Path(place)
 
 
-def _audited(folders: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
+def _audited(paths: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
     """Have pytest act out every reference, and read what came of it."""
     from pytest_agenteval.reports.audit.audit import audit_of
     from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
@@ -98,13 +115,15 @@ def _audited(folders: Sequence[str], args: argparse.Namespace, results: Path) ->
     options = ["--agent-audit", "-m", "agenteval_audit", *(f"--agent-judge={judge}" for judge in args.judge)]
     output = results / OUTPUT
     print("acting out the references, whole and spoilt …", file=sys.stderr)
-    pytest = InnerPytest([*options, *folders], folder=Path.cwd(), results=results, name=RUN, output=output)
+    pytest = InnerPytest([*options, *paths], folder=Path.cwd(), results=results, name=RUN, output=output)
     try:
         status = pytest.wait()
-    except AgentEvalError as nothing:
+    except AgentEvalError:
         _refuse_empty(output)
-        raise nothing
+        _show_end(output)
+        raise
     if status not in ENDED:
+        _show_end(output)
         raise AgentEvalError(f"pytest did not end well (exit status {status}): {last_line(output)}")
     run = load_run(results / RUN)
     audited = read_audit(run.folder)
@@ -119,3 +138,10 @@ def _refuse_empty(output: Path) -> None:
         raise UsageMistake(
             "nothing can be audited: no task there has a reference_solution with turns"
         ) from None
+
+
+def _show_end(output: Path) -> None:
+    """Show how pytest ended: it says best what is wrong with task files."""
+    lines = output.read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_SHOWN:]
+    for line in lines:
+        print(KNOWN_SECRETS.text(printable(line)), file=sys.stderr)

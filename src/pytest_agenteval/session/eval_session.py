@@ -28,7 +28,6 @@ from pytest_agenteval.session.selection import empty_selection_reason, select, u
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import eval_session_key, registry_key
-from pytest_agenteval.store.run_audit import write_audit
 from pytest_agenteval.tasks.spec import NO_GATE, Suite
 
 if TYPE_CHECKING:
@@ -298,6 +297,8 @@ class EvalSession:
             info, self.settings, judges, self.selected, self.planner.suites, regraded, self.gates, extra
         )
         if self.audit is not None:
+            from pytest_agenteval.store.run_audit import write_audit
+
             write_audit(info.folder, self.audit.planned(self.selected))
         if extra:
             self.config.pluginmanager.register(self.extra, "agenteval-extra-repetitions")

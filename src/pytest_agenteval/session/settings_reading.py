@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from pytest_agenteval.session.options import PROJECT, Option, RawValue
 from pytest_agenteval.session.settings import RESULTS, Settings
 
-_AUDITED = re.compile(r"(?<!not )\bagenteval_audit\b")
+AUDIT_MARK = "agenteval_audit"
 
 
 def read_settings(config: pytest.Config) -> Settings:
@@ -76,11 +75,38 @@ def _raw_value(row: Option[Any], config: pytest.Config, project: Mapping[str, An
 def _by_pytests_own_options(config: pytest.Config) -> Iterator[tuple[str, object]]:
     if config.getoption("runxfail", False):
         yield "strict", True
-    if _AUDITED.search(config.getoption("markexpr", "") or ""):
+    if _wants_audit(config.getoption("markexpr", "") or ""):
         yield "audit", True
     # A debugger and -s want one thing at a time.
     if config.getoption("usepdb", False) or config.getoption("capture", "") == "no":
         yield "concurrency", 1
+
+
+def _wants_audit(markexpr: str) -> bool:
+    """Whether ``-m`` keeps items for the mark of audits, with all other marks or with none."""
+    if AUDIT_MARK not in markexpr:
+        return False
+    from _pytest.mark.expression import Expression
+
+    try:
+        keeps = Expression.compile(markexpr).evaluate
+    except SyntaxError:  # which pytest tells
+        return False
+    return any(
+        keeps(_Marks(audit=True, others=others)) and not keeps(_Marks(audit=False, others=others))
+        for others in (True, False)
+    )
+
+
+class _Marks(NamedTuple):
+    """The marks of an item that was never made: that of audits, and all others or none."""
+
+    audit: bool
+    others: bool
+
+    def __call__(self, name: str, /, **arguments: object) -> bool:
+        """Whether the item has this mark."""
+        return self.audit if name == AUDIT_MARK else self.others
 
 
 def _project_table(path: Path) -> Mapping[str, Any]:

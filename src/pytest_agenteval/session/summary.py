@@ -24,7 +24,6 @@ from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards, s
 from pytest_agenteval.session.secrets import write_commands
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import report_paths_key, run_info_key, verdict_key
-from pytest_agenteval.store.run_audit import RunAudit, read_audit
 from pytest_agenteval.store.run_reader import Run
 
 if TYPE_CHECKING:
@@ -65,9 +64,8 @@ def _introduce(name: str, offline: bool, id: str) -> str:
 def summarize(reporter: Any, config: pytest.Config) -> None:
     """Write the end of a run, the misses above it, and leave a summary where CI wants one."""
     run = stored_run(config)
-    audit = read_audit(run.folder)
-    if audit is not None:
-        _write_audit(reporter, config, run, audit)
+    if read_settings(config).audit:
+        _write_audit(reporter, config, run)
         return
     view = view_of(run)
     verbosity, width = config.getoption("verbose"), reporter._tw.fullwidth
@@ -93,13 +91,17 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         write_commands(reporter, annotation_lines(run, config.rootpath, comparison, strict=settings.strict))
 
 
-def _write_audit(reporter: Any, config: pytest.Config, run: Run, audit: RunAudit) -> None:
+def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
     """Write what the graders saw: which items failed has been told by pytest itself."""
     from pytest_agenteval.reports.audit.audit import audit_of
     from pytest_agenteval.reports.audit.audit_lines import audit_lines
+    from pytest_agenteval.store.run_audit import read_audit
 
+    audit = read_audit(run.folder)
     reporter.write_sep("=", "audit of the evals")
-    for line in audit_lines(audit_of(run, audit), reporter._tw.fullwidth, tells_unseen=False):
+    for line in (
+        audit_lines(audit_of(run, audit), reporter._tw.fullwidth, tells_unseen=False) if audit else ()
+    ):
         _write(reporter, line)
     if config.stash[run_info_key].is_kept:
         reporter.write_line(f"run: {_relative(run_folder(config), config)}")

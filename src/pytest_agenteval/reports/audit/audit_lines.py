@@ -21,6 +21,7 @@ TITLES = {
     "answer_everything": "all",
 }
 ALL = "all graders"
+NO_SUITE = "tasks of no suite"
 MOST_LINE = 400
 
 
@@ -32,7 +33,7 @@ def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[Sty
         yield _verdict(suite, audit.least)
         yield StyledLine("")
     for name, tasks in audit.unaudited.items():
-        what = f"{name or 'no suite'}: {pluralize(len(tasks), 'task')} without a reference_solution: "
+        what = f"{name or NO_SUITE}: {pluralize(len(tasks), 'task')} without a reference_solution: "
         line = one_line(f"{what}{', '.join(tasks)}", MOST_LINE)
         yield from wrapped_lines(line, width, "yellow", indent="")
     if audit.unfinished:
@@ -56,9 +57,8 @@ def suite_table(suite: SuiteAudit) -> ReportTable:
         for name in spoilers
     )
     names = (ALL, *(grader.grader for grader in graders))
-    title = (
-        f"{suite.suite}: {pluralize(suite.tasks, 'task')}, {suite.sight.tried} spoilt references: seen/tried"
-    )
+    count = f"{pluralize(suite.tasks, 'task')}, {suite.sight.tried} spoilt references"
+    title = f"{suite.suite or NO_SUITE}: {count}: seen/tried"
     notes = (Note(f"{len(suite.for_judges)} more need a judge"),) if suite.for_judges else ()
     return ReportTable(title, "grader", names, (columns,), notes)
 
@@ -98,10 +98,9 @@ def _trial_text(trial: WrongTrial) -> str:
 
 
 def _verdict(suite: SuiteAudit, least: float) -> StyledLine:
-    sight = suite.sight
-    text = (
-        f"{suite.suite}: {sight.seen} of {sight.tried} seen ({sight.share:.1%}); reference at 1.0 in "
-        f"{suite.tasks - len(suite.below)} of {suite.tasks} tasks, nothing done misses in "
-        f"{suite.tasks - len(suite.idle)}"
-    )
+    sight, tasks = suite.sight, suite.tasks
+    reference = f"reference at 1.0 in {tasks - len(suite.below)} of {tasks} tasks"
+    idle = f"nothing done misses in {tasks - len(suite.idle)}"
+    seen = f"{sight.seen} of {sight.tried} seen ({sight.share:.1%})"
+    text = f"{one_line(suite.suite or NO_SUITE, MOST_LINE)}: {seen}; {reference}, {idle}"
     return StyledLine(text, "green" if suite.is_sound(least) else "red")

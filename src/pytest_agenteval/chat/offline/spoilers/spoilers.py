@@ -40,6 +40,10 @@ SPOILERS: Mapping[str, Callable[[Solution], Iterator[Spoilt]]] = {
 """Each gives every spoilt form that it has for a task: none where it does not apply."""
 
 
+MOST_FORMS = 20
+"""Forms of one spoiler that are tried of one task: not each word of a reference as long as a book."""
+
+
 def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[str, tuple[Spoilt, ...]]:
     """Give the spoilt forms of a task's reference by the spoiler's name, the same ones every time.
 
@@ -50,5 +54,7 @@ def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[s
     forms: dict[str, tuple[Spoilt, ...]] = {}
     for name, spoil in SPOILERS.items():
         distinct = [each for each in spoil(solution) if each.turns != solution.turns]
-        forms[name] = tuple({str(each.turns): each for each in reversed(distinct)}.values())[::-1]
+        forms[name] = tuple({str(each.turns): each for each in reversed(distinct)}.values())[::-1][
+            :MOST_FORMS
+        ]
     return forms
