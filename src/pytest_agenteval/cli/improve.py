@@ -80,6 +80,7 @@ def improve(args: argparse.Namespace) -> int:
         tell.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
         return INTERRUPTED
     finally:
+        tell.close()
         if args.json:
             write_document(args.json, improver.improvement)
     tell.lines(_result(improvement, folder))
@@ -162,7 +163,7 @@ class _Terminal:
 
     def begin(self, step: str, what: str) -> None:
         """Begin a step's line."""
-        self._close()
+        self.close()
         text = f"{step:<{STEP}} {_shown(what)}"
         self._open = len(text)
         print(text, end="", file=self._out, flush=True)
@@ -174,22 +175,23 @@ class _Terminal:
             print(f" {text}" if self._open else text, file=self._out, flush=True)
             self._open = 0
             return
-        self._close()
+        self.close()
         indent = " " * (STEP + 1)
         self.lines(_wrapped(text, indent))
 
     def line(self, text: str) -> None:
         """Print a line of its own."""
-        self._close()
+        self.close()
         print(_shown(text), file=self._out, flush=True)
 
     def lines(self, texts: Any) -> None:
         """Print lines as they are, without secrets."""
-        self._close()
+        self.close()
         for text in texts:
             print(KNOWN_SECRETS.text(text), file=self._out, flush=True)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End a line that was begun."""
         if self._open:
             print(file=self._out)
         self._open = 0

@@ -132,12 +132,13 @@ class Improver:
 
     def _choose_focus(self, tasks: SuiteTasks) -> None:
         """Choose the worst bucket where nobody has chosen any; where none has a miss, that is the end."""
-        if self._is.focus or self._is.start_run is None:
-            return
-        bucket = worst_bucket(self._run(self._is.start_run.run), self._is.suite, tasks.dev_buckets)
+        assert self._is.start_run is not None
+        run, asked = self._run(self._is.start_run.run), self._is.focus
+        bucket = worst_bucket(run, self._is.suite, asked or tasks.dev_buckets)
         if bucket is None:
-            self._save(ended="every dev task passed: there is nothing to improve")
-        else:
+            whose = "the focus" if asked else "split dev"
+            self._save(ended=f"every task of {whose} passed: there is nothing to improve")
+        elif not asked:
             self._save(focus=(bucket,))
 
     @property

@@ -33,7 +33,7 @@ NEW = "new"
 ENDED = (0, 1)
 """Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
 HEADER_WAIT_S, LOOK_S = 60.0, 0.05
-_WRONG = (re.compile(r"^E  |^(\S+: )?(error|ERROR)\b"), re.compile("^E  "))
+_WRONG = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
 """How lines begin that say what is wrong, and of these the ones that say most."""
 CONFIGURATION = (
     "pytest.ini",

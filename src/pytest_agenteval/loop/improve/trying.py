@@ -10,7 +10,14 @@ from typing import Literal
 from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.loop.improve.collected_trials import count_collected
 from pytest_agenteval.loop.improve.decisions import focus_change
-from pytest_agenteval.loop.improve.paired_runs import PairedRuns, RunOrder, spent_on, try_one, try_pair
+from pytest_agenteval.loop.improve.paired_runs import (
+    PairedRuns,
+    RunFailed,
+    RunOrder,
+    spent_on,
+    try_one,
+    try_pair,
+)
 from pytest_agenteval.loop.improve.progress import Improvement, StartRun, TriedPair
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, prompts_to_replace
@@ -86,10 +93,15 @@ class Trying:
         return 0 if self._of.limits.max_trials is None else count_collected(tree, order)
 
     def start(self, tree: Path) -> StartRun:
-        """Try the dev split where nothing is changed yet."""
+        """Try the dev split where nothing is changed yet; raises RunFailed where no trial has a score."""
         began = time.monotonic()
         run = try_one(tree, self.order("start", "dev", self._of.repetitions))
-        return start_run(run, self._of.suite, time.monotonic() - began)
+        start = start_run(run, self._of.suite, time.monotonic() - began)
+        if start.score is None:
+            errored = next((entry for entry in run.entries if entry.message), None)
+            why = f": {one_line(errored.message, MOST_MESSAGE)}" if errored else ""
+            raise RunFailed(f"no trial of the first run has a score{why} (agenteval show {run.name})")
+        return start
 
     def check_out(self, tree: Path, commit: str) -> None:
         """Make a worktree at a commit."""
