@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
+from pytest_agenteval.compare.findings import PLAIN, at_look
 from pytest_agenteval.loop.improve.decisions import (
     Confirmation,
     RoundDecision,
@@ -139,6 +140,26 @@ def test_a_rise_with_a_worse_bucket_is_not_confirmed() -> None:
     confirmation = confirmed({**tasks("x", 4, 1.0, 1.0, 1.0), **tasks("y", 8, 0.0, 0.0, 0.0)})
     assert confirmation.tests[1].confirmed
     assert not confirmation.confirmed
+
+
+def test_a_large_focus_is_held_to_tasks_like_these_and_not_to_these() -> None:
+    """An agent that always does the same: of 10 tasks 5 turned round for good and 2 for bad, by chance."""
+    bad = {"x/x5": (1.0, 1.0, 1.0), "x/x6": (1.0, 1.0, 1.0)}
+    old = {**tasks("x", 10, 0.0, 0.0, 0.0), **bad}
+    new = {**tasks("x", 10, 0.0, 0.0, 0.0), **tasks("x", 5, 1.0, 1.0, 1.0)}
+    whole, focus = confirm(compared(old, new), ("x",), 1).tests
+    assert (focus.p, focus.confirmed) == (pytest.approx(58 / 128), False)
+    assert focus.p == whole.p
+
+
+def test_a_fall_is_seen_as_well_at_a_later_look_as_at_the_first() -> None:
+    """Further looks make it harder to be confirmed, and no easier: y fell with p 0.018."""
+    rise, fall = tasks("x", 4, 1.0, 1.0, 1.0), tasks("y", 3, 0.0, 0.5, 0.0)
+    sides = side("old", FLAT), side("new", {**FLAT, **rise, **fall})
+    later = confirm(compare_sides(*sides, levels=at_look(PLAIN, 4)), ("x",), 4)
+    assert later.tests[1].confirmed
+    assert later.worse == confirm(compare_sides(*sides), ("x",), 1).worse == ("y (0.83 -> 0.58)",)
+    assert not later.confirmed
 
 
 def test_errored_trials_at_their_worst_must_not_undo_a_confirmation() -> None:

@@ -1,24 +1,25 @@
 """What is decided of a changed prompt: whether a round goes on from it, and whether it is confirmed.
 
 The dev split only ranks: of many rounds the best one looks better than it is, so "kept for now" is all that
-dev can earn. The held-out split decides, once, with two tests in all: would tasks like these get better
-(compare/'s test of a suite), and did the focus's held-out tasks change more than trying them again would
-(``label_test``)? Both share 5 % one-sided, divided by how often anybody has looked at the split.
+dev can earn. The held-out split decides, once, with two tests in all: of all its tasks, and of the focus's.
+Both are compare/'s test of a suite: would tasks like these get better, and where there are too few to say so,
+did these very ones change more than trying them again would? Both share 5 % one-sided, divided by how often
+anybody has looked at the split.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
-from pytest_agenteval.compare.comparison import Comparison, TaskChange
-from pytest_agenteval.compare.findings import PLAIN, suite_findings
+from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
+from pytest_agenteval.compare.findings import PLAIN, Finding, suite_findings
 from pytest_agenteval.compare.verdict import AT_WORST, Change
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.headline import NO_BUCKET, bucket_name
 from pytest_agenteval.reports.comparison.phrases import format_p
 from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
-from pytest_agenteval.scoring.exact_tests import ExactTest, PairedScores, label_test
+from pytest_agenteval.scoring.exact_tests import PairedScores, label_test
 from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.run_metadata import Levels
 
@@ -142,19 +143,23 @@ def confirm(comparison: Comparison, focus: FocusBuckets, looks: int) -> Confirma
 
     Each test is confirmed if its mean rose and its two-sided p is at most 0.05 / looks, which is 2.5 %
     one-sided for each of the two (Bonferroni); where several models are compared they share it. One is
-    enough, if no suite and no testable bucket is worse. Errored trials, at their worst for the change, must
-    not undo it.
+    enough, if no suite and no testable bucket is worse, which no further look makes harder to see. Errored
+    trials, at their worst for the change, must not undo it.
     """
     level = LEVEL / max(looks, 1) / max(len(comparison.suites), 1)
     tests = tuple(
         test
         for suite in comparison.suites
         for test in (
-            _suite_test(one_line(suite.name, MOST_NAME), suite.tasks, level),
-            _focus_test([task for task in suite.tasks if task.bucket in focus], focus, level),
+            _held_out_test(f"{one_line(suite.name, MOST_NAME)} as a whole", suite.tasks, level),
+            _held_out_test(
+                _listed([one_line(bucket, MOST_NAME) or NO_BUCKET for bucket in focus]),
+                [task for task in suite.tasks if task.bucket in focus],
+                level,
+            ),
         )
     )
-    worse = tuple(_worse(comparison))
+    worse = tuple(fall for suite in comparison.suites for fall in _fallen(suite))
     return Confirmation(
         confirmed=any(test.confirmed for test in tests) and not worse and not _obstacle(comparison),
         reason=_confirmation_reason(comparison, tests, worse, level),
@@ -263,34 +268,44 @@ def _named_changes(comparison: Comparison) -> Iterator[tuple[Change, str]]:
             )
 
 
-def _suite_test(name: str, tasks: Sequence[TaskChange], level: float) -> HeldOutTest:
-    def test(pairs: Sequence[PairedScores]) -> ExactTest:
-        finding = suite_findings({"": pairs}, Levels(1 - level, 1 - level)).suite
-        return ExactTest(finding.p, 0.0 if finding.testable else 1.0)
+def _fallen(suite: SuiteComparison) -> Iterator[str]:
+    """Name what is worse by its scores at the plain levels, whatever those of the comparison are."""
+    buckets: dict[str, list[TaskChange]] = {}
+    for task in suite.tasks:
+        buckets.setdefault(task.bucket, []).append(task)
+    scores = {name: pairs for name, of_bucket in buckets.items() if (pairs := _paired(of_bucket))}
+    if not scores:
+        return
+    findings = suite_findings(scores)
+    if findings.suite.direction < 0:
+        everything = [pair for pairs in scores.values() for pair in pairs]
+        yield f"{one_line(suite.name, MOST_NAME)} as a whole ({_both(everything)})"
+    for name, finding in findings.buckets.items():
+        if finding.direction < 0:
+            yield f"{one_line(name, MOST_NAME) or NO_BUCKET} ({_both(scores[name])})"
 
-    return _held_out_test(f"{name} as a whole", tasks, level, test)
+
+def _both(pairs: Sequence[PairedScores]) -> str:
+    return f"{format_figure(_old(pairs))} -> {format_figure(_new(pairs))}"
 
 
-def _focus_test(tasks: Sequence[TaskChange], focus: FocusBuckets, level: float) -> HeldOutTest:
-    name = _listed([one_line(bucket, MOST_NAME) or NO_BUCKET for bucket in focus])
-    return _held_out_test(name, tasks, level, label_test)
-
-
-def _held_out_test(
-    name: str,
-    tasks: Sequence[TaskChange],
-    level: float,
-    test: Callable[[Sequence[PairedScores]], ExactTest],
-) -> HeldOutTest:
+def _held_out_test(name: str, tasks: Sequence[TaskChange], level: float) -> HeldOutTest:
     """Make a test: what errored is in no figure, and must not undo what is confirmed."""
     pairs = _paired(tasks)
     if not pairs:
         return HeldOutTest(name, 0, None, None, 1.0, testable=False, confirmed=False)
-    result = test(pairs)
-    sides = (pairs, _paired(tasks, *AT_WORST))
-    confirmed = all(_new(side) - _old(side) > SAME and test(side).p <= level for side in sides)
-    testable = result.smallest_p <= level
-    return HeldOutTest(name, len(pairs), _old(pairs), _new(pairs), result.p, testable, confirmed)
+    findings = [_finding(side, level) for side in (pairs, _paired(tasks, *AT_WORST))]
+    confirmed = all(finding.direction > 0 for finding in findings)
+    p, testable = findings[0].p, findings[0].testable
+    return HeldOutTest(name, len(pairs), _old(pairs), _new(pairs), p, testable, confirmed)
+
+
+def _finding(pairs: Sequence[PairedScores], level: float) -> Finding:
+    """Test tasks for what they stand for; by their own trials alone only where they are few.
+
+    An agent that always does the same makes every change of theirs significant.
+    """
+    return suite_findings({"": pairs}, Levels(1 - level, 1 - level)).suite
 
 
 def _confirmation_reason(
