@@ -47,7 +47,7 @@ ELSEWHERE = {
     "audit": "test_audit.py",
     "calibrate": "test_calibrate.py",
     "improve": "test_improve.py",
-    "gepa": "../loop/test_gepa.py",
+    "gepa": "test_gepa.py",
 }
 """Verbs that start pytest: where their documents are looked at, beside all else that costs seconds."""
 

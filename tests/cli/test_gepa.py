@@ -8,11 +8,9 @@ import shutil
 import sys
 from pathlib import Path
 
-import jsonschema
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.cli.schema import schema_named
 from pytest_agenteval.loop.gepa_adapter import CandidateRefused, GEPAAdapter
 from pytest_agenteval.store.run_reader import load_run
 from tests.loop.prompt_projects import PRICES, bakery
