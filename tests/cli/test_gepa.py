@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import sys
@@ -13,6 +12,7 @@ import pytest
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.loop.gepa_adapter import CandidateRefused, GEPAAdapter
 from pytest_agenteval.store.run_reader import load_run
+from tests.cli.documents import valid_document
 from tests.loop.prompt_projects import PRICES, bakery
 
 PROMPT = "prompts/system.md"
@@ -53,8 +53,7 @@ def test_gepas_winner_is_left_in_the_prompt_files(project: Path, capsys: pytest.
         ]
     )
 
-    document = json.loads((project / "gepa.json").read_text(encoding="utf-8"))
-    jsonschema.validate(document, schema_named("gepa"))
+    document = valid_document("gepa", (project / "gepa.json").read_text(encoding="utf-8"))
     assert status == 0
     assert PRICES in (project / PROMPT).read_text(encoding="utf-8")
     assert document["changed"] == [PROMPT]
