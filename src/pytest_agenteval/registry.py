@@ -161,7 +161,7 @@ class Registry:
         self._players.take(tool, play, claimant())
 
     def file_writer(self, agent: str, tool: str, *, path: str, text: str, root: str = "") -> None:
-        """Say how an agent writes a whole file: its tool, and the arguments for the file's path and text.
+        """Offer how an agent writes a whole file: its tool, and the arguments for the path and the text.
 
         Audits write files in this way that nobody asked for. With a ``root``, a folder of the workspace,
         paths start there and begin with a slash.
