@@ -31,15 +31,15 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
 
 SECONDS: dict[str, float] = {
-    "benchmarks/test_evals.py": 23,
+    "benchmarks/test_evals.py": 20,
     "session/test_ctrl_c.py": 17,
     "benchmarks/memex/evals/test_spoilt.py": 12,
     "benchmarks/ko_agentbench/importer/test_cache.py": 12,
     "chat/test_retries.py": 8,
-    "session/test_gate.py": 7,
+    "session/test_gate.py": 6,
     "chat/test_litellm_chat.py": 7,
     "chat/test_streaming.py": 7,
-    "session/test_extra_repetitions.py": 6,
+    "session/test_extra_repetitions.py": 4,
     "distribution/test_outside_benchmark.py": 6,
     "session/test_real_judges.py": 5,
     "benchmarks/memex/pkm_agent/test_grep_tool.py": 5,
@@ -135,7 +135,7 @@ def _scope(name: str) -> str:
 def _seconds(item: pytest.Item) -> float:
     """Guess how long a test takes by what it starts: workers, a pytest of its own, or nothing."""
     if "two-workers" in item.name:
-        return 0.8
+        return 0.3
     return 0.1 if "pytester" in getattr(item, "fixturenames", ()) else 0.01
 
 

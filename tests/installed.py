@@ -7,12 +7,17 @@ from pkgutil import walk_packages
 
 import pytest_agenteval
 
+LATE = ("jinja2.sandbox", "jsonschema")
+"""Libraries that ours import on first use, which many tests are."""
+
 
 def import_ours() -> None:
     """Import every module of ours: pytester forgets what was first imported during a run of its own.
 
     What is left for later is looked at in processes of their own, which start from nothing.
     """
+    for name in LATE:
+        import_module(name)
     for module in walk_packages(pytest_agenteval.__path__, f"{pytest_agenteval.__name__}."):
         if not module.name.endswith("__main__"):
             import_module(module.name)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 from execnet import gateway_io
 
-from tests.forked_workers import ForkedIO
+from tests.forked_workers import ForkedIO, can_fork
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -43,7 +42,7 @@ def test_in_a_worker():
 """
 
 
-@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="workers are forked on Linux alone")
+@pytest.mark.skipif(not can_fork(), reason="workers are forked on Linux alone")
 def test_a_forked_worker_starts_as_any_other(
     pytester: pytest.Pytester, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

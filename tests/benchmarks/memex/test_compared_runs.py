@@ -8,24 +8,17 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.benchmarks.memex.rules import pkm
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import side_of
 from pytest_agenteval.reports.comparison.screen import comparison_lines
 from pytest_agenteval.store.run_reader import load_run
-from tests.suites import only_our_plugin
+from tests.suites import only_our_plugin, run
 
 pytest_plugins = ["pytester"]
 
 ROOT = Path(__file__).parents[3]
 README = ROOT / "README.md"
-
-FORGETFUL = """
-import re
-
-from pytest_agenteval.benchmarks.memex.rules import pkm
-
-pkm._OPT_OUTS = re.compile("(?!)")  # nobody ever asks for nothing to be kept
-"""
 
 
 def test_compare_names_the_bucket_that_was_made_worse_and_no_other(
@@ -36,7 +29,7 @@ def test_compare_names_the_bucket_that_was_made_worse_and_no_other(
     for folder in ("evals/pkm", "fixtures/pkm"):
         shutil.copytree(ROOT / folder, pytester.path / folder)
     old = _run(pytester, "old")
-    pytester.makeconftest(FORGETFUL)
+    monkeypatch.setattr(pkm, "_OPT_OUTS", re.compile("(?!)"))  # nobody ever asks for nothing to be kept
     comparison = compare_sides(side_of(load_run(old)), side_of(load_run(_run(pytester, "new"))))
 
     assert [change.name for change in comparison.worse] == ["pkm", "opt_out"]
@@ -61,7 +54,7 @@ def _nothing_else_moved(comparison: Comparison) -> None:
 
 
 def _run(pytester: pytest.Pytester, name: str) -> Path:
-    result = pytester.runpytest_subprocess("evals/pkm", "-q", f"--agent-results={name}")
+    result = run(pytester, "evals/pkm", "-q", f"--agent-results={name}")
     assert result.ret == 0
     (folder,) = (pytester.path / name).glob("2*")
     return folder
