@@ -72,9 +72,6 @@ def test_of_a_hundred_planted_leaks_only_those_beyond_the_search_are_missed(scri
 
 
 def test_shipped_prompts_leak_nothing() -> None:
-    """With all of their lines new. The one that is told is a false alarm: another entry's Friday."""
-    leaks = [leak for suite in ("card", "pkm", "ko") for leak in prompt_leaks({}, prompts(), SUITES[suite])]
-
-    assert [(leak.file, leak.line, leak.split) for leak in leaks] == [
-        ("card_agent/prompts/skill.jinja", 24, "held_out")
-    ]
+    """With all of their lines new."""
+    for folder in SUITES.values():
+        assert prompt_leaks({}, prompts(), folder) == ()

@@ -8,22 +8,36 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 
 from pytest_agenteval.loop.leaks.folded_text import compact
 from pytest_agenteval.loop.leaks.prompt_index import MOST_ENDING
+from pytest_agenteval.loop.leaks.short_numbers import is_short_number
 from pytest_agenteval.records.record import FrozenValue
 
 ENOUGH = 12
-"""Letters from which on a word, or two, is taken for no ordinary one."""
+"""Letters from which on two words, or signs that say as much, are taken for no ordinary ones.
+
+One word may be as long in Russian or Finnish, and say nothing.
+"""
 
 ENOUGH_WITH_DIGITS = 9
 """Letters, with each digit for three, from which on a number or a code is nobody else's: not `6 more`."""
 
-ENOUGH_ALONE = 6
+ENOUGH_ALONE = 7
 """Letters of a word that an answer has to hold, and no other task speaks of."""
 
 ENOUGH_WORDS, ENOUGH_OF_WORDS = 3, 10
 """Three words in a row, with so many letters, are no chance."""
+
+_CALENDAR = re.compile(
+    "(?:mon|tues|wednes|thurs|fri|satur|sun)day|january|february|march|april|may|june|july|august"
+    "|(?:septem|octo|novem|decem)ber"
+)
+"""Names that everybody has to write: what English gives a capital that is nobody's own."""
+
+_CAPITALS_OF_NOUNS = 0.2
+"""The share of words with a capital within sentences from which on it makes no name, as in German."""
 
 _WORTH = (
     (re.compile("[\u3005-\u3007\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]"), 1.5),
@@ -37,13 +51,18 @@ _WORD = re.compile(r"\w+")
 _BEGINNING = re.compile(r"""(?:^|[.!?:;…\n\r\-*#>•"'“”‘’(\[{/|])\s*$""")
 
 
-def says_enough(value: str, words: int) -> bool:
-    """Whether a compact text of so many words is a leak wherever it stands, names apart."""
+def says_enough(value: str, words: int, alone: bool) -> bool:
+    """Whether a compact text of so many words is a leak wherever it stands, names apart.
+
+    Two words are where an answer needs these very words, and has no others to choose from.
+    """
     letters = letters_of(value)
     digits = sum(char.isdigit() for char in value)
-    if letters >= ENOUGH or (digits and letters + 2 * digits >= ENOUGH_WITH_DIGITS):
+    if digits and letters + 2 * digits >= ENOUGH_WITH_DIGITS:
+        return not is_short_number(value)
+    if words >= ENOUGH_WORDS and letters >= ENOUGH_OF_WORDS:
         return True
-    return words >= ENOUGH_WORDS and letters >= ENOUGH_OF_WORDS
+    return letters >= ENOUGH and (letters > len(value) or (words > 1 and alone))
 
 
 def letters_of(value: str) -> float:
@@ -63,8 +82,26 @@ def prose(text: str) -> Prose:
     return Prose(text, tuple((match, compact(match[0])) for match in _WORD.finditer(text)))
 
 
+def is_day_or_month(value: str) -> bool:
+    """Whether a compact text is one of those names that every prompt may have to write."""
+    return _CALENDAR.fullmatch(value) is not None
+
+
+def capitals_tell_names(texts: Iterable[Prose]) -> bool:
+    """Whether a capital within a sentence is something special in these texts, or every noun has one."""
+    count = capitals = 0
+    for text in texts:
+        for (before, _), (word, _) in pairwise(text.words):
+            if word[0][0].isalpha() and text.text[before.end() : word.start()] == " ":
+                count += 1
+                capitals += word[0][0].isupper()
+    return capitals <= _CAPITALS_OF_NOUNS * count
+
+
 def is_name(value: str, texts: Iterable[Prose]) -> bool:
     """Whether these texts write all words of a value with capitals, and not just where a sentence begins."""
+    if is_day_or_month(value):
+        return False
     within = False
     for text in texts:
         for words in _mentions(value, text.words):

@@ -1,7 +1,7 @@
 """How much of a text has to be the same before it is a copy: eight words, or as many signs as say as much.
 
-A word of a script with spaces counts as one. Elsewhere signs are counted: 12 of Han, 16 of Hangul (whose
-spaces people set as they like), 32 of kana, or of Thai, Lao, Burmese, Khmer and Tibetan, say about what eight
+A word of a script with spaces counts as one. Elsewhere signs are counted: 10 of Han, 16 of Hangul (whose
+spaces people set as they like), 24 of kana, or of Thai, Lao, Burmese, Khmer and Tibetan, say about what eight
 English words do.
 """
 
@@ -13,11 +13,11 @@ from itertools import accumulate
 
 from pytest_agenteval.records.record import FrozenValue
 
-LEAST_SIGNS = 12
+LEAST_SIGNS = 10
 """Signs below which eight words (``a b c d e f g h``) are nobody's."""
 
 _WORDS = 8
-_PARTS = 24
+_PARTS = 60
 """In so many parts a word is counted."""
 
 _UNIT = re.compile(
@@ -27,7 +27,7 @@ _UNIT = re.compile(
     "|(?P<word>[^ \u0e00-\u11ff\u1780-\u17ff\u19e0-\u19ff\u3005-\u3007\u3040-\u31ff\u3400-\u9fff\uac00-\ud7ff"
     "\uf900-\ufaff\U00020000-\U0003ffff]+)"
 )
-_PARTS_OF = {"word": 24, "han": 16, "hangul": 12, "spelt": 6}
+_PARTS_OF = {"word": 60, "han": 48, "hangul": 30, "spelt": 20}
 
 
 class Passage(FrozenValue, frozen=True):

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import accumulate
 
 from pytest_agenteval.loop.leaks.code_texts import without_names
 from pytest_agenteval.loop.leaks.folded_text import FoldedLines, compact, fold_lines, without_escapes
 from pytest_agenteval.loop.leaks.passages import LEAST_SIGNS
+from pytest_agenteval.loop.leaks.short_numbers import is_short_number, may_be_year, short_numbers
+from pytest_agenteval.loop.leaks.task_texts import Spelling
 from pytest_agenteval.records.record import FrozenValue
 
 LEAST_VALUE = 5
@@ -24,6 +28,10 @@ SURE_VALUE = 8
 MOST_ENDING = 2
 """Letters that a language may put behind a word: phones, Anna's."""
 
+LEAST_LONG_WORD = 4
+"""Letters from which on a word within a title has a capital."""
+
+_WORD = re.compile(r"[^\W_]+")
 
 _DENSE = re.compile(f"(?=([\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]{{{LEAST_DENSE}}}))")
 
@@ -84,7 +92,9 @@ class PromptIndex:
 
     def __init__(self, texts: Mapping[str, str], code: Collection[str] = ()) -> None:
         self.readings = tuple(readings(texts, code))
+        self._ends: dict[tuple[int, int], Sequence[int]] = {}
         self._values: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        self._numbers: defaultdict[str, list[tuple[str, Span]]] = defaultdict(list)
         self.beginnings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         for number, reading in enumerate(self.readings):
             text = reading.folded.compact
@@ -93,9 +103,16 @@ class PromptIndex:
                 self.beginnings[text[place : place + LEAST_SIGNS]].append((number, place))
             for match in _DENSE.finditer(text):
                 self._values[match[1]].append((number, match.start()))
+            for line, start in zip(reading.lines, reading.folded.lines, strict=True):
+                for written, first, end in short_numbers(line, start):
+                    self._numbers[text[first:end]].append((written, Span(number, first, end)))
 
     def places_of_value(self, value: str) -> Iterator[Span]:
         """Give where a compact text stands that is no mere part of a longer word or number."""
+        if is_short_number(value):
+            numbers = self._numbers.get(value, ())
+            yield from (span for written, span in numbers if not may_be_year(value, written))
+            return
         is_dense = len(value) < LEAST_VALUE
         for number, place in self._values.get(value[: LEAST_DENSE if is_dense else LEAST_VALUE], ()):
             folded = self.readings[number].folded
@@ -115,6 +132,14 @@ class PromptIndex:
             return reading.only_ids
         words = self.words_of(span)
         return _NAME_IN_CODE.fullmatch(words) is not None and _CODE_SHAPE.search(words) is not None
+
+    def is_spelt(self, span: Span, spelling: Spelling) -> bool:
+        """Whether a stretch is written as a text of that spelling has to be."""
+        written = self.words_of(span)
+        if spelling == "any" or len(written.split()) == 1:
+            return True
+        long = [word for word in _WORD.findall(written) if len(word) >= LEAST_LONG_WORD]
+        return spelling == "title" and not any(word[0].islower() for word in long)
 
     def ends_word(self, span: Span) -> bool:
         """Whether a word ends where a stretch does."""
@@ -136,14 +161,20 @@ class PromptIndex:
         """Give the file's own words for a stretch, on one line."""
         reading, first = self.readings[span.reading], self.line_of(span)
         last = reading.folded.line_at(span.end - 1)
-        place, signs = reading.folded.lines[first - 1], list[str]()
-        for line in reading.lines[first - 1 : last]:
-            for char in line:
-                before, place = place, place + len(compact(char))
-                if place > span.start and before < span.end:
-                    signs.append(char)
-            signs.append(" ")
-        return "".join(signs).strip()
+        written = list[str]()
+        for number in range(first - 1, last):
+            ends = self._ends_of(span.reading, number)
+            line, start = reading.lines[number], reading.folded.lines[number]
+            first_sign = bisect_right(ends, span.start - start)
+            written.append(line[first_sign : bisect_left(ends, span.end - start) + 1])
+        return " ".join(written).strip()
+
+    def _ends_of(self, reading: int, line: int) -> Sequence[int]:
+        """Give where each character of a line ends in the line's compact text."""
+        if (reading, line) not in self._ends:
+            signs = self.readings[reading].lines[line]
+            self._ends[reading, line] = [*accumulate(len(compact(char)) for char in signs)]
+        return self._ends[reading, line]
 
 
 def _stands_alone(folded: FoldedLines, place: int, value: str) -> bool:

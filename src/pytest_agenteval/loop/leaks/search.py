@@ -73,6 +73,12 @@ def _values(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterator[_H
         if not spans or tasks.is_anybodys(value, owners):
             continue
         added = next(old.places_of_value(value), None) is None
+        for owner in owners:
+            if tasks.is_leak_as_spelt(value, owner):
+                yield from (_Hit(span, owner, added) for span in spans if new.is_spelt(span, owner.spelling))
+        owners = [owner for owner in owners if owner.spelling == "any"]
+        if not owners:
+            continue
         owner = tasks.owner_of(owners)
         if tasks.says_enough(value, owners):
             yield from (_Hit(span, owner, added) for span in spans)
@@ -88,7 +94,7 @@ def _values(tasks: TaskIndex, new: PromptIndex, old: PromptIndex) -> Iterator[_H
 
 def _is_word(span: Span, value: str, owner: Owner, new: PromptIndex) -> bool:
     """Whether a rare word stands there as such: overtime is not in "over time", nor polite in "politely"."""
-    is_apart = owner.words == 1 and " " in new.words_of(span)
+    is_apart = owner.words == 1 and letters_of(value) == len(value) and " " in new.words_of(span)
     return not is_apart and (letters_of(value) > ENOUGH_ALONE or new.ends_word(span))
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from pathlib import PurePosixPath
+from typing import Any, Literal
 
 from pytest_agenteval.loop.leaks.leak import LeakKind
 from pytest_agenteval.loop.leaks.pattern_literals import is_pattern, literals
@@ -19,16 +20,30 @@ _PLACES = ("base_fixture", "fixture_dir")
 """Keys of an input that name folders of ours: the agent is not given them."""
 
 
+_ID_WORD = re.compile(r"[^\W_]+")
+_LEAST_ID_WORDS = 3
+LEAST_STEM = 5
+"""Letters that all forms of a word begin with."""
+
+_FILE_NAME = re.compile(r"[^*?{}\[\]]+\.\w{1,5}")
+
+Spelling = Literal["any", "title", "joined"]
+"""How a prompt has to write a text for it to be this one: in any way; with capitals, or as one word; as one
+word, with hyphens or the like."""
+
+
 class TaskText(FrozenValue, frozen=True):
     """A text of a task, as its author wrote it, and what it is there.
 
-    Texts of one ``fact`` are alternatives: an answer needs one of them. One that is ``alone`` has none.
+    Texts of one ``fact`` are alternatives: an answer needs one of them. One that is ``alone`` has none, or
+    only its own forms.
     """
 
     kind: LeakKind
     text: str
     fact: int
     alone: bool
+    spelling: Spelling = "any"
 
 
 def texts_of(task: Task) -> Iterator[TaskText]:
@@ -40,7 +55,36 @@ def texts_of(task: Task) -> Iterator[TaskText]:
     facts += (("reference_solution", [text]) for text in solution_texts(task))
     facts += (("input", [text]) for text in input_texts(task))
     for number, (kind, texts) in enumerate(facts):
-        yield from (TaskText(kind, text, number, len(texts) == 1) for text in texts)
+        alone = _is_one_word(texts)
+        yield from (TaskText(kind, text, number, alone) for text in texts)
+        if kind == "expected_value":
+            yield from (part for text in texts for part in _file_names(text, number))
+    yield from (TaskText("task_id", part, 0, False, "joined") for part in _id_endings(task.id))
+
+
+def _is_one_word(texts: Sequence[str]) -> bool:
+    """Whether alternatives are forms of the same, as they are where words have endings, or there are none."""
+    return len(texts) == 1 or len({text.casefold()[:LEAST_STEM] for text in texts}) == 1
+
+
+def _file_names(path: str, fact: int) -> Iterator[TaskText]:
+    """Give the name of a file that is expected, with and without its ending."""
+    name = PurePosixPath(path).name
+    if name != path and _FILE_NAME.fullmatch(name):
+        yield TaskText("expected_value", name, fact, False)
+        yield TaskText("expected_value", PurePosixPath(name).stem, fact, False, "title")
+
+
+def _id_endings(id: str) -> Iterator[str]:
+    """Give an id without its first words, which are the suite's, as long as three are left."""
+    words = [*_ID_WORD.finditer(id)]
+    yield from (id[word.start() :] for word in words[1 : 1 - _LEAST_ID_WORDS])
+
+
+def labels(task: Task) -> Iterator[str]:
+    """Give what sorts a task in with others: its tags, and what its metadata say about it."""
+    yield from task.tags
+    yield from (text for key, text in _leaves(task.metadata) if not OWN_METADATA.search(key))
 
 
 def input_texts(task: Task) -> Iterator[str]:
@@ -50,12 +94,31 @@ def input_texts(task: Task) -> Iterator[str]:
 
 
 def schema_words(task: Task) -> Iterator[str]:
-    """Give the names of tools, which every agent has to be told: no task's own."""
+    """Give names of tools, of their arguments and of what they answer, and what may be chosen from.
+
+    Every agent has to be told: they are no task's own.
+    """
+    described: list[Any] = [task.input, *(spec.config for spec in task.graders)]
+    described += [call.args for turn in _turns(task) for call in turn.calls]
+    yield from _names_and_choices(described)
     for turn in _turns(task):
         yield from (call.tool for call in turn.calls)
     yield from (fault.tool for fault in task.faults)
     for _, text in _leaves(task.settings):
         yield text
+
+
+def _names_and_choices(value: Any, key: str = "") -> Iterator[str]:
+    """Give the keys that are names, and the values of an ``enum`` that leaves a choice."""
+    if isinstance(value, Mapping):
+        yield from (name for name in value if _is_name(name))
+        for name, inner in value.items():
+            yield from _names_and_choices(inner, name)
+    elif isinstance(value, list | tuple):
+        if key == "enum" and len(value) > 1:
+            yield from (text for _, text in _leaves(value))
+        for inner in value:
+            yield from _names_and_choices(inner)
 
 
 def _facts(config: Mapping[str, Any]) -> Iterator[list[str]]:

@@ -1,0 +1,104 @@
+"""Short answers are found (prices, times, names of files), and words that any prompt needs are free."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.loop.leaks.search import prompt_leaks
+from tests.suites import write
+
+FILE = "Boats/Harbour Dues.md"
+
+
+def expecting(id: str, content: str, *facts: Any, **config: Any) -> dict[str, Any]:
+    """Give a task that asks something, and the facts that its grader looks for."""
+    graders = [{"name": "facts", "config": {"facts": [*facts], **config}}]
+    return {"id": id, "input": {"content": content}, "graders": graders}
+
+
+def suite_of(folder: Path, *tasks: dict[str, Any]) -> Path:
+    """Write a suite of these tasks."""
+    write(folder, {"suite.yaml": "name: s", **{f"{each['id']}.json": each for each in tasks}})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A suite in English and Japanese."""
+    schema = {
+        "mode": {"enum": ["cheapestRouteOnly", "fastestRouteOnly"]},
+        "centerLongitude": {"type": "number"},
+    }
+    replies = ["before answering", "afterwards"]
+    month = expecting("harbour_close_the_month", "Close it.", "2,386", "655", "201")
+    return suite_of(
+        tmp_path_factory.mktemp("suite"),
+        {**month, "metadata": {"failure_bucket": "close_the_books"}},
+        expecting("harbour_ferry_time", "When?", "18:45", "20:26", "18:00", "8:21.4"),
+        expecting("harbour_dues_filed", "Where do they go?", "ledger", files=[FILE]),
+        expecting("harbour_manners", "How is it said?", replies, "polite", ["independently", "alone"]),
+        expecting("harbour_day", "The pilot comes on Tuesday, it seems.", "Tuesday"),
+        expecting("harbour_route", "Which way is it?", "harbourmaster", arg_schema=schema),
+        expecting("harbour_folder", "In which folder?", folders=["Resources/Lightships/"]),
+        expecting("harbour_card", "何が要りますか。", "ふじいろカード"),
+        expecting("harbour_book", "《渡口账簿》：押出去的不是船钱，是习惯。", files=["Books/渡口账簿.md"]),
+    )
+
+
+@pytest.mark.parametrize(
+    ("prompt", "leaking"),
+    [
+        ("It is 2.386 in all.", ["2.386"]),
+        ("It is 2386 in all.", ["2386"]),
+        ("Leave at ١٨:٤٥.", ["١٨:٤٥"]),
+        ("A time such as 8:21.4 stays.", ["8:21.4"]),
+        ("Write 12,386 or 23861.", []),
+        ("1. Take 8\n2. Take 21.4", []),
+        ("It is the year 2026.", []),
+        ("At 20:26 it leaves.", ["20:26"]),
+        ("Close at 18:00.", []),
+        ("Of that, food 655 and transport 201.", ["655 … 201"]),
+        ("No more than 655 signs.", []),
+        ("Put it in Harbour Dues.", ["Harbour Dues"]),
+        ("Put it in `harbour-dues.md`.", ["harbour-dues.md"]),
+        ("例：渡口账簿", ["渡口账簿"]),
+        ("close_the_month fails", ["close_the_month"]),
+        ("close the month first", []),
+        ("close_the_books is the bucket", []),
+        ("ふじいろ カードを もってくる", ["ふじいろ カード"]),
+        ("押出去的不是船钱是习惯", ["押出去的不是船钱是习惯"]),
+        ("Think before answering.", []),
+        ("Be polite.", []),
+        ("Work independently.", []),
+        ("Ask on Tuesday.", []),
+        ("Take the cheapestRouteOnly, set centerLongitude.", []),
+        ("Call the harbourmaster.", ["harbourmaster"]),
+        ("Search Resources/Lightships.", []),
+    ],
+)
+def test_short_answers_leak_and_words_of_every_prompt_do_not(
+    suite: Path, prompt: str, leaking: list[str]
+) -> None:
+    """An answer is told in any format; what a good engineer writes about a whole bucket is no leak."""
+    assert [leak.text for leak in prompt_leaks({}, {"p": prompt}, suite)] == leaking
+
+
+def test_where_every_noun_has_a_capital_it_makes_no_name(tmp_path: Path) -> None:
+    """As in German: what says that a word is a name elsewhere says nothing there."""
+    asked = "Bitte lege die Rechnung vom Bäcker zu den Belegen für das Finanzamt."
+    told = "Ich habe den Schlüssel für den Keller in der Schublade neben dem Fenster."
+    suite = suite_of(
+        tmp_path,
+        expecting("eins", asked, ["Rechnung", "Quittung"]),
+        expecting("zwei", told, ["Schlüssel", "Schloss"]),
+    )
+    assert prompt_leaks({}, {"p": "Lies jede Rechnung zuerst."}, suite) == ()
+
+
+def test_a_line_with_many_leaks_costs_no_more_than_its_length(tmp_path: Path) -> None:
+    """Minified texts are one line: what stands there is read once and not for every leak again."""
+    suite = suite_of(tmp_path, expecting("pots", "How many?", "48091"))
+    assert len(prompt_leaks({}, {"p": "48091 " * 20_000}, suite)) == 1
