@@ -154,6 +154,21 @@ async def _said(form: Spoilt, task: PlannedTask) -> str:
     ).text
 
 
+def test_a_first_file_keeps_its_name() -> None:
+    """In an empty workspace a path is known by the argument that holds it: its words are no text to spoil."""
+    task = _task([{"calls": [_call("save", path="/Boat trips/The Ferry.md", content=NOTE)]}])
+    writer = FileWriter("save", "path", "content", "KB")
+    for spoiler_name in ("verbatim_paste", "answer_everything", "fact_dropped"):
+        forms = _forms(spoiler_name, task, writer)
+        assert forms
+        for form in forms:
+            assert form.turns[0]["calls"][0]["args"]["path"] == "/Boat trips/The Ferry.md"
+            assert set(form.places) == {"save.content"}
+    assert [form.done for form in _forms("stray_file", task, writer)] == [
+        "KB/Boat trips/More Thoughts.md written too"
+    ]
+
+
 def test_everything_is_all_that_was_heard() -> None:
     """Said is what the user said and what the tools gave; where nothing was to be done, something is."""
     task = _answered("18 euros.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
@@ -11,6 +11,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_audit import AuditedTask, PlannedSpoiler, RunAudit
 from pytest_agenteval.store.run_reader import Run
 
+ORACLE, NOP = "oracle", "nop"
 LEAST = 0.9
 """The share of spoilers that code can decide from which on a suite's graders see enough."""
 
@@ -58,8 +59,8 @@ class SuiteAudit(FrozenValue, frozen=True):
 
     ``spoilers`` are those that code can decide, by name; ``unseen`` were seen by no grader, and
     ``for_judges`` stand apart: what they change is looked at by judges alone, who were not asked. ``below``
-    are references that did not reach 1.0, ``idle`` tasks that are passed by doing nothing, ``broken`` trials
-    of spoilers without a verdict.
+    are references that did not reach 1.0: their spoilt forms show nothing, and are in no figure. ``idle`` are
+    tasks that are passed by doing nothing, ``broken`` trials without a verdict.
     """
 
     suite: str
@@ -79,8 +80,14 @@ class SuiteAudit(FrozenValue, frozen=True):
         return Sight(sum(each.seen for each in sights), sum(each.tried for each in sights))
 
     def is_sound(self, least: float) -> bool:
-        """Whether references reach 1.0, doing nothing misses, and enough spoilers are seen."""
-        return not self.below and not self.idle and self.sight.share >= least - 1e-9
+        """Whether references reach 1.0, doing nothing misses, nothing broke, and enough spoilers are seen."""
+        return not (self.below or self.idle or self.broken) and self.sight.share >= least - 1e-9
+
+    @property
+    def misses_idle(self) -> int:
+        """How many tasks were seen to miss where nothing is done."""
+        broken = sum(trial.player == NOP for trial in self.broken)
+        return self.tasks - len(self.idle) - broken
 
 
 class Audit(Document, frozen=True):
@@ -132,7 +139,8 @@ class _Suite:
 
     def audit(self) -> SuiteAudit:
         """Put the suite's figures together."""
-        spoilt = [entry for entry in self.entries if self._spoiler(entry) and entry.ending != "errored"]
+        below = [entry for entry in self.entries if entry.key.model == ORACLE and not entry.full]
+        spoilt = list(self._spoilt({entry.key.task for entry in below}))
         unseen = [entry for entry in spoilt if entry.ending == "passed"]
         for_judges = _left_to_judges(unseen, self._seen_places(spoilt), self._spoilers)
         decidable = [entry for entry in spoilt if entry not in for_judges]
@@ -143,15 +151,21 @@ class _Suite:
             self._graders(decidable),
             self._wrong(entry for entry in unseen if entry not in for_judges),
             self._wrong(for_judges),
-            self._wrong(entry for entry in self.entries if entry.key.model == "oracle" and not entry.full),
+            self._wrong(below),
             self._wrong(
-                entry for entry in self.entries if entry.key.model == "nop" and entry.ending == "passed"
+                entry for entry in self.entries if entry.key.model == NOP and entry.ending == "passed"
             ),
             self._wrong(entry for entry in self.entries if self._is_broken(entry)),
         )
 
+    def _spoilt(self, below: Collection[str]) -> Iterator[JournalEntry]:
+        """Give the spoilt trials that show something: what misses with the whole reference, too, does not."""
+        for entry in self.entries:
+            if self._spoiler(entry) and entry.ending != "errored" and entry.key.task not in below:
+                yield entry
+
     def _is_broken(self, entry: JournalEntry) -> bool:
-        return entry.ending == "errored" and entry.key.model != "oracle"
+        return entry.ending == "errored" and entry.key.model != ORACLE
 
     def _spoiler(self, entry: JournalEntry) -> PlannedSpoiler | None:
         return self._spoilers.get((entry.key.task, entry.key.model, entry.key.repetition))

@@ -22,6 +22,7 @@ TITLES = {
 }
 ALL = "all graders"
 NO_SUITE = "tasks of no suite"
+NO_SIGHT = "no spoilt reference shows anything"
 MOST_LINE = 400
 
 
@@ -69,7 +70,7 @@ def _cell(sight: Sight | None) -> str:
 
 def _wrong_lines(suite: SuiteAudit, width: int, tells_unseen: bool) -> Iterator[StyledLine]:
     for title, trials in (
-        ("the reference does not reach 1.0", suite.below),
+        ("the reference does not reach 1.0: its spoilt forms show nothing", suite.below),
         ("passed by doing nothing", suite.idle),
         ("broke, and shows nothing", suite.broken),
         ("seen by nobody", suite.unseen if tells_unseen else ()),
@@ -100,7 +101,7 @@ def _trial_text(trial: WrongTrial) -> str:
 def _verdict(suite: SuiteAudit, least: float) -> StyledLine:
     sight, tasks = suite.sight, suite.tasks
     reference = f"reference at 1.0 in {tasks - len(suite.below)} of {tasks} tasks"
-    idle = f"nothing done misses in {tasks - len(suite.idle)}"
-    seen = f"{sight.seen} of {sight.tried} seen ({sight.share:.1%})"
+    idle = f"nothing done misses in {suite.misses_idle}"
+    seen = f"{sight.seen} of {sight.tried} seen ({sight.share:.1%})" if sight.tried else NO_SIGHT
     text = f"{one_line(suite.suite or NO_SUITE, MOST_LINE)}: {seen}; {reference}, {idle}"
     return StyledLine(text, "green" if suite.is_sound(least) else "red")

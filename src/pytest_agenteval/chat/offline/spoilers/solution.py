@@ -153,8 +153,9 @@ class Solution:
     @cached_property
     def written_files(self) -> tuple[str, ...]:
         """The paths, in the workspace, of the files that acting calls name."""
-        values = (value for _, value in self.values(self.writing) if isinstance(value, str))
-        return tuple(self._in_workspace(value) for value in values if self.tree.is_file_name(value))
+        values = self.values(self.writing)
+        names = (value for spot, value in values if isinstance(value, str) and self._is_path(spot, value))
+        return tuple(map(self._in_workspace, names))
 
     def _in_workspace(self, value: str) -> str:
         root = f"{self.writer.root}/" if self.writer and self.writer.root else ""
@@ -200,7 +201,12 @@ class Solution:
     def _new(self, spot: Spot, text: str) -> Spans:
         if spot.call is None:
             return ((0, len(text)),)
-        return () if self.tree.is_file_name(text) else tuple(new_parts(text, tuple(self._known(spot))))
+        return () if self._is_path(spot, text) else tuple(new_parts(text, tuple(self._known(spot))))
+
+    def _is_path(self, spot: Spot, text: str) -> bool:
+        """Whether a text names a file; in a workspace without any, a benchmark's writer says where one is."""
+        writer = self._registered_writer
+        return self.tree.is_file_name(text) or (writer is not None and spot.keys[-1:] == (writer.path,))
 
     def _known(self, spot: Spot) -> Iterator[str]:
         """Give the starting files that the value's call names, and its arguments that stand there."""

@@ -1,0 +1,66 @@
+"""An audit's figures, worked out by hand: what shows nothing of graders is in none of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.reports.audit.audit import Audit, Sight, audit_of
+from pytest_agenteval.reports.audit.audit_lines import audit_lines
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_audit import AuditedTask, PlannedSpoiler, RunAudit
+from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
+from pytest_agenteval.store.run_reader import Run
+from tests.compare.samples import entry
+
+NUMBER, PASTE = "spoiler:number_plus_one", "spoiler:verbatim_paste"
+
+
+def _trial(task: str, player: str, score: float | None) -> JournalEntry:
+    """One trial of an audit, of which one grader says what its score is; None for one that errored."""
+    grades = () if score is None else (Grade("g", score, ""),)
+    return replace(entry(task, 1, score, model=player, full=score == 1), grades=grades)
+
+
+def _audit(*trials: tuple[str, str, float | None]) -> Audit:
+    """What these trials show; of each spoiler there is one form."""
+    entries = tuple(_trial(*trial) for trial in trials)
+    tasks = dict.fromkeys(task for task, _, _ in trials)
+    spoilers = [(task, player.partition(":")[2]) for task, player, _ in trials if ":" in player]
+    audited = RunAudit(
+        tuple(AuditedTask("s", task, graders={"g": "grader"}) for task in tasks),
+        (),
+        tuple(PlannedSpoiler("s", task, name, 1, "18 -> 19") for task, name in spoilers),
+    )
+    planned = PlannedGroup("s", "any", "", "", len(tasks), len(trials), 1)
+    header = RunHeader(started_at="", command=(), models=())
+    return audit_of(Run(Path("run"), header, (planned,), entries), audited)
+
+
+def _text(audit: Audit) -> str:
+    return "\n".join(line.text for line in audit_lines(audit, 200, tells_unseen=True))
+
+
+def test_what_misses_in_any_case_has_seen_nothing() -> None:
+    """The reference itself is at 0.5 in a task: that its spoilt forms are below 1, too, is no sight."""
+    good = [("a", "oracle", 1.0), ("a", "nop", 0.0), ("a", NUMBER, 0.0), ("a", PASTE, 1.0)]
+    below = [("b", "oracle", 0.5), ("b", "nop", 0.0), ("b", NUMBER, 0.5), ("b", PASTE, 0.5)]
+    (suite,) = _audit(*good, *below).suites
+    assert suite.spoilers == {"number_plus_one": Sight(1, 1), "verbatim_paste": Sight(0, 1)}
+    assert suite.graders[0].spoilers == suite.spoilers
+    assert [trial.task for trial in suite.below] == ["b"]
+    assert [trial.task for trial in suite.unseen] == ["a"]
+
+
+def test_trials_that_broke_prove_nothing_and_are_no_sound_audit() -> None:
+    """A grader that falls over at every answer but the reference's: neither all seen, nor nothing missed."""
+    audit = _audit(("a", "oracle", 1.0), ("a", "nop", None), ("a", NUMBER, None), ("a", PASTE, None))
+    (suite,) = audit.suites
+    assert suite.sight == Sight(0, 0)
+    assert len(suite.broken) == 3
+    assert not audit.is_sound
+    assert "s: no spoilt reference shows anything; " in _text(audit)
+    assert "nothing done misses in 0" in _text(audit)
+    assert _audit(("a", "oracle", 1.0), ("a", "nop", 0.0), ("a", NUMBER, 0.0)).is_sound
