@@ -161,7 +161,7 @@ def broken(number: int) -> Any:
 
 
 ANOTHER, LOOKED = (passing("a", 2, calls=calls) for calls in ([LOOK, WRITE], [LOOK]))
-NO_CALL = "no call was made and the trial ended; the reference solution, one way of many, has look("
+NO_CALL = "no call was made; the reference solution, one way of many, has look("
 PASSED = 'repetition 2 of the same task, which passed, has look({"q":"abc"})'
 
 Case = tuple[Trial, Trial | Task | None, str, int | None, str]
@@ -192,7 +192,7 @@ CASES: dict[str, Case] = {
     "mended": (MENDED, None, "nothing", None, "nothing recorded tells"),
     "stopped": (failing("a", calls=[LOOK]), ANOTHER, "passing trial", 2, "after call 1 no other came"),
     "parted": (failing("a", calls=[WRITE]), LOOKED, "passing trial", 1, PASSED),
-    "no call": (failing("a"), reference("look"), "reference", 1, NO_CALL),
+    "no call": (failing("a"), reference("look"), "reference", None, NO_CALL),
     "sent": (failing("a", calls=[LOOK]), reference("look"), "reference", 1, '{"q":"gold"}'),
     "answer": (failing("a", answer="It is wrong, sorry."), None, "check", None, SAID),
     "limit": (failing("a", limit="steps"), None, "limit", None, "a limit was reached: steps"),

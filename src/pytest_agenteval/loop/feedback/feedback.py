@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,6 +22,7 @@ from pytest_agenteval.loop.feedback.content import (
     GraderCount,
     TrialFeedback,
 )
+from pytest_agenteval.loop.feedback.decisions import changing_tools
 from pytest_agenteval.loop.feedback.grader_rules import grader_counts, rule_sentence
 from pytest_agenteval.loop.feedback.markdown import own_text
 from pytest_agenteval.loop.feedback.prompt_files import given_prompts, prompt_list, prompts_of_today
@@ -30,11 +31,12 @@ from pytest_agenteval.loop.feedback.selection import Bucket, Selection, select
 from pytest_agenteval.loop.feedback.todays_tasks import TodaysTasks
 from pytest_agenteval.loop.feedback.trial_choice import different_trials, passing_trial
 from pytest_agenteval.loop.feedback.trial_sections import trial_feedback
-from pytest_agenteval.records.record import from_builtins
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.record import FrozenValue, from_builtins
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.reports.trial.trial_view import trial_view
+from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.spec import Task
@@ -88,12 +90,25 @@ def _unquoted(text: str, texts: frozenset[str]) -> str:
     return "\n".join(lines)
 
 
+class _Choice(FrozenValue, frozen=True):
+    """A bucket with the trials of it that are shown."""
+
+    bucket: Bucket
+    failing: tuple[Trial, ...]
+    passing: Trial | None
+
+    @property
+    def trials(self) -> list[Trial]:
+        """All of them."""
+        return [*self.failing, *filter(None, (self.passing,))]
+
+
 class _Whole:
     """All that could be said, before anything is cut."""
 
     def __init__(self, run: Run, tasks: TodaysTasks, options: FeedbackOptions, selection: Selection) -> None:
         self._run, self._tasks, self._options, self._selection = run, tasks, options, selection
-        self._shown: list[Trial] = []
+        self._views: dict[TrialKey, TrialView] = {}
 
     @cached_property
     def _registry(self) -> Any:
@@ -104,8 +119,11 @@ class _Whole:
         options, selection = self._options, self._selection
         failing = [bucket for bucket in selection.buckets if bucket.failing(options.grader)]
         passed = [bucket for bucket in selection.buckets if not bucket.failing()]
-        buckets = without_repeats([self._bucket(bucket) for bucket in failing])
-        prompts, reads = prompt_list(self._shown, self._prompts())
+        choices = [self._choice(bucket) for bucket in failing]
+        shown = [trial for choice in choices for trial in choice.trials]
+        changing = self._changing(shown)
+        buckets = without_repeats([self._bucket(choice, changing) for choice in choices])
+        prompts, reads = prompt_list(shown, self._prompts())
         return Feedback(
             run=self._run.name,
             suites=tuple(dict.fromkeys(bucket.suite for bucket in selection.buckets)),
@@ -146,14 +164,24 @@ class _Whole:
         except AgentEvalError:
             return None
 
-    def _bucket(self, bucket: Bucket) -> BucketFeedback:
+    def _choice(self, bucket: Bucket) -> _Choice:
         failing = bucket.failing(self._options.grader)
         chosen = different_trials(self._run, failing, self._options.trials)
-        passing = passing_trial(self._run, bucket.entries, chosen)
-        shown = [*chosen, *([passing] if passing else [])]
-        self._shown += shown
+        return _Choice(bucket, tuple(chosen), passing_trial(self._run, bucket.entries, chosen))
+
+    def _changing(self, trials: Iterable[Trial]) -> Mapping[str, frozenset[str]]:
+        """Give by suite the tools that changed the workspace in any of these trials."""
+        views: dict[str, list[TrialView]] = {}
+        for trial in trials:
+            views.setdefault(trial.key.suite, []).append(self._view(trial))
+        return {suite: changing_tools(of_suite) for suite, of_suite in views.items()}
+
+    def _bucket(self, choice: _Choice, changing: Mapping[str, frozenset[str]]) -> BucketFeedback:
+        bucket, chosen, passing = choice.bucket, choice.failing, choice.passing
+        failing = bucket.failing(self._options.grader)
         own = [task for entry in failing if (task := self._tasks.task(entry))]
         graders = grader_counts(bucket.entries, chosen, own, self._registry)
+        tools = changing.get(bucket.suite, frozenset())
         return BucketFeedback(
             suite=bucket.suite,
             bucket=bucket.name,
@@ -163,23 +191,27 @@ class _Whole:
             tasks=bucket.tasks,
             rule=rule_sentence(own, graders),
             graders=graders,
-            failing=tuple(self._failing(trial, bucket) for trial in chosen),
-            passing=trial_feedback(_view(passing), self._task(passing), failed=False) if passing else None,
+            failing=tuple(self._failing(trial, bucket, tools) for trial in chosen),
+            passing=trial_feedback(self._view(passing), self._task(passing), failed=False)
+            if passing
+            else None,
             more=len(failing) - len(chosen),
         )
 
-    def _failing(self, trial: Trial, bucket: Bucket) -> TrialFeedback:
+    def _failing(self, trial: Trial, bucket: Bucket, changing: frozenset[str]) -> TrialFeedback:
         same_task = (entry for entry in bucket.entries if entry.key.task == trial.key.task)
         other = passing_trial(self._run, same_task, [trial])
-        view = _view(trial)
-        return trial_feedback(view, self._task(trial), failed=True, passing=_view(other) if other else None)
+        passing = self._view(other) if other else None
+        task = self._task(trial)
+        return trial_feedback(self._view(trial), task, failed=True, passing=passing, changing=changing)
+
+    def _view(self, trial: Trial) -> TrialView:
+        if trial.key not in self._views:
+            self._views[trial.key] = trial_view(redact_trial(trial))
+        return self._views[trial.key]
 
     def _task(self, trial: Trial) -> Task | None:
         return self._tasks.task_named(trial.key.suite, trial.key.task)
-
-
-def _view(trial: Trial) -> Any:
-    return trial_view(redact_trial(trial))
 
 
 def _line(bucket: Bucket) -> BucketLine:

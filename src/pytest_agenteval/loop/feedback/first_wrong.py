@@ -1,30 +1,35 @@
 """Which decision of a trial went wrong first, as far as anything recorded can tell.
 
 What is sure comes before what is likely: a call that holds what a failed check found, or that failed for
-good; then where the trial leaves the way of one that passed; then where it leaves the reference solution,
-which is one way of many; then the answer that a failed check quotes; then a limit that was reached.
+good; then a call that never came, with what a failed check expected; then where the trial leaves the way of
+one that passed; then what it changed otherwise than the reference solution, which is one way of many, or
+called otherwise; then the answer that a failed check quotes; then a limit that was reached.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
-from pytest_agenteval.canonical import canonical, compact
-from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.loop.feedback.content import FirstWrong
+from pytest_agenteval.loop.feedback.decisions import (
+    MOST_ARGS_BESIDE,
+    REFERENCE,
+    Decision,
+    added_lines,
+    agent_calls,
+    decision_of,
+    parting_from_reference,
+    parting_from_trial,
+    reference_decisions,
+    texts_of,
+    wrote,
+)
 from pytest_agenteval.records.grade import Check
-from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.reports.trial.trial_view import CallView, TrialView
 from pytest_agenteval.tasks.spec import Task
-
-MOST_ARGS, MOST_ARGS_BESIDE = 200, 100
-"""Characters of a call's arguments: in the list of calls, and where the list stands beside."""
-
-MOST_TOOL = 80
-REFERENCE = "the reference solution, one way of many,"
 
 MOST_SIDE, MOST_CLAIM = 120, 160
 SHORTEST, SHORTEST_PART = 4, 6
@@ -34,49 +39,26 @@ _WORDS = re.compile(r"(?:yes|no|none|never|nothing|no such file|no calls?|once|t
 """What checks find that names no call."""
 
 
-class Decision(FrozenValue, frozen=True):
-    """A call by its tool and arguments as they are compared, and as they are shown."""
-
-    tool: str
-    args: str
-    sent: str
-
-    @classmethod
-    def of(cls, tool: str, args: Mapping[str, Any] | str) -> Decision:
-        """Make one of a call's arguments, or of the text that stood in their place."""
-        if isinstance(args, str):
-            return cls(tool, args, args)
-        return cls(tool, canonical(jsonable(args)), compact(jsonable(args)))
-
-    def text(self, most: int = MOST_ARGS) -> str:
-        """Write the call on one line, its arguments cut."""
-        return f"{one_line(self.tool, MOST_TOOL)}({one_line(self.sent, most)})"
+_LIST = re.compile(r",\s|\s\|\s")
+"""What stands between the parts of a list that a check found."""
 
 
-def agent_calls(view: TrialView) -> list[CallView]:
-    """Give the calls that the agent decided on, in order."""
-    calls = (call for message in view.messages if not message.seeded for call in message.calls)
-    return [call for call in calls if call.by == "agent"]
+def first_wrong(
+    view: TrialView,
+    passing: TrialView | None,
+    task: Task | None,
+    changing: Collection[str] = (),
+) -> FirstWrong:
+    """Name the first decision that went wrong and what tells so; of ``passing``, a trial of the same task.
 
-
-def decisions_of(view: TrialView) -> list[Decision]:
-    """Give the agent's calls as they are compared."""
-    return [Decision.of(call.tool, call.raw_args or call.args) for call in agent_calls(view)]
-
-
-def reference_decisions(task: Task | None) -> list[Decision]:
-    """Give the calls of a task's reference solution; none where there is no such solution."""
-    solution = task.reference_solution if task else None
-    turns = solution.turns if solution else ()
-    return [Decision.of(call.tool, call.args) for turn in turns for call in turn.calls]
-
-
-def first_wrong(view: TrialView, passing: TrialView | None, task: Task | None) -> FirstWrong:
-    """Name the first decision that went wrong and what tells so; of ``passing``, a trial of the same task."""
+    ``changing`` are the tools that are known to change the workspace.
+    """
+    reference = reference_decisions(task)
     ways: tuple[Callable[[], FirstWrong | None], ...] = (
-        lambda: _sure(view, reference_decisions(task)),
-        lambda: _parting(view, decisions_of(passing), passing) if passing else None,
-        lambda: _parting(view, reference_decisions(task), None),
+        lambda: _sure(view, reference),
+        lambda: _never_came(view, reference, changing),
+        lambda: parting_from_trial(view, passing) if passing else None,
+        lambda: parting_from_reference(view, reference, changing),
         lambda: _quoted_answer(view),
         lambda: (
             FirstWrong("limit", f"a limit was reached: {one_line(view.limit, 80)}") if view.limit else None
@@ -89,13 +71,57 @@ def first_wrong(view: TrialView, passing: TrialView | None, task: Task | None) -
 def _sure(view: TrialView, reference: Sequence[Decision]) -> FirstWrong | None:
     """Give the first call that failed for good, or that holds what a failed check found."""
     calls = agent_calls(view)
+    blamed = {
+        number: finding
+        for finding in reversed(list(failed_checks(view)))
+        if not quotes(view.answer, finding[1].found)
+        and (number := _first_with(view, calls, finding[1], reference))
+    }
     for number, call in enumerate(calls, start=1):
         if call.error is not None and not any(_worked(later, call.tool) for later in calls[number:]):
             text = _failed_text(number, call, calls[number:]) + _instead(call, reference)
             return FirstWrong("tool error", text, number)
-        for grader, check in failed_checks(view):
-            if not quotes(view.answer, check.found) and _holds_finding(call, check):
-                return FirstWrong("check", _check_text(number, call, grader, check), number)
+        if number in blamed:
+            return FirstWrong("check", _check_text(number, call, *blamed[number]), number)
+    return None
+
+
+def _first_with(
+    view: TrialView, calls: Sequence[CallView], check: Check, reference: Sequence[Decision]
+) -> int | None:
+    """Give the first call that holds what a check found; of a changed file the call that changed it.
+
+    Reading a file is not what a check of changes found. A call that the reference solution makes with the
+    same text is not wrong.
+    """
+    holding = [
+        (number, call)
+        for number, call in enumerate(calls, start=1)
+        if call.error is None and _holds_finding(call.args, check.found)
+    ]
+    found = _unquoted(check.found)
+    lines = added_lines(file for file in view.files if file.path.endswith(found))
+    number, call = next(
+        ((number, call) for number, call in holding if wrote(call, lines)), next(iter(holding), (None, None))
+    )
+    is_right = call and any(each.tool == call.tool and _has(each.args, found) for each in reference)
+    return None if is_right else number
+
+
+def _never_came(
+    view: TrialView, reference: Sequence[Decision], changing: Collection[str]
+) -> FirstWrong | None:
+    """Give the call of the reference solution with what a failed check expected, where none had that."""
+    for grader, check in failed_checks(view):
+        expected = _unquoted(check.expected)
+        if len(expected) < SHORTEST_PART or _WORDS.match(expected) or quotes(view.answer, check.found):
+            continue
+        having = [each for each in reference if _has(each.args, expected)]
+        if having and not any(_has(call.args, expected) for call in agent_calls(view)):
+            there = next((each for each in having if each.tool in changing), having[0])
+            claim = one_line(check.claim, MOST_CLAIM)
+            text = f"no call with what a failed check of {one_line(grader, 60)} expected ({claim})"
+            return FirstWrong("check", f"{text}; {REFERENCE} has {there.text()}")
     return None
 
 
@@ -124,68 +150,36 @@ def _instead(call: CallView, reference: Sequence[Decision]) -> str:
 
 
 def _shown(call: CallView) -> str:
-    return Decision.of(call.tool, call.raw_args or call.args).text(MOST_ARGS_BESIDE)
+    return decision_of(call).text(MOST_ARGS_BESIDE)
 
 
 def _check_text(number: int, call: CallView, grader: str, check: Check) -> str:
     claim, found = one_line(check.claim, MOST_CLAIM), one_line(check.found, MOST_SIDE)
-    expected = f", expected {one_line(check.expected, MOST_SIDE)}" if check.expected else ""
-    return (
-        f"call {number}, {_shown(call)}: the first call with what a failed check of "
-        f"{one_line(grader, 60)} found ({claim}: found {found}{expected})"
-    )
+    what = f"a failed check of {one_line(grader, 60)} found ({claim}: found {found})"
+    return f"call {number}, {_shown(call)}: the first call with what {what}"
 
 
-def _holds_finding(call: CallView, check: Check) -> bool:
-    """Whether a call that worked has in its arguments what a check found, or the other way round."""
-    found = check.found.strip().strip("'\"")
-    if call.error is not None or len(found) < SHORTEST or _WORDS.match(found):
-        return False
-    leaves = [leaf.strip() for leaf in _texts(call.args) if not _WORDS.match(leaf.strip())]
-    return any(
-        leaf == found
+def _holds_finding(args: Any, text: str) -> bool:
+    """Whether arguments hold what a check found, a part of the list that it found, or most of it."""
+    found = _unquoted(text)
+    parts = {
+        part for part in (found, *_LIST.split(found)) if len(part) >= SHORTEST and not _WORDS.match(part)
+    }
+    leaves = [leaf for leaf in map(str.strip, texts_of(args)) if not _WORDS.match(leaf)]
+    return bool(parts) and any(
+        leaf in parts
         or (len(found) >= SHORTEST_PART and found in leaf)
-        or (len(leaf) >= SHORTEST_PART and leaf in found)
+        or (len(leaf) >= max(SHORTEST_PART, len(found) / 2) and leaf in found)
         for leaf in leaves
     )
 
 
-def _texts(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        yield from (text for part in value.values() for text in _texts(part))
-    elif isinstance(value, list | tuple):
-        yield from (text for part in value for text in _texts(part))
+def _has(args: Any, text: str) -> bool:
+    return len(text) >= SHORTEST and any(text in leaf for leaf in texts_of(args))
 
 
-def _parting(view: TrialView, other: Sequence[Decision], passing: TrialView | None) -> FirstWrong | None:
-    """Say where the calls leave those of another way, by their tools first: arguments differ easily."""
-    own = decisions_of(view)
-    if not other or own == other:
-        return None
-    tools, others = [each.tool for each in own], [each.tool for each in other]
-    at = _first_difference(tools, others) if tools != others else _first_difference(own, other)
-    is_there = at < len(own)
-    here = (
-        f"call {at + 1} is {own[at].text(MOST_ARGS_BESIDE)}"
-        if is_there
-        else f"{_none(at)} and the trial ended"
-    )
-    there = other[at].text() if at < len(other) else "no further call"
-    if passing is not None:
-        name = f"repetition {passing.repetition} of the same task, which passed,"
-        return FirstWrong("passing trial", f"{here}; {name} has {there} in its place", at + 1)
-    return FirstWrong("reference", f"{here}; {REFERENCE} has {there} in its place", at + 1)
-
-
-def _none(at: int) -> str:
-    return f"after call {at} no other came" if at else "no call was made"
-
-
-def _first_difference(own: Sequence[object], other: Sequence[object]) -> int:
-    pairs = enumerate(zip(own, other, strict=False))
-    return next((at for at, (a, b) in pairs if a != b), min(len(own), len(other)))
+def _unquoted(text: str) -> str:
+    return text.strip().strip("'\"")
 
 
 def _quoted_answer(view: TrialView) -> FirstWrong | None:

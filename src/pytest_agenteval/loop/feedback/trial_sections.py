@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.loop.feedback.content import Section, SectionKind, TrialFeedback
-from pytest_agenteval.loop.feedback.first_wrong import (
-    MOST_ARGS,
-    agent_calls,
-    first_wrong,
-    reference_decisions,
-)
+from pytest_agenteval.loop.feedback.decisions import MOST_ARGS, agent_calls, reference_decisions
+from pytest_agenteval.loop.feedback.first_wrong import first_wrong
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.reports.formatting import format_figure, one_line, printable
@@ -34,16 +30,24 @@ UNCHANGED = 1
 
 
 def trial_feedback(
-    view: TrialView, task: Task | None, *, failed: bool, passing: TrialView | None = None
+    view: TrialView,
+    task: Task | None,
+    *,
+    failed: bool,
+    passing: TrialView | None = None,
+    changing: Collection[str] = (),
 ) -> TrialFeedback:
-    """Give what there is to look at of a trial; ``passing`` is a trial of its task that passed."""
+    """Give what there is to look at of a trial; ``passing`` is a trial of its task that passed.
+
+    ``changing`` are the tools that are known to change the workspace.
+    """
     sections = _failing_sections(view, task) if failed else _passing_sections(view, task)
     return TrialFeedback(
         name=view.name,
         task=task.description if task else "",
         ending=view.ending,
         score=view.score,
-        first_wrong=first_wrong(view, passing, task) if failed else None,
+        first_wrong=first_wrong(view, passing, task, changing) if failed else None,
         prompts_read=tuple(_prompts_read(view)),
         sections=tuple(_section(kind, lines) for kind, lines in sections if lines),
     )
