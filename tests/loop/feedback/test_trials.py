@@ -275,6 +275,16 @@ def test_lines_that_an_earlier_input_has_are_told_once(tmp_path: Path) -> None:
     assert inputs[1] == ("(… 6 lines as in an input above)", "Second.")
 
 
+def test_a_bucket_has_its_rule_in_one_sentence_of_the_grader_that_failed_most(tmp_path: Path) -> None:
+    """Not in the words of its tasks, and not in those of every grader."""
+    often = failed_grade("often", Check("is it well? Half a point else.", False))
+    once = failed_grade("once", Check("is it short?", False))
+    made, text = feedback_on(tmp_path, failing("a", grades=(once, often)), failing("b", grades=(often,)))
+
+    assert made.buckets[0].rule == "often: is it well?"
+    assert "The rule, as the grader has it that failed most: `often: is it well?`" in text
+
+
 def test_graders_that_ask_the_same_stand_together(tmp_path: Path) -> None:
     """With how often each was not passed; what it asks is told once."""
     grades = tuple(failed_grade(name, Check("is it well?", False)) for name in ("one", "two"))

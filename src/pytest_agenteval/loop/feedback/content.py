@@ -101,7 +101,8 @@ class GraderCount(Record, frozen=True):
 class BucketFeedback(Record, frozen=True):
     """One bucket: its rule, its figures over trials of split dev, failing trials, and one that passed.
 
-    ``more`` failing trials are not shown.
+    ``rule`` is what the grader asks that failed most, in one sentence of its own; ``descriptions`` are those
+    of tasks that failed. ``more`` failing trials are not shown.
     """
 
     suite: str
@@ -115,6 +116,7 @@ class BucketFeedback(Record, frozen=True):
     failing: tuple[TrialFeedback, ...]
     passing: TrialFeedback | None = None
     more: int = 0
+    descriptions: str = ""
 
 
 class BucketLine(Record, frozen=True):

@@ -23,7 +23,7 @@ from pytest_agenteval.loop.feedback.content import (
     TrialFeedback,
 )
 from pytest_agenteval.loop.feedback.decisions import changing_tools
-from pytest_agenteval.loop.feedback.grader_rules import grader_counts, rule_sentence
+from pytest_agenteval.loop.feedback.grader_rules import grader_counts, rule_sentence, task_descriptions
 from pytest_agenteval.loop.feedback.markdown import own_text
 from pytest_agenteval.loop.feedback.prompt_files import given_prompts, prompt_list, prompts_of_today
 from pytest_agenteval.loop.feedback.repeated_lines import without_repeats
@@ -49,8 +49,9 @@ RULES = (
     "What passes has to stay: look at the passing trials and at the buckets that passed.",
     "Change prompt files only: no grader, no task, no fixture; code only where you were told to.",
     "Do not try again what an earlier round tried in vain.",
-    "Where the prompt is not the reason (a tool that fails, a task or a grader that is wrong), change "
-    "nothing for it and say so.",
+    "Where the prompt is not the reason (a tool that is down, a task or a grader that is wrong), change "
+    "nothing for it and say so. `not_recorded` and `bad_arguments` are no broken tool: the agent sent what "
+    "no recording, or no schema, knows.",
 )
 """What holds for whoever changes prompts because of feedback."""
 
@@ -189,7 +190,8 @@ class _Whole:
             passed=bucket.passed,
             trials=len(bucket.entries),
             tasks=bucket.tasks,
-            rule=rule_sentence(own, graders),
+            rule=rule_sentence(graders),
+            descriptions=task_descriptions(own),
             graders=graders,
             failing=tuple(self._failing(trial, bucket, tools) for trial in chosen),
             passing=trial_feedback(self._view(passing), self._task(passing), failed=False)

@@ -118,7 +118,7 @@ def _fit_section(section: Section, tokens: float) -> Section:
 def _bucket_head(bucket: BucketFeedback) -> float:
     asks = "".join(f"{grader.grader}{grader.asks}" for grader in bucket.graders[:MOST_GRADERS])
     return (
-        estimate_tokens(bucket.suite + bucket.bucket + bucket.rule + asks)
+        estimate_tokens(bucket.suite + bucket.bucket + bucket.rule + bucket.descriptions + asks)
         + 4 * TITLE
         + 12 * min(MOST_GRADERS, len(bucket.graders))
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -20,6 +21,7 @@ MOST_TASKS = 3
 """Tasks whose descriptions make a bucket's rule."""
 
 MOST_RULE, MOST_ASKS = 220, 160
+_FIRST_SENTENCE = re.compile(r"(?<=[.?!])\s")
 
 
 def grader_counts(
@@ -70,16 +72,19 @@ def _claims(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
                 yield grade.grader, one_line(claims[0], MOST_ASKS)
 
 
-def rule_sentence(tasks: Sequence[Task], graders: Sequence[GraderCount]) -> str:
-    """Say in one sentence what a bucket asks: as its failing tasks are described, else as graders do."""
+def rule_sentence(graders: Sequence[GraderCount]) -> str:
+    """Say what the grader asks that failed most often, in the first sentence that it has for that."""
+    asking = next((grader for grader in graders if grader.asks), None)
+    return f"{asking.grader}: {_FIRST_SENTENCE.split(asking.asks, maxsplit=1)[0]}" if asking else ""
+
+
+def task_descriptions(tasks: Sequence[Task]) -> str:
+    """Say how a bucket's failing tasks are described."""
     descriptions = list(
         dict.fromkeys(_sentence(task.description) for task in tasks if task.description.strip())
     )
-    if descriptions:
-        more = f"; and {len(descriptions) - MOST_TASKS} more" if len(descriptions) > MOST_TASKS else ""
-        return "; ".join(descriptions[:MOST_TASKS]) + more
-    asks = [f"{grader.grader}: {grader.asks}" for grader in graders if grader.asks]
-    return one_line("; ".join(asks[:MOST_TASKS]), 2 * MOST_RULE)
+    more = f"; and {len(descriptions) - MOST_TASKS} more" if len(descriptions) > MOST_TASKS else ""
+    return "; ".join(descriptions[:MOST_TASKS]) + more
 
 
 def _sentence(description: str) -> str:
