@@ -134,6 +134,22 @@ def test_earlier_rounds_are_told_without_lines_that_quote_one(
     assert [secret for secret in secret_texts if secret in text] == []
 
 
+def test_a_part_of_a_held_out_input_is_not_told_either(run: Run, tmp_path: Path) -> None:
+    """Eight words of it, in capitals or over two lines, and its id in whatever spelling."""
+    asked = json.loads(
+        (ROOT / "evals/pkm/held_out/route_into_existing_book_file/task.json").read_text(encoding="utf-8")
+    )
+    part = " ".join(asked["input"]["content"].split()[4:16])
+    diff = f"+ a line that stays\n+ {part.upper()}\n+ {part[:30]}\n+ {part[30:]}"
+    made, _ = written(run, tmp_path, (EarlierRound(1, "PKM-ho-book hour before", "kept", diff),))
+
+    (told,) = made.earlier_rounds
+    assert told.diff.startswith("+ a line that stays\n(a line that quotes")
+    assert part.upper() not in told.diff
+    assert part[:30] not in told.diff
+    assert (told.summary, told.decision) == ("(a line that quotes a held-out task)", "kept")
+
+
 @pytest.mark.parametrize("budget", [1_500, 1_900, 2_500, 4_000, 12_000])
 def test_the_markdown_is_within_its_budget(run: Run, tmp_path: Path, budget: int) -> None:
     """And uses most of it where more could be said; what is missing is listed, the worst bucket is there."""

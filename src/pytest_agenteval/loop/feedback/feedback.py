@@ -23,6 +23,7 @@ from pytest_agenteval.loop.feedback.content import (
     TrialFeedback,
 )
 from pytest_agenteval.loop.feedback.decisions import changing_tools
+from pytest_agenteval.loop.feedback.earlier_rounds import without_held_out
 from pytest_agenteval.loop.feedback.grader_rules import grader_counts, rule_sentence, task_descriptions
 from pytest_agenteval.loop.feedback.markdown import own_text
 from pytest_agenteval.loop.feedback.prompt_files import given_prompts, prompt_list, prompts_of_today
@@ -66,29 +67,12 @@ def make_feedback(
     """
     tasks = TodaysTasks(run, options.root)
     whole = _Whole(run, tasks, options, select(run, tasks, options))
-    rounds = [_without_held_out(each, tasks.held_out_texts) for each in earlier_rounds]
-    return fitted(_clean(whole.feedback(rounds)))
+    return fitted(_clean(whole.feedback(without_held_out(earlier_rounds, tasks))))
 
 
 def _clean(feedback: Feedback) -> Feedback:
     """Take secrets out before anything is cut: half of one is not known again."""
     return from_builtins(Feedback, KNOWN_SECRETS.value(to_builtins(feedback)))
-
-
-def _without_held_out(each: EarlierRound, texts: frozenset[str]) -> EarlierRound:
-    """Take lines out of an earlier round's texts that quote a held-out task."""
-    quoted = {name: getattr(each, name) for name in ("summary", "decision", "diff", "sentence")}
-    return replace(each, **{name: _unquoted(text, texts) for name, text in quoted.items()})
-
-
-def _unquoted(text: str, texts: frozenset[str]) -> str:
-    if not any(held_out in text for held_out in texts):
-        return text
-    lines = (
-        "(a line that quotes a held-out task)" if any(held_out in line for held_out in texts) else line
-        for line in text.splitlines()
-    )
-    return "\n".join(lines)
 
 
 class _Choice(FrozenValue, frozen=True):

@@ -60,6 +60,11 @@ class TodaysTasks:
                 continue
             yield _SuiteFolder(suite, file, tuple(_tasks_below(suites, file, suite)))
 
+    @property
+    def suite_folders(self) -> list[Path]:
+        """Give the folders of the suites."""
+        return [each.file.parent for each in self._suites]
+
     def task(self, entry: JournalEntry) -> Task | None:
         """Give a trial's task as its file has it today; None where there is none."""
         return self.task_named(entry.key.suite, entry.key.task)
