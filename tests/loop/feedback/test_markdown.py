@@ -131,7 +131,7 @@ def test_guide_and_template_are_replaced(tmp_path: Path) -> None:
 
     template = "{{ feedback.buckets | length }} {{ feedback.buckets[0].failing[0].name | code }}"
     assert feedback_on(tmp_path, failing("a"), template=template)[1] == "1 `s/a[rules-1]`\n"
-    for wrong in ("{{ nobody.knows }}", "{% if %}"):
+    for wrong in ("{{ nobody.knows }}", "{% if %}", "{{ 1 / 0 }}", "{{ 1 | trial }}"):
         with pytest.raises(UsageMistake, match="the template of feedback"):
             feedback_on(tmp_path, failing("a"), template=wrong)
 

@@ -106,6 +106,9 @@ def test_a_grader_leaves_the_trials_that_it_did_not_pass(tmp_path: Path) -> None
     made, _ = feedback_on(tmp_path, failing("a"), failing("b", grades=grades), grader="other")
 
     assert (names(made.buckets[0].failing), made.buckets[0].trials) == (["b1"], 2)
+    assert made.buckets[0].rule.startswith("other: ")
+    _, none = feedback_on(tmp_path, failing("b", grades=grades), grader="g")
+    assert "No trial failed by `g`, the grader that was asked for." in none
     with pytest.raises(UsageMistake, match="has no grader 'g2'; it has g, other"):
         feedback_on(tmp_path, failing("a"), failing("b", grades=grades), grader="g2")
 

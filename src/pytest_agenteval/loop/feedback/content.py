@@ -158,6 +158,7 @@ class Feedback(Document, frozen=True, kw_only=True):
     room, ``passed`` those that passed in full. ``graders`` counts over all of them. ``errored`` and
     ``left_out`` say in words which trials are in no figure. ``prompt_reads`` says what is known of which
     prompts were read. ``guide`` and ``template`` are texts; the template is empty where it is ours.
+    ``grader`` is the one whose failing trials alone are shown; empty for all.
     """
 
     run: str
@@ -178,3 +179,4 @@ class Feedback(Document, frozen=True, kw_only=True):
     guide: str
     cuts: tuple[Cut, ...]
     template: str = ""
+    grader: str = ""

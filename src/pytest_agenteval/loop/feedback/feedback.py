@@ -128,6 +128,7 @@ class _Whole:
             guide=(options.guide or own_text("guide.md")).strip(),
             cuts=(),
             template=options.template,
+            grader=options.grader,
         )
 
     def _graders(
@@ -174,7 +175,7 @@ class _Whole:
             passed=bucket.passed,
             trials=len(bucket.entries),
             tasks=bucket.tasks,
-            rule=rule_sentence(graders),
+            rule=rule_sentence(graders, self._options.grader),
             descriptions=task_descriptions(own),
             graders=graders,
             failing=tuple(self._failing(trial, bucket, tools) for trial in chosen),

@@ -72,9 +72,9 @@ def _claims(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
                 yield grade.grader, one_line(claims[0], MOST_ASKS)
 
 
-def rule_sentence(graders: Sequence[GraderCount]) -> str:
-    """Say what the grader asks that failed most often, in the first sentence that it has for that."""
-    asking = next((grader for grader in graders if grader.asks), None)
+def rule_sentence(graders: Sequence[GraderCount], named: str = "") -> str:
+    """Say what the grader asks that failed most often, or the one named, in its first sentence."""
+    asking = next((grader for grader in graders if grader.asks and named in ("", grader.grader)), None)
     return f"{asking.grader}: {_FIRST_SENTENCE.split(asking.asks, maxsplit=1)[0]}" if asking else ""
 
 

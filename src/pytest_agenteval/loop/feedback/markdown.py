@@ -43,14 +43,16 @@ def feedback_markdown(feedback: Feedback) -> str:
 
     Raises UsageMistake where a template that replaces ours cannot be filled in.
     """
-    from jinja2 import TemplateError
-
     try:
         text = _template(feedback.template).render(feedback=feedback)
-    except TemplateError as wrong:
+    except Exception as wrong:
+        if not feedback.template:  # ours: no mistake of whoever calls
+            raise
         line = getattr(wrong, "lineno", None)
         place = f", line {line}" if line else ""
-        raise UsageMistake(f"the template of feedback{place}: {wrong}; it is given `feedback`") from None
+        raise UsageMistake(
+            f"the template of feedback{place}: {one_line(str(wrong), MOST_NAME)}; it is given `feedback`"
+        ) from None
     return KNOWN_SECRETS.text(re.sub(r"\n{3,}", "\n\n", text).strip() + "\n")
 
 
