@@ -93,8 +93,16 @@ def is_part(part: Any, whole: Any) -> bool:
     return bool(part == whole)
 
 
-def test_a_calibration_file_says_everything_itself(here: Path, command: Agenteval) -> None:
-    """Given in the place of labels it is run as it is; what it says cannot be said again."""
+def test_a_calibration_file_says_everything_itself(
+    here: Path, command: Agenteval, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given in the place of labels it is run as it is; what it says cannot be said again.
+
+    Nor is it changed by what somebody set for the project's other tests, say -x or workers.
+    """
+    monkeypatch.setenv("PYTEST_ADDOPTS", "--nonsense")
+    write(here, {"pytest.ini": "[pytest]\naddopts = --more-nonsense\n"})
+
     done = command(FILE, "--judge", "perfect")
     assert done.status == 0, done.out + done.err
     assert found_in(here)["file"] == FILE
@@ -117,15 +125,6 @@ def test_a_packaged_rubric_is_found_by_the_name_of_the_labels(here: Path, comman
     write(here, {"task_fulfilment.csv": head + "t,c,order 1 tone 1,10\nt,c,order 0 tone 0,1\n"})
     done = command("task_fulfilment.csv", "--scale", "1", "10")
     assert "1 skipped" in done.out, done.out + done.err
-
-
-def test_options_for_other_runs_of_pytest_are_not_taken(
-    here: Path, command: Agenteval, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What somebody set for the project's tests, say -x or workers, does not change a calibration."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", "--nonsense")
-    write(here, {"pytest.ini": "[pytest]\naddopts = --more-nonsense\n"})
-    assert command(FILE, "--judge", "perfect").status == 0
 
 
 def test_problems_of_labels_are_told(here: Path, command: Agenteval) -> None:

@@ -34,7 +34,7 @@ def test_the_reference_page_says_what_the_table_says() -> None:
 
 @pytest.mark.parametrize("row", FLAGGED, ids=of(FLAGGED))
 def test_each_option_can_be_said_in_three_places(
-    row: Option[Any], pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+    row: Option[Any], pytester: pytest.Pytester, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The flag hides the variable, which hides the key; each is named where its value is refused."""
     (pytester.path / "x.md").write_text("Be brief.")
