@@ -18,7 +18,7 @@ from typing import Any
 
 PROGRAM = "import sys; from pytest_agenteval.cli.main import main; sys.exit(main())"
 COMMAND = (sys.executable, "-c", PROGRAM, "improve")
-PATIENCE_S = 120
+PATIENCE_S = 600
 
 
 @dataclass(frozen=True, slots=True)
