@@ -246,6 +246,8 @@ def run(scale: float, seed: int) -> Iterator[Row]:
             yield share_row(what, count_confirmed(ended), len(ended), "<=", 0.05, note)
             later = max(count_confirmed(ended, look) for look in range(2, LOOKS + 1))
             yield share_row(f"{what}, at any look of 2 to {LOOKS}", later, len(ended), "<=", 0.05)
+            if patience == ROUNDS:  # a loop that nobody can ask for: how much the early end saves
+                continue
             rows = [ended[start : start + LOOKS] for start in range(0, len(ended), LOOKS)]
             any_of_row = sum(map(_is_any_confirmed, rows))
             yield share_row(f"{what}, any of {LOOKS} in a row", any_of_row, len(rows), "<=", ANY_LOOK)
