@@ -46,7 +46,7 @@ def tape(name: str) -> ToolTape:
 
 def says_the_facts(name: str, answer: str) -> bool:
     """Does an answer say the facts of a task? Nothing else of the task is asked."""
-    (facts,) = (grader for grader in task(name)["graders"] if grader["name"] == "answer_matches")
+    facts = next(grader for grader in task(name)["graders"] if grader["name"] == "answer_matches")
     assert facts["require"]
     return AnswerMatches(**facts["config"]).grade(files_evidence(answer=answer)).score == 1.0
 
