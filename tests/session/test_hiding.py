@@ -10,6 +10,7 @@ from pytest_agenteval.redaction.spellings import MARK
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
 
 
 @pytest.mark.parametrize(
