@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.loop.leaks.looked_at_files import files_of
 from pytest_agenteval.loop.leaks.search import prompt_leaks
 from tests.suites import write
 
@@ -42,6 +44,9 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
         expecting("harbour_manners", "How is it said?", replies, "polite", ["independently", "alone"]),
         expecting("harbour_day", "The pilot comes on Tuesday, it seems.", "Tuesday"),
         expecting("harbour_route", "Which way is it?", "harbourmaster", arg_schema=schema),
+        expecting("harbour_count", "How many?", "10,000", "48,091", ["3 seconds", "three seconds"]),
+        expecting("harbour_toll", "What is it?", "6,100", "1,700", "2031-12-24"),
+        expecting("harbour_fault", "What then?", error_type="malformed", arg={"type": "boolean"}),
         expecting("harbour_folder", "In which folder?", folders=["Resources/Lightships/"]),
         expecting("harbour_card", "何が要りますか。", "ふじいろカード"),
         expecting("harbour_book", "《渡口账簿》：押出去的不是船钱，是习惯。", files=["Books/渡口账簿.md"]),
@@ -77,6 +82,15 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("Take the cheapestRouteOnly, set centerLongitude.", []),
         ("Call the harbourmaster.", ["harbourmaster"]),
         ("Search Resources/Lightships.", []),
+        ("A toll of 6,100.", []),
+        ("A toll of 6,100, in all 1,700 metres.", ["6,100 … 1,700"]),
+        ("It is due on 24/12/2031 or 24. 12. 2031.", ["24. 12. 2031", "24/12/2031"]),
+        ("Due 12/24/2031.", ["12/24/2031"]),
+        ("No more than 10,000 signs.", []),
+        ("It is 48.091, or 4 8 0 9 1.", ["4 8 0 9 1", "48.091"]),
+        ("| 48 | 091 |", []),
+        ("Wait 3 seconds.", []),
+        ("Say so where a result is malformed, or no boolean.", []),
     ],
 )
 def test_short_answers_leak_and_words_of_every_prompt_do_not(
@@ -102,3 +116,22 @@ def test_a_line_with_many_leaks_costs_no_more_than_its_length(tmp_path: Path) ->
     """Minified texts are one line: what stands there is read once and not for every leak again."""
     suite = suite_of(tmp_path, expecting("pots", "How many?", "48091"))
     assert len(prompt_leaks({}, {"p": "48091 " * 20_000}, suite)) == 1
+
+
+def test_a_prompt_in_utf_16_is_read_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some editors write it; byte for byte it would hide everything."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.md").write_bytes("Runa Fjeld".encode("utf-16"))
+
+    assert files_of(["*.md"]) == {"p.md": "Runa Fjeld"}
+
+
+def test_a_glob_that_names_a_folder_says_how_its_files_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The files below it are what was meant."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prompts").mkdir()
+
+    with pytest.raises(UsageMistake, match=r"prompts: a folder; .* 'prompts/\*\*'"):
+        files_of(["prompts"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import glob
 import os
 import subprocess
@@ -33,7 +34,7 @@ def files_of(globs: Iterable[str]) -> dict[str, str]:
     for pattern in globs:
         named = [path for path in sorted(glob.glob(pattern, recursive=True)) if os.path.isfile(path)]
         if not named:
-            raise UsageMistake(f"{pattern}: no file there; write a glob from {Path.cwd()}, in quotes")
+            raise UsageMistake(f"{pattern}: {_what_is_wrong(pattern)}")
         for path in named:
             texts[short_path(Path(os.path.abspath(path)))] = _read(Path(path))
     return texts
@@ -68,11 +69,23 @@ def old_files(globs: Sequence[str], new: Mapping[str, str], since: str | None, s
     return OldFiles(commit, {**dict(_contents(root, commit, known)), **moved})
 
 
+def _what_is_wrong(pattern: str) -> str:
+    if os.path.isdir(pattern):
+        return f"a folder; for the files below it write {os.path.join(pattern, '**')!r}"
+    return f"no file there; write a glob from {Path.cwd()}, in quotes"
+
+
 def _read(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8-sig", errors="replace")
+        return _decoded(path.read_bytes())
     except OSError as refused:
         raise UsageMistake(f"{path}: cannot be read ({refused.strerror})") from None
+
+
+def _decoded(data: bytes) -> str:
+    """Read UTF-8, or UTF-16 where the first bytes say so."""
+    is_wide = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    return data.decode("utf-16" if is_wide else "utf-8-sig", errors="replace")
 
 
 def _commit(rev: str) -> str:
@@ -100,7 +113,7 @@ def _contents(root: Path, commit: str, names: Sequence[str]) -> Iterator[tuple[s
         place += len(head) + 1
         if head.split(b" ")[1:2] == [b"blob"]:
             size = int(head.rpartition(b" ")[2])
-            yield name, answer[place : place + size].decode("utf-8-sig", errors="replace")
+            yield name, _decoded(answer[place : place + size])
             place += size + 1
 
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from pytest_agenteval.loop.leaks.folded_text import compact
 from pytest_agenteval.loop.leaks.prompt_index import MOST_ENDING
-from pytest_agenteval.loop.leaks.short_numbers import is_short_number
+from pytest_agenteval.loop.leaks.short_numbers import is_round, is_short_number
 from pytest_agenteval.records.record import FrozenValue
 
 ENOUGH = 12
@@ -58,8 +58,8 @@ def says_enough(value: str, words: int, alone: bool) -> bool:
     """
     letters = letters_of(value)
     digits = sum(char.isdigit() for char in value)
-    if digits and letters + 2 * digits >= ENOUGH_WITH_DIGITS:
-        return not is_short_number(value)
+    if (digits > 1 or (digits and alone)) and letters + 2 * digits >= ENOUGH_WITH_DIGITS:
+        return not is_short_number(value) and not is_round(value)
     if words >= ENOUGH_WORDS and letters >= ENOUGH_OF_WORDS:
         return True
     return letters >= ENOUGH and (letters > len(value) or (words > 1 and alone))

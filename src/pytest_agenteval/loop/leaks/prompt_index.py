@@ -12,7 +12,12 @@ from itertools import accumulate
 from pytest_agenteval.loop.leaks.code_texts import without_names
 from pytest_agenteval.loop.leaks.folded_text import FoldedLines, compact, fold_lines, without_escapes
 from pytest_agenteval.loop.leaks.passages import LEAST_SIGNS
-from pytest_agenteval.loop.leaks.short_numbers import is_short_number, may_be_year, short_numbers
+from pytest_agenteval.loop.leaks.short_numbers import (
+    is_one_number,
+    is_short_number,
+    may_be_year,
+    short_numbers,
+)
 from pytest_agenteval.loop.leaks.task_texts import Spelling
 from pytest_agenteval.records.record import FrozenValue
 
@@ -117,7 +122,9 @@ class PromptIndex:
         for number, place in self._values.get(value[: LEAST_DENSE if is_dense else LEAST_VALUE], ()):
             folded = self.readings[number].folded
             if folded.compact.startswith(value, place) and _stands_alone(folded, place, value):
-                yield Span(number, place, place + len(value))
+                span = Span(number, place, place + len(value))
+                if not value.isdigit() or is_one_number(value, self.words_of(span)):
+                    yield span
 
     def places_of_piece(self, piece: str) -> Iterator[Span]:
         """Give where a piece of a passage stands."""

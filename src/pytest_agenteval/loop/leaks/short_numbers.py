@@ -1,4 +1,4 @@
-"""Numbers of three or four digits, which say little unless they are prices, times or measures."""
+"""Numbers: short ones say little unless they are prices or times, and round ones nothing."""
 
 from __future__ import annotations
 
@@ -12,22 +12,34 @@ _LEAST, _MOST = 3, 4
 _LEAST_WRITTEN = 5
 """Characters, with what separates its digits, that a number of four digits has to be written with."""
 
+_MOST_OF_ONE = 7
+"""Digits beyond which numbers are told by more than their digits: those of telephones have brackets."""
+
+_TWO_NUMBERS = re.compile(r"\d[^\w*`\u00ad\u200b-\u200f\u2060]{2,}\d")
 _NUMBER = re.compile(r"(\d+(?:[.,:'’·\u066b\u066c]\d+|[ \u00a0\u202f]\d{3}(?!\d))*)")
 _YEAR = re.compile("(?:19|20)..")
 
 
 def is_short_number(value: str) -> bool:
     """Whether a compact text is a number that is short, and not a round one."""
-    return value.isdigit() and _LEAST <= len(value) <= _MOST and not value.endswith("00")
+    return value.isdigit() and _LEAST <= len(value) <= _MOST and not is_round(value)
+
+
+def is_round(value: str) -> bool:
+    """Whether a compact text is a number that anybody may choose for a limit: 10,000."""
+    return value.isdigit() and len(value.rstrip("0")) <= 1
+
+
+def is_one_number(value: str, written: str) -> bool:
+    """Whether the few digits of a number are written as one: `48 091`, and not in two cells of a table."""
+    return len(value) > _MOST_OF_ONE or _TWO_NUMBERS.search(written) is None
 
 
 def is_price(value: str, text: str) -> bool:
-    """Whether a text writes four digits as a price, a time or a measure: 2,386 and 18:45, but not 10:30."""
+    """Whether a text writes four digits as a price, a time or a measure: 2,386 and 18:45, not 10:30."""
     written = text.strip()
-    is_half_hour = ":" in written and value.endswith("30")
-    return (
-        is_short_number(value) and len(value) == _MOST and len(written) >= _LEAST_WRITTEN and not is_half_hour
-    )
+    is_usual = value.endswith("00") or (":" in written and value.endswith("30"))
+    return is_short_number(value) and len(value) == _MOST and len(written) >= _LEAST_WRITTEN and not is_usual
 
 
 def may_be_year(value: str, written: str) -> bool:

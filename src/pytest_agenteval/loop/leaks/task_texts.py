@@ -22,6 +22,8 @@ _PLACES = ("base_fixture", "fixture_dir")
 
 _ID_WORD = re.compile(r"[^\W_]+")
 _LEAST_ID_WORDS = 3
+_DAY = re.compile(r"(\d{4})\D(\d\d)\D(\d\d)")
+_IS_TYPE = re.compile("(?:^t|_t|T)ype$")
 LEAST_STEM = 5
 """Letters that all forms of a word begin with."""
 
@@ -59,6 +61,8 @@ def texts_of(task: Task) -> Iterator[TaskText]:
         yield from (TaskText(kind, text, number, alone) for text in texts)
         if kind == "expected_value":
             yield from (part for text in texts for part in _file_names(text, number))
+            dates = (date for text in texts for date in _dates(text))
+            yield from (TaskText(kind, date, number, False) for date in dates)
     yield from (TaskText("task_id", part, 0, False, "joined") for part in _id_endings(task.id))
 
 
@@ -73,6 +77,13 @@ def _file_names(path: str, fact: int) -> Iterator[TaskText]:
     if name != path and _FILE_NAME.fullmatch(name):
         yield TaskText("expected_value", name, fact, False)
         yield TaskText("expected_value", PurePosixPath(name).stem, fact, False, "title")
+
+
+def _dates(text: str) -> Iterator[str]:
+    """Give a day with its parts in the other orders that people write."""
+    if match := _DAY.fullmatch(text.strip()):
+        year, month, day = match.groups()
+        yield from (f"{day}.{month}.{year}", f"{month}/{day}/{year}")
 
 
 def _id_endings(id: str) -> Iterator[str]:
@@ -109,7 +120,7 @@ def schema_words(task: Task) -> Iterator[str]:
 
 
 def _names_and_choices(value: Any, key: str = "") -> Iterator[str]:
-    """Give the keys that are names, and the values of an ``enum`` that leaves a choice."""
+    """Give the keys that are names, the values of an ``enum`` that leaves a choice, and types."""
     if isinstance(value, Mapping):
         yield from (name for name in value if _is_name(name))
         for name, inner in value.items():
@@ -119,6 +130,8 @@ def _names_and_choices(value: Any, key: str = "") -> Iterator[str]:
             yield from (text for _, text in _leaves(value))
         for inner in value:
             yield from _names_and_choices(inner)
+    elif isinstance(value, str) and _IS_TYPE.search(key) and _is_name(value):
+        yield value
 
 
 def _facts(config: Mapping[str, Any]) -> Iterator[list[str]]:
