@@ -96,7 +96,12 @@ def test_a_candidate_with_pieces_of_tasks_is_not_tried(project: Path) -> None:
 
 
 def test_errored_trials_are_tried_again_and_are_no_zero(project: Path) -> None:
-    """Tasks that errored are tried again; where every attempt errors there is no score, but a refusal."""
+    """Tasks that errored are tried again; where every attempt errors there is no score, but a refusal.
+
+    After it the file is what it was, to the last byte.
+    """
+    before = b"You answer letters.\r\n"
+    (project / PROMPT).write_bytes(before)
     adapter = GEPAAdapter("evals/bakery", [PROMPT])
     tasks = [task for task in adapter.trainset if task.bucket == "thanks"]
 
@@ -110,3 +115,6 @@ def test_errored_trials_are_tried_again_and_are_no_zero(project: Path) -> None:
     assert [record["Feedback"] for record in records] == ["passed: what it did must stay as it is"] * 2
     assert "thanks letter dev" in records[0]["Inputs"]["task"]
     assert os.listdir("prompts") == ["system.md"]
+    assert (project / PROMPT).read_bytes() == before
+    adapter.write({PROMPT: "Be kind.\nBe brief.\n"})
+    assert (project / PROMPT).read_bytes() == b"Be kind.\r\nBe brief.\r\n"

@@ -114,7 +114,8 @@ class GEPAAdapter:
         )
         self._seed = seed
         self._name = f"gepa-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-        self.seed_candidate = {path: (self.folder / path).read_text(encoding="utf-8") for path in prompts}
+        self._before = {path: (self.folder / path).read_bytes() for path in prompts}
+        self.seed_candidate = {path: _text(path, content) for path, content in self._before.items()}
         self._loaded = {_task_of(loaded, self.folder): loaded for loaded in _dev_tasks(self.suite)}
         self.trials = self.refused = self.refused_in_a_row = 0
 
@@ -203,9 +204,11 @@ class GEPAAdapter:
             self.write(self.seed_candidate)
 
     def write(self, candidate: Mapping[str, str]) -> None:
-        """Write a candidate's texts into the prompt files, to stay."""
+        """Write a candidate's texts into the prompt files, to stay: with line ends as each file had them."""
         for path, text in candidate.items():
-            (self.folder / path).write_text(text, encoding="utf-8", newline="\n")
+            before = self._before[path]
+            content = text.replace("\n", "\r\n" if b"\r\n" in before else "\n").encode()
+            (self.folder / path).write_bytes(before if text == self.seed_candidate[path] else content)
 
     def _tried(self, batch: Sequence[GEPATask]) -> list[TaskTrials]:
         """Try each task until it has a score, as often as errored trials are tried again."""
@@ -239,6 +242,14 @@ class GEPAAdapter:
         run = try_one(self.folder, order)
         self.trials += len(run.entries)
         return {task: _trials(run, task) for task in tasks}
+
+
+def _text(path: str, content: bytes) -> str:
+    """Read a prompt file, with line ends of one kind; raises UsageMistake where it is no text."""
+    try:
+        return content.decode().replace("\r\n", "\n").replace("\r", "\n")
+    except UnicodeDecodeError:
+        raise UsageMistake(f"{path}: expected a prompt in UTF-8; found something else") from None
 
 
 def worst_input(view: TrialView) -> str:
