@@ -101,6 +101,7 @@ def test_what_held_out_tasks_confirm_is_left_as_a_branch(
         ),
         (("--prompts", "/etc/*"), "--prompts '/etc/*': expected files that git tracks"),
         (("--", "--agent-split=all"), "-- --agent-split=all: improve says this to pytest itself"),
+        (("--", "--reruns=1"), "-- --reruns=1: improve says this to pytest itself"),
         (("--run", "nothing"), "nothing"),
         (("--coding-agent", ""), "expected --coding-agent"),
         (("--continue",), "--continue: SUITE, --coding-agent, --prompts stands as it was said"),

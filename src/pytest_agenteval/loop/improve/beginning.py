@@ -34,6 +34,7 @@ OWN_OPTIONS = (
     *("--repetitions", "--collect-only", "--co", "--agent-split", "--agent-prompt", "--agent-results"),
     *("--agent-run-name", "--agent-only", "--agent-regrade", "--agent-baseline", "--agent-gate"),
     *("--agent-report", "--agent-comment", "--agent-max-trials", "--rootdir", "-h", "--help", "--version"),
+    "--reruns",
 )
 """Options of pytest that an improvement gives itself, or that leave nothing to compare."""
 

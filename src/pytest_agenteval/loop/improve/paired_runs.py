@@ -32,6 +32,8 @@ NEW = "new"
 
 ENDED = (0, 1)
 """Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
+ONCE = ("-p", "no:rerunfailures")
+"""A trial that is repeated until it passes says nothing of a prompt, and nobody has counted it beforehand."""
 HEADER_WAIT_S, LOOK_S = 60.0, 0.05
 _WRONG = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
 """How lines begin that say what is wrong, and of these the ones that say most."""
@@ -196,7 +198,7 @@ def _start(tree: Path, order: RunOrder) -> InnerPytest:
     name = _free_name(order.results, order.name)
     order.outputs.mkdir(parents=True, exist_ok=True)
     return InnerPytest(
-        [*own, *order.options, *paths],
+        [*ONCE, *own, *order.options, *paths],
         folder=folder,
         results=order.results,
         name=name,
