@@ -1,4 +1,4 @@
-"""Where texts stand in prompts, found by their first signs: a search costs what is found only."""
+"""Where texts stand in prompts: what does not begin as anything there is not even looked for."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ LEAST_LONG_WORD = 4
 
 _WORD = re.compile(r"[^\W_]+")
 
-_DENSE = re.compile(f"(?=([\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]{{{LEAST_DENSE}}}))")
+_DENSE = re.compile(f"[\u3400-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff]{{{LEAST_DENSE}}}")
 
 _NAME_IN_CODE = re.compile(r"[A-Za-z_$][\w$]*(?:[.:\[\]]+[\w$]*)*", re.ASCII)
 _CODE_SHAPE = re.compile(r"[_.:\[]|[a-z][A-Z]")
@@ -98,16 +98,14 @@ class PromptIndex:
     def __init__(self, texts: Mapping[str, str], code: Collection[str] = ()) -> None:
         self.readings = tuple(readings(texts, code))
         self._ends: dict[tuple[int, int], Sequence[int]] = {}
-        self._values: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
         self._numbers: defaultdict[str, list[tuple[str, Span]]] = defaultdict(list)
-        self.beginnings: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
+        compacts = [reading.folded.compact for reading in self.readings]
+        self._whole = "\n".join(compacts)
+        self._starts = [*accumulate((len(text) + 1 for text in compacts[:-1]), initial=0)]
+        self._heads = _pieces_of(self._whole, LEAST_VALUE)
+        self.beginnings = _pieces_of(self._whole, LEAST_SIGNS)
         for number, reading in enumerate(self.readings):
             text = reading.folded.compact
-            for place in range(len(text) - LEAST_VALUE + 1):
-                self._values[text[place : place + LEAST_VALUE]].append((number, place))
-                self.beginnings[text[place : place + LEAST_SIGNS]].append((number, place))
-            for match in _DENSE.finditer(text):
-                self._values[match[1]].append((number, match.start()))
             for line, start in zip(reading.lines, reading.folded.lines, strict=True):
                 for written, first, end in short_numbers(line, start):
                     self._numbers[text[first:end]].append((written, Span(number, first, end)))
@@ -118,19 +116,25 @@ class PromptIndex:
             numbers = self._numbers.get(value, ())
             yield from (span for written, span in numbers if not may_be_year(value, written))
             return
-        is_dense = len(value) < LEAST_VALUE
-        for number, place in self._values.get(value[: LEAST_DENSE if is_dense else LEAST_VALUE], ()):
-            folded = self.readings[number].folded
-            if folded.compact.startswith(value, place) and _stands_alone(folded, place, value):
-                span = Span(number, place, place + len(value))
-                if not value.isdigit() or is_one_number(value, self.words_of(span)):
-                    yield span
+        for span in self._places_of(value, self._heads, LEAST_VALUE):
+            is_alone = _stands_alone(self.readings[span.reading].folded, span.start, value)
+            if is_alone and (not value.isdigit() or is_one_number(value, self.words_of(span))):
+                yield span
 
     def places_of_piece(self, piece: str) -> Iterator[Span]:
         """Give where a piece of a passage stands."""
-        for number, place in self.beginnings.get(piece[:LEAST_SIGNS], ()):
-            if self.readings[number].folded.compact.startswith(piece, place):
-                yield Span(number, place, place + len(piece))
+        yield from self._places_of(piece, self.beginnings, LEAST_SIGNS)
+
+    def _places_of(self, text: str, heads: Collection[str], signs: int) -> Iterator[Span]:
+        """Give where a compact text stands, if one of these beginnings is its own, or it is shorter."""
+        if len(text) >= signs and text[:signs] not in heads:
+            return
+        place = self._whole.find(text)
+        while place >= 0:
+            number = bisect_right(self._starts, place) - 1
+            start = place - self._starts[number]
+            yield Span(number, start, start + len(text))
+            place = self._whole.find(text, place + 1)
 
     def is_name_of_code(self, span: Span) -> bool:
         """Whether what stands there may be what code calls something: `total_count`, `centerLat`."""
@@ -182,6 +186,10 @@ class PromptIndex:
             signs = self.readings[reading].lines[line]
             self._ends[reading, line] = [*accumulate(len(compact(char)) for char in signs)]
         return self._ends[reading, line]
+
+
+def _pieces_of(text: str, signs: int) -> frozenset[str]:
+    return frozenset(text[place : place + signs] for place in range(len(text)))
 
 
 def _stands_alone(folded: FoldedLines, place: int, value: str) -> bool:

@@ -39,7 +39,7 @@ def leaks_in(
     There ordinary words are no leak, nor are names as only code has them; see ``prompt_leaks``.
     """
     index, before = PromptIndex(new, code), PromptIndex(old)
-    tasks = TaskIndex(suites, index.beginnings.keys())
+    tasks = TaskIndex(suites, index.beginnings)
     hits = [*_values(tasks, index, before), *_passages(tasks, index, before)]
     leaking = (hit for hit in hits if hit.owner.kind == "task_id" or not index.is_name_of_code(hit.span))
     return _in_order(((hit.span.reading, _leak(hit, tasks, index)) for hit in _outermost(leaking)), [*new])

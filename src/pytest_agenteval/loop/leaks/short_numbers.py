@@ -26,8 +26,8 @@ def is_short_number(value: str) -> bool:
 
 
 def is_round(value: str) -> bool:
-    """Whether a compact text is a number that anybody may choose for a limit: 10,000."""
-    return value.isdigit() and len(value.rstrip("0")) <= 1
+    """Whether a compact text is a number that anybody may choose for a limit: 10,000, or 0.001."""
+    return value.isdigit() and len(value.strip("0")) <= 1
 
 
 def is_one_number(value: str, written: str) -> bool:
