@@ -93,9 +93,8 @@ def _adapter(args: argparse.Namespace) -> GEPAAdapter:
     from pytest_agenteval.loop.gepa_adapter import GEPAAdapter
 
     here = Path.cwd()
-    files = {
-        str(path.relative_to(here)) for glob in args.prompts for path in here.glob(glob) if path.is_file()
-    }
+    paths = [path for glob in args.prompts for path in here.glob(glob) if path.is_file()]
+    files = {path.relative_to(here).as_posix() for path in paths}
     if not files:
         raise UsageMistake(
             f"--prompts: expected files below {here}; found none like {', '.join(args.prompts)}"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import argparse
 import math
-import signal
 import sys
 import textwrap
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -70,7 +68,7 @@ def improve(args: argparse.Namespace) -> int:
     repository, folder, improvement, remarks = _taken_up(args) if args.take_up else _begun(args)
     improver = Improver(repository, folder, improvement, tell)
     try:
-        with at_work(folder), _ended_like_ctrl_c():
+        with at_work(folder), ended_like_ctrl_c():
             log = _short(folder / "log.md")
             tell.line(f"improve {improvement.name}: {improvement.suite}; log: {log}")
             for remark in remarks:
@@ -212,25 +210,8 @@ def _shown(text: str) -> str:
     return KNOWN_SECRETS.text(one_line(text, MOST_LINE))
 
 
-@contextmanager
-def _ended_like_ctrl_c() -> Iterator[None]:
-    """Have every signal that ends us do what Ctrl-C does: what we started must not go on without us."""
-
-    def interrupt(number: int, frame: object) -> None:
-        raise KeyboardInterrupt
-
-    names = ("SIGTERM", "SIGHUP", "SIGBREAK")
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
-    before = {number: signal.signal(number, interrupt) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _short(path: Path) -> str:
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).as_posix()
 
 
 def _count(text: str) -> int:

@@ -284,4 +284,4 @@ def _dev_tasks(folder: Path) -> Iterable[LoadedTask]:
 
 
 def _task_of(loaded: LoadedTask, folder: Path) -> GEPATask:
-    return GEPATask(loaded.task.id, str(loaded.file.relative_to(folder)), loaded.bucket)
+    return GEPATask(loaded.task.id, loaded.file.relative_to(folder).as_posix(), loaded.bucket)

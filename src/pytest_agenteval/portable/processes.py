@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -124,6 +124,31 @@ GROUP: dict[str, Any] = (
 """How a process is started that is to be ended with all that it starts; no terminal's Ctrl-C reaches it."""
 
 POLL_S = 0.05
+
+
+def interrupt(process: subprocess.Popen[bytes]) -> None:
+    """Do to another process what Ctrl-C does; where one process alone cannot be told so, it is ended."""
+    if POSIX:
+        process.send_signal(signal.SIGINT)
+    else:
+        process.terminate()
+
+
+@contextmanager
+def ended_like_ctrl_c() -> Iterator[None]:
+    """Have every signal that ends this process do what Ctrl-C does: what it started must not go on alone."""
+
+    def interrupted(number: int, frame: object) -> None:
+        raise KeyboardInterrupt
+
+    names = ("SIGTERM", "SIGHUP", "SIGBREAK")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    before = {number: signal.signal(number, interrupted) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = "") -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -11,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.portable.processes import GROUP, end_group
+from pytest_agenteval.portable.processes import GROUP, end_group, interrupt
 from pytest_agenteval.store.runs import HEADER
 
 QUIET = ("-q", "-p", "agenteval", "-p", "no:cacheprovider", "-o", "addopts=")
@@ -89,8 +88,7 @@ class InnerPytest:
         """End it as Ctrl-C does, so that what it knows is written down; kill it after a while."""
         try:
             if self._process.poll() is None:
-                # Windows has no such signal for one process.
-                self._process.send_signal(signal.SIGINT if os.name == "posix" else signal.SIGTERM)
+                interrupt(self._process)
                 with suppress(subprocess.TimeoutExpired):
                     self._process.wait(GRACE)
         finally:  # also where Ctrl-C is pressed once more

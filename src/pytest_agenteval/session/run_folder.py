@@ -21,4 +21,4 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Write the path, if there is a run."""
     evals = session.config.stash.get(eval_session_key, None)
     if evals is not None and run_info_key in session.config.stash and evals.folder.is_dir():
-        Path(session.config.getoption(OPTION)).write_text(str(evals.folder), encoding="utf-8")
+        Path(session.config.getoption(OPTION)).write_text(str(evals.folder), encoding="utf-8", newline="\n")

@@ -129,7 +129,7 @@ def at_work(folder: Path) -> Iterator[None]:
             raise UsageMistake(
                 f"{folder.name} is carried on by process {other}; where that is none of ours, delete {mark}"
             )
-    mark.write_text(f"{os.getpid()}\n", encoding="utf-8")
+    mark.write_text(f"{os.getpid()}\n", encoding="utf-8", newline="\n")
     try:
         yield
     finally:
