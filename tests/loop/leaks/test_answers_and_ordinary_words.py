@@ -65,6 +65,7 @@ def suite(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("It is the year 2026.", []),
         ("At 20:26 it leaves.", ["20:26"]),
         ("Close at 18:00.", []),
+        ("Ports p2386 and 0x2386.", []),
         ("Of that, food 655 and transport 201.", ["655 … 201"]),
         ("No more than 655 signs.", []),
         ("Put it in Harbour Dues.", ["Harbour Dues"]),

@@ -16,7 +16,9 @@ _MOST_OF_ONE = 7
 """Digits beyond which numbers are told by more than their digits: those of telephones have brackets."""
 
 _TWO_NUMBERS = re.compile(r"\d[^\w*`\u00ad\u200b-\u200f\u2060]{2,}\d")
-_NUMBER = re.compile(r"(\d+(?:[.,:'’·\u066b\u066c]\d+|[ \u00a0\u202f]\d{3}(?!\d))*)")
+_NUMBER = re.compile(
+    r"((?<![A-Za-zА-Яа-яΑ-Ωα-ω_\d])\d+(?:[.,:'’·\u066b\u066c]\d+|[ \u00a0\u202f]\d{3}(?!\d))*)"
+)
 _YEAR = re.compile("(?:19|20)..")
 
 

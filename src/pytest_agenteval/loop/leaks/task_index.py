@@ -7,12 +7,12 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from pytest_agenteval.loop.leaks.all_tasks_texts import AllTasksTexts
 from pytest_agenteval.loop.leaks.folded_text import compact, fold
 from pytest_agenteval.loop.leaks.leak import LeakKind
 from pytest_agenteval.loop.leaks.ordinary_words import (
     ENOUGH_ALONE,
     ENOUGH_OF_WORDS,
+    AllTasksTexts,
     Prose,
     capitals_tell_names,
     is_day_or_month,
