@@ -193,6 +193,16 @@ def test_journals_without_splits_are_read_beside_the_task_files(
         make_feedback(stored, FeedbackOptions(root=tmp_path))
 
 
+def test_tasks_without_a_file_are_counted(run: Run, tmp_path: Path) -> None:
+    """From another folder nothing is known of what tasks say: the reader is told why that is missing."""
+    elsewhere = make_feedback(run, FeedbackOptions(root=tmp_path))
+    (line,) = [line for line in elsewhere.left_out if "without a file" in line]
+
+    tasks = {entry.key.task for entry in run.entries if entry.split == "dev"}
+    assert line.startswith(f"{len(tasks)} tasks without a file below this folder (from pytest's rootdir")
+    assert not any("without a file" in line for line in written(run, tmp_path / "out")[0].left_out)
+
+
 def test_what_nobody_can_tell_is_left_out_and_counted(tmp_path: Path) -> None:
     """A trial of an unknown split is in no figure, and the file says how many there are."""
     made, text = feedback_on(tmp_path, failing("a"), failing("b", split=None, asked="SECRET"))

@@ -88,7 +88,7 @@ def select(run: Run, tasks: TodaysTasks, options: FeedbackOptions) -> Selection:
         "" if variant == BASE else variant,
         tuple(_buckets(chosen)),
         tuple(_errored(chosen)),
-        tuple(_left_out(held_out, unknown)),
+        tuple(_left_out(held_out, unknown, tasks.without_file(chosen))),
     )
 
 
@@ -162,11 +162,15 @@ def _errored(entries: Sequence[JournalEntry]) -> list[str]:
     return [f"{pluralize(len(errored), 'trial')} errored ({tally(causes)})", *names, *more] if errored else []
 
 
-def _left_out(held_out: int, unknown: Sequence[JournalEntry]) -> list[str]:
+def _left_out(held_out: int, unknown: Sequence[JournalEntry], without_file: int) -> list[str]:
     lines = []
     if held_out:
         lines.append(f"{pluralize(held_out, 'trial')} of split held_out: in no figure and no example here")
     if unknown:
         why = "neither the journal nor a task file of today tells the split"
         lines.append(f"{pluralize(len(unknown), 'trial')} left out: {why}")
+    if without_file:
+        where = "from pytest's rootdir there would be more to say"
+        what = "no description and no reference solution of theirs is shown here"
+        lines.append(f"{pluralize(without_file, 'task')} without a file below this folder ({where}): {what}")
     return lines

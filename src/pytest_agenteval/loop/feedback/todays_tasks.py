@@ -74,6 +74,10 @@ class TodaysTasks:
         place = self._tasks.get((suite, task))
         return place[0].task if place else None
 
+    def without_file(self, entries: Iterable[JournalEntry]) -> int:
+        """Count the tasks that a file had when they were tried, and none has today."""
+        return len({entry.key[:2] for entry in entries if entry.file and self.task(entry) is None})
+
     def split(self, entry: JournalEntry) -> str:
         """Tell of which split a trial is: ``dev``, ``held_out``, or empty where nobody can tell.
 
