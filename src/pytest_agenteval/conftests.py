@@ -22,6 +22,7 @@ class _Grab:
     """Takes the registry of a session, and lets it collect nothing."""
 
     registry: Registry | None = None
+    interrupted = False
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
         self.registry = session.config.stash.get(registry_key, None)
@@ -30,6 +31,9 @@ class _Grab:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self) -> bool:
         return True  # the first answer counts: pytest's own collecting is not reached
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        self.interrupted = isinstance(excinfo.value, KeyboardInterrupt)
 
 
 def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Registry:
@@ -47,6 +51,8 @@ def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Regis
     args = ["--collect-only", "-o", "addopts=", *ours, *options, *map(str, folders)]
     with without_addopts(), redirect_stdout(output), redirect_stderr(output):
         pytest.main(args, plugins=[grab])
+    if grab.interrupted:  # which pytest keeps to itself
+        raise KeyboardInterrupt
     if grab.registry is None:
         raise UsageMistake(f"the conftests could not be loaded:\n{output.getvalue().strip()}")
     # pytest takes back what its settings added; what is registered by name is imported only later.

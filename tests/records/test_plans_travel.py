@@ -187,3 +187,14 @@ def test_a_conftest_that_cannot_be_loaded_is_told_in_pytests_words(
         load_registry([folder])
     assert "conftest.py" in str(told.value)
     assert capsys.readouterr() == ("", "")
+
+
+def test_ctrl_c_while_conftests_are_loaded_ends_more_than_the_loading(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pytest keeps the interruption to itself; who asked must not go on as if nothing had been."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    hook = "@pytest.hookimpl(trylast=True)\ndef pytest_sessionstart():\n    raise KeyboardInterrupt\n"
+    (tmp_path / "conftest.py").write_text(f"import pytest\n\n{hook}")
+    with pytest.raises(KeyboardInterrupt):
+        load_registry([tmp_path], [f"--rootdir={tmp_path}"])
