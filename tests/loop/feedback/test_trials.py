@@ -53,7 +53,8 @@ def test_the_most_different_failing_trials_are_shown(tmp_path: Path) -> None:
 def test_a_repetition_that_failed_alike_is_not_shown(tmp_path: Path) -> None:
     """It teaches nothing new; one that failed otherwise does."""
     alike = [failing("a", at, grades=checks("p")) for at in (1, 2, 3)]
-    made, _ = feedback_on(tmp_path / "alike", *alike)
+    made, text = feedback_on(tmp_path / "alike", *alike)
+    assert "Not shown: 2 more failing trials of this bucket, repetitions of what is shown." in text
     other, _ = feedback_on(tmp_path / "other", *alike[:2], failing("a", 3, grades=checks("p", "q")))
 
     assert (names(made.buckets[0].failing), made.buckets[0].more) == (["a1"], 2)
@@ -259,7 +260,7 @@ def test_trials_whose_transcript_is_lost_are_counted_all_the_same(tmp_path: Path
 
     (bucket,) = made.buckets
     assert (bucket.score, bucket.failing, bucket.passing, bucket.more) == (0.5, (), None, 1)
-    assert "1 more failing trial of this bucket, not shown." in feedback_markdown(made)
+    assert "Not shown: 1 more failing trial of this bucket, of 1 more task." in feedback_markdown(made)
     assert len(run.odd) == 2
 
 

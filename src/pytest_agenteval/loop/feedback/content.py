@@ -102,7 +102,7 @@ class BucketFeedback(Record, frozen=True):
     """One bucket: its rule, its figures over trials of split dev, failing trials, and one that passed.
 
     ``rule`` is what the grader asks that failed most, in one sentence of its own; ``descriptions`` are those
-    of tasks that failed. ``more`` failing trials are not shown.
+    of tasks that failed. ``more`` failing trials are not shown; ``failing_tasks`` counts the tasks of all.
     """
 
     suite: str
@@ -117,6 +117,7 @@ class BucketFeedback(Record, frozen=True):
     passing: TrialFeedback | None = None
     more: int = 0
     descriptions: str = ""
+    failing_tasks: int = 0
 
 
 class BucketLine(Record, frozen=True):

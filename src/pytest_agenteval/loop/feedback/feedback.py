@@ -177,6 +177,7 @@ class _Whole:
             tasks=bucket.tasks,
             rule=rule_sentence(graders, self._options.grader),
             descriptions=task_descriptions(own),
+            failing_tasks=len({entry.key.task for entry in failing}),
             graders=graders,
             failing=tuple(self._failing(trial, bucket, tools) for trial in chosen),
             passing=trial_feedback(self._view(passing), self._task(passing), failed=False)

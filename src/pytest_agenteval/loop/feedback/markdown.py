@@ -14,7 +14,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.loop.feedback.content import Feedback, GraderCount, PromptFile, Section, TrialFeedback
+from pytest_agenteval.loop.feedback.content import (
+    BucketFeedback,
+    Feedback,
+    GraderCount,
+    PromptFile,
+    Section,
+    TrialFeedback,
+)
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.reports.formatting import ending_word, format_figure, one_line, pluralize, printable
@@ -75,6 +82,7 @@ def _template(text: str) -> Template:
         figure=format_figure,
         ending=lambda trial: ending_word(trial.ending, trial.score),
         counted=pluralize,
+        not_shown=not_shown,
         by_folder=by_folder,
         by_rule=by_rule,
         particular=particular_prompts,
@@ -125,6 +133,13 @@ def _section_lines(section: Section) -> Iterator[str]:
     yield from (DATA_MARK + line for line in _lines(section.lines))
     if left_out:
         yield f"(and {pluralize(left_out, 'more line')})"
+
+
+def not_shown(bucket: BucketFeedback) -> str:
+    """Say how many failing trials of a bucket are not shown, and whether they are of other tasks."""
+    tasks = bucket.failing_tasks - len({trial.name.rpartition("[")[0] for trial in bucket.failing})
+    what = f"of {pluralize(tasks, 'more task')}" if tasks > 0 else "repetitions of what is shown"
+    return f"{pluralize(bucket.more, 'more failing trial')} of this bucket, {what}"
 
 
 def by_folder(prompts: Sequence[PromptFile]) -> list[tuple[str, str, list[PromptFile]]]:
