@@ -75,18 +75,27 @@ class Trying:
     @property
     def trials(self) -> int:
         """How many trials were begun and ended so far, also in runs that were interrupted."""
+        return sum(spent_on(run).trials for run in self._runs())
+
+    def _runs(self) -> list[Run]:
         names = sorted(self._results.glob(f"{self._of.name}-*/{HEADER}"))
-        return sum(spent_on(load_run(path.parent)).trials for path in names)
+        return [load_run(path.parent) for path in names]
 
     def has_room(self, trials: int) -> bool:
         """Whether so many trials more may be begun."""
-        most = self._of.limits.max_trials
-        return most is None or self.trials + trials <= most
+        room = self.room()
+        return room is None or trials <= room
 
     def room(self) -> int | None:
-        """Give how many trials more may be begun; None for any number."""
+        """Give how many trials more may be begun; None for any number.
+
+        Those that an interruption cut off were begun, too.
+        """
         most = self._of.limits.max_trials
-        return None if most is None else max(0, most - self.trials)
+        if most is None:
+            return None
+        cut_off = sum(len(run.begun) for run in self._runs())
+        return max(0, most - self.trials - cut_off)
 
     def count(self, tree: Path, order: RunOrder) -> int:
         """Give how many trials an order has, asked of pytest; 0 without a limit, where nobody needs it."""
