@@ -19,7 +19,7 @@ def test_the_verb_audits_and_says_by_its_status_whether_all_is_sound(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     write(tmp_path, SUITES)
-    assert main(["audit", "evals/good", "--json", "-"]) == 0
+    assert main(["audit", "evals/good/suite.yaml", "--json", "-"]) == 0
     (good,) = valid_document("audit", capfd.readouterr().out)["suites"]
     assert sum(sight["seen"] for sight in good["spoilers"].values()) == 14
     assert main(["audit", "bad"]) == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 from pathlib import Path
@@ -34,6 +35,39 @@ def _there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PYTEST_ADDOPTS")
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     monkeypatch.chdir(project)
+
+
+def test_a_folder_that_git_does_not_know_is_a_place_to_stand(
+    capsys: pytest.CaptureFixture[str], project: Path
+) -> None:
+    """A worktree has no such folder; pytest and the coding agent work in one of that name."""
+    here = project / "not in git"
+    here.mkdir()
+    os.chdir(here)
+    asked = ("--coding-agent", "test -f ../prompts/system.md", "--prompts", "../prompts/*.md")
+    assert main(["improve", "../evals/bakery", *asked, "--repetitions", "1", "--json", "-"]) == 1
+
+    document = valid_document("improve", capsys.readouterr().out)
+    assert [each["decision"] for each in document["rounds"]] == ["nothing changed"]
+    assert Path(document["results"]) == project / ".agenteval" / "runs"
+
+
+def test_lines_are_as_wide_as_the_terminal_and_no_wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A narrow terminal would break words; a file has no width of its own."""
+    from pytest_agenteval.cli import improve
+
+    class Screen(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setenv("COLUMNS", "60")
+    widths = []
+    for out in (Screen(), io.StringIO()):
+        terminal = improve._Terminal(out)
+        terminal.begin("round 1", "screen ...")
+        terminal.end("discarded: " + "nothing rose and nothing fell " * 5)
+        widths.append(max(map(len, out.getvalue().splitlines())))
+    assert widths[0] <= 60 < widths[1] <= 100
 
 
 def test_a_coding_agent_that_changes_nothing_ends_the_improvement(
@@ -104,6 +138,10 @@ def test_what_held_out_tasks_confirm_is_left_as_a_branch(
         (("--", "--reruns=1"), "-- --reruns=1: improve says this to pytest itself"),
         (("--run", "nothing"), "nothing"),
         (("--coding-agent", ""), "expected --coding-agent"),
+        (
+            ("--coding-agent", "A=1 no-such -p"),
+            "--coding-agent: there is no command 'no-such'",
+        ),
         (("--continue",), "--continue: SUITE, --coding-agent, --prompts stands as it was said"),
     ],
 )
@@ -127,7 +165,21 @@ def test_uncommitted_changes_are_named(capsys: pytest.CaptureFixture[str], proje
     finally:
         prompt.write_text(text, encoding="utf-8")
     assert "uncommitted changes" in (said := capsys.readouterr().err)
-    assert "found prompts/system.md" in said
+    assert "found prompts/system.md; commit or stash them" in said
+
+
+def test_what_is_wrong_with_a_task_file_is_said(capsys: pytest.CaptureFixture[str], project: Path) -> None:
+    """pytest names the file on its last lines, and says what is wrong with it further up."""
+    (project / "evals" / "bakery" / "broken.yaml").write_text("id: [\n", encoding="utf-8")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "A task that is none")
+    try:
+        assert main([*ASK]) == 2
+    finally:
+        git(project, "reset", "-q", "--hard", "HEAD~1")
+    said = capsys.readouterr().err
+    assert "pytest left no run: evals/bakery/broken.yaml:2; expected: a YAML document" in said
+    assert "; found:    did not find expected node content (all of it: .agenteval/improve/" in said
 
 
 def test_a_suite_that_git_does_not_know_is_refused(capsys: pytest.CaptureFixture[str], project: Path) -> None:

@@ -98,6 +98,14 @@ def test_a_held_out_task_is_named_by_nothing_but_the_prompts_own_line(
     assert "ho_keeper" not in json.dumps(document)
 
 
+def test_a_suite_may_be_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As for other verbs; a name that there is not is answered with those that there are."""
+    assert main(["leaks", "--suite", "ferries", "--prompt", "prompts/*.md"]) == 0
+    assert "1 from before: 2 files, 2 tasks of ferries" in capsys.readouterr().out
+    assert main(["leaks", "--suite", "feries", "--prompt", "prompts/*.md"]) == 2
+    assert "did you mean 'ferries'?" in capsys.readouterr().err
+
+
 def test_a_prompt_that_moves_adds_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither within the glob nor into it, committed or not."""
     (project / "prompts" / "old.md").rename(project / "prompts" / "new.md")
@@ -157,7 +165,7 @@ def test_without_git_every_line_is_added(
         (("--prompt", "prompts/*.md", "--since", "v9"), "--since v9: no such commit"),
         (("--prompt", "prompts/*.md", "--since=--all"), "--since --all: no such commit"),
         (("--prompt", "prompts/*.md", "--suite", "prompts"), "there is no suite.yaml below prompts"),
-        (("--prompt", "prompts/*.md", "--suite", "nowhere"), "there is no suite.yaml below nowhere"),
+        (("--prompt", "prompts/*.md", "--suite", "nowhere"), "there is no suite 'nowhere' below "),
         (("--since", "HEAD"), "nothing to look at: name files with --prompt GLOB or --files GLOB"),
     ],
 )

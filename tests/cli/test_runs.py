@@ -181,3 +181,15 @@ def test_an_odd_line_blinds_nobody(pytester: pytest.Pytester, capsys: pytest.Cap
     again = pytester.runpytest_inprocess(*options, "--agent-only=failed")
     again.assert_outcomes(failed=1, deselected=1)
     again.stdout.fnmatch_lines([f"{run.name}: {path.name}:5: left out*"])
+
+
+def test_runs_are_found_from_a_folder_below(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """pytest keeps them at its root, from wherever it is started; beyond the repository nobody looks."""
+    store_run(tmp_path / "p/.agenteval/runs", MIXED)
+    (tmp_path / "p/docs").mkdir()
+    monkeypatch.chdir(tmp_path / "p/docs")
+    assert printed_table(capsys)[0] == ["no runs in .agenteval/runs"]
+    (tmp_path / "p/.git").mkdir()
+    assert printed_table(capsys)[0] == ["1 run in ../.agenteval/runs, newest first"]

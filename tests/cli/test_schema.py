@@ -51,6 +51,15 @@ def test_an_unknown_schema_is_a_mistake_in_use(capsys: pytest.CaptureFixture[str
     assert "'task', 'suite'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("verb", "hint"), [("improv", "did you mean 'improve'?"), ("zzz", "agenteval --help lists the verbs")]
+)
+def test_a_misspelt_verb_is_one_line(verb: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The nearest verb, if there is one, and not the list of all."""
+    assert main([verb, "--nonsense"]) == 2
+    assert capsys.readouterr().err == f"agenteval: there is no verb {verb!r}; {hint}\n"
+
+
 def test_a_verb_is_needed(capsys: pytest.CaptureFixture[str]) -> None:
     """Without one the command says which there are."""
     with pytest.raises(SystemExit) as ended:

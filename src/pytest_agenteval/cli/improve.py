@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import math
+import os
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator
@@ -12,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec.structs import replace
 
+from pytest_agenteval.cli.options import add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.portable.processes import ended_like_ctrl_c
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
 
 NOTHING_KEPT, NOT_CONFIRMED, INTERRUPTED = 1, 3, 130
 ROUNDS, REPETITIONS, CODING_TIMEOUT = 5, 3, 1800.0
-RESULTS = ".agenteval/runs"
 WIDTH, STEP = 100, 9
 MOST_LINE = 1000
 
@@ -47,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--coding-timeout", type=_seconds, metavar="SECONDS", help=f"a coding agent that takes longer is ended (default: {CODING_TIMEOUT:.0f})")  # fmt: skip  # noqa: E501
     add("--run", metavar="RUN", help="a stored run for the first feedback, in the place of a first run")
     add("--continue", dest="take_up", nargs="?", const="latest", metavar="NAME", help="go on where one was interrupted (default: the newest)")  # fmt: skip  # noqa: E501
-    add("--results", default=RESULTS, metavar="DIR", help=f"the folder that keeps runs (default: {RESULTS})")
+    add_results_option(parser)
     add_json_option(parser)
     parser.set_defaults(pytest_options=())
 
@@ -82,7 +84,8 @@ def improve(args: argparse.Namespace) -> int:
         tell.close()
         if args.json:
             write_document(args.json, improver.improvement)
-    tell.lines(_result(improvement, folder))
+    tell.paragraph(_result(improvement))
+    tell.lines(_next_steps(improvement, folder))
     return {"confirmed": 0, "nothing kept": NOTHING_KEPT}.get(improvement.outcome, NOT_CONFIRMED)
 
 
@@ -114,7 +117,7 @@ def _begun(args: argparse.Namespace) -> Any:
             repetitions=args.repetitions or REPETITIONS,
             limits=limits,
             options=args.pytest_options,
-            results=Path(args.results).absolute(),
+            results=Path(os.path.abspath(args.results)),
             run=args.run or "",
         )
     )
@@ -142,12 +145,15 @@ def _taken_up(args: argparse.Namespace) -> Any:
     return repository, folder, replace(improvement, limits=limits), []
 
 
-def _result(improvement: Improvement, folder: Path) -> Iterator[str]:
+def _result(improvement: Improvement) -> str:
     held_out = improvement.held_out
     spent = f"{pluralize(improvement.trials, 'trial')}, {format_duration(improvement.seconds)}"
     words = "better on held-out tasks" if improvement.outcome == "confirmed" else improvement.outcome
     why = held_out.reason if held_out else improvement.ended
-    yield from _wrapped(f"{words}: {one_line(why, MOST_LINE)} ({spent})")
+    return f"{words}: {one_line(why, MOST_LINE)} ({spent})"
+
+
+def _next_steps(improvement: Improvement, folder: Path) -> Iterator[str]:
     if improvement.has_kept:
         yield f"  look:  git diff {improvement.start[:12]}..{improvement.branch}"
         yield f"  merge: git merge {improvement.branch}"
@@ -159,6 +165,7 @@ class _Terminal:
 
     def __init__(self, out: TextIO) -> None:
         self._out, self._open = out, 0
+        self._width = min(WIDTH, shutil.get_terminal_size().columns) if out.isatty() else WIDTH
 
     def begin(self, step: str, what: str) -> None:
         """Begin a step's line."""
@@ -170,13 +177,16 @@ class _Terminal:
     def end(self, what: str) -> None:
         """End the line with what came of the step, below it where there is no room."""
         text = _shown(what)
-        if self._open + len(text) < WIDTH:
+        if self._open + len(text) < self._width:
             print(f" {text}" if self._open else text, file=self._out, flush=True)
             self._open = 0
             return
         self.close()
-        indent = " " * (STEP + 1)
-        self.lines(_wrapped(text, indent))
+        self.paragraph(text, " " * (STEP + 1))
+
+    def paragraph(self, text: str, indent: str = "") -> None:
+        """Print a text over as many lines as it needs."""
+        self.lines(_wrapped(text, self._width, indent))
 
     def line(self, text: str) -> None:
         """Print a line of its own."""
@@ -196,10 +206,10 @@ class _Terminal:
         self._open = 0
 
 
-def _wrapped(text: str, indent: str = "") -> list[str]:
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
     return textwrap.wrap(
         text,
-        WIDTH,
+        width,
         initial_indent=indent,
         subsequent_indent=indent or "  ",
         break_long_words=False,

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--prompt", nargs="+", action="extend", default=[], metavar="GLOB", help="prompts: files, or globs with **")  # fmt: skip  # noqa: E501
     add("--files", nargs="+", action="extend", default=[], metavar="GLOB", help="tool descriptions and agents' code; of Python, texts and comments")  # fmt: skip  # noqa: E501
-    add("--suite", required=True, metavar="DIR", help="the suite's folder, or one with several: all tasks, held-out ones too")  # fmt: skip  # noqa: E501
+    add("--suite", required=True, metavar="DIR", help="the suite's folder, file or name, or a folder with several: all tasks, held-out ones too")  # fmt: skip  # noqa: E501
     add("--since", metavar="GIT_REV", help="what stands there since this commit is added (default: HEAD)")
     add_json_option(parser)
 
@@ -56,9 +56,10 @@ def leaks(args: argparse.Namespace) -> int:
     globs = [*args.prompt, *args.files]
     if not globs:
         raise UsageMistake("nothing to look at: name files with --prompt GLOB or --files GLOB")
-    suites = read_suites(Path(args.suite))
+    places = _places(args.suite)
+    suites = [each for place in places for each in read_suites(place)]
     new = files_of(globs)
-    old = old_files(globs, new, args.since, Path(args.suite))
+    old = old_files(globs, new, args.since, places[0])
     document = LeaksDocument(
         since=old.commit,
         files=tuple(new),
@@ -71,6 +72,15 @@ def leaks(args: argparse.Namespace) -> int:
     if args.json != STDOUT:
         print_lines(_lines(document))
     return ADDED if any(leak.added for leak in document.leaks) else 0
+
+
+def _places(named: str) -> list[Path]:
+    """Give the path that is named, or the files of the suites of that name below here."""
+    if Path(named).exists():
+        return [Path(named)]
+    from pytest_agenteval.cli.suite_files import suites_meant
+
+    return [each.path for each in suites_meant(named)]
 
 
 def json_schema() -> Schema:

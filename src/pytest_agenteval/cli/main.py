@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from pytest_agenteval.cli.verbs import VERBS, function_name, verb_module
-from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.errors import AgentEvalError, UsageMistake, nearest
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 INTERRUPTED = 130
@@ -29,6 +29,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     KNOWN_SECRETS.know_environment()
     try:
+        _refuse_unknown_verb(sys.argv[1:] if argv is None else argv)
         args = _parser().parse_args(argv)
         verb: Callable[[argparse.Namespace], int] = args.verb
         return verb(args)
@@ -68,6 +69,14 @@ class _VerbParser(argparse.ArgumentParser):
             return args, None
         place = args.index("--")
         return args[:place], args[place + 1 :]
+
+
+def _refuse_unknown_verb(argv: Sequence[str]) -> None:
+    """Raise UsageMistake for a verb that there is not: argparse would list all of them and no nearest."""
+    verb = argv[0] if argv else ""
+    if verb and not verb.startswith("-") and verb not in VERBS:
+        hint = nearest(verb, VERBS) or "agenteval --help lists the verbs"
+        raise UsageMistake(f"there is no verb {verb!r}; {hint}")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -56,7 +56,9 @@ def suites_meant(name: str | None) -> list[SuiteFile]:
 
 
 def _unknown_suite_text(name: str, names: list[str]) -> str:
-    return nearest(name, names) or f"suites there: {', '.join(names) or 'none'}"
+    if not names:
+        return "no suite.yaml is there: name its folder"
+    return nearest(name, names) or f"suites there: {', '.join(names)}"
 
 
 def _load(path: Path) -> SuiteFile:

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake, nearest, nearest_names
+from pytest_agenteval.loop.improve.coding_agent import missing_command
 from pytest_agenteval.loop.improve.edit_check import pathspecs_of
 from pytest_agenteval.loop.improve.log import LOG, STATE, read_state
 from pytest_agenteval.loop.improve.progress import Improvement, Limits
@@ -63,6 +64,8 @@ def begin(request: Request) -> tuple[Repository, Path, Improvement, list[str]]:
     repository = Repository.around(suite_file.parent)
     _refuse_changes(repository)
     _refuse_options(request.options)
+    if missing := missing_command(request.command, request.here):
+        raise UsageMistake(f"--coding-agent: there is no command {missing!r}")
     start = repository.commit_of("HEAD")
     inside = suite_file.relative_to(os.path.realpath(repository.root)).as_posix()
     if inside not in repository.files(start, [f":(top,literal){inside}"]):
@@ -139,7 +142,8 @@ def at_work(folder: Path) -> Iterator[None]:
 def _refuse_changes(repository: Repository) -> None:
     if changed := repository.uncommitted():
         names = _listed(changed)
-        raise UsageMistake(f"expected no uncommitted changes, for trees are made of commits; found {names}")
+        rule = "expected no uncommitted changes, for trees are made of commits"
+        raise UsageMistake(f"{rule}; found {names}; commit or stash them")
 
 
 def _refuse_options(options: Sequence[str]) -> None:
@@ -213,7 +217,7 @@ def _remarks(repository: Repository, tasks: SuiteTasks, suite: str) -> list[str]
         files = pluralize(len(beside), "file")
         remarks.append(f"{files} of the suite that git does not know take no part: {_listed(beside)}")
     if not tasks.held_out:
-        remarks.append(f"{tasks.name} has no held-out task: nothing can be confirmed")
+        remarks.append(f"{tasks.name} has no held-out task (split: held_out): nothing can be confirmed")
     return remarks
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 import subprocess
 import time
 from collections.abc import Mapping
@@ -22,6 +24,7 @@ MOST_BYTES = 50_000_000
 """What a command may print: one that prints without end would fill the disk before its time is over."""
 LAST_BYTES = 8_000
 MARK = "AGENTEVAL_CODING_AGENT"
+_ASSIGNMENT, _PLAIN = re.compile(r"\w+="), re.compile(r"[\w./+-]+")
 
 
 class CodingAgentEnding(FrozenValue, frozen=True):
@@ -36,6 +39,20 @@ class CodingAgentEnding(FrozenValue, frozen=True):
     last_line: str
 
 
+def missing_command(command: str, folder: Path) -> str:
+    """Give the name with which a shell's line begins, where it is a plain one that nothing bears."""
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return ""
+    name = next((word for word in words if not _ASSIGNMENT.match(word)), "")
+    if os.name != "posix" or not _PLAIN.fullmatch(name):
+        return ""
+    asked = ("/bin/sh", "-c", 'command -v -- "$1"', "sh", name)
+    known = subprocess.run(asked, cwd=folder, capture_output=True, check=False).returncode == 0
+    return "" if known else name
+
+
 def run_coding_agent(
     command: str, *, folder: Path, feedback: Path, output: Path, variables: Mapping[str, str], timeout: float
 ) -> CodingAgentEnding:
@@ -45,6 +62,7 @@ def run_coding_agent(
     known by a variable of its own; on Ctrl-C as well.
     """
     began = time.monotonic()
+    folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
     mark = str(uuid4())
     with feedback.open("rb") as told, output.open("wb") as printed:
         process = subprocess.Popen(

@@ -37,6 +37,8 @@ ONCE = ("-p", "no:rerunfailures")
 HEADER_WAIT_S, LOOK_S = 60.0, 0.05
 _WRONG = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
 """How lines begin that say what is wrong, and of these the ones that say most."""
+_PROBLEM = re.compile(r"^(\S.*)\n  (expected: .*)\n  (found: .*)$", re.MULTILINE)
+"""What is wrong with a suite's or a task's file, as ``errors.Problem`` says it."""
 CONFIGURATION = (
     "pytest.ini",
     ".pytest.ini",
@@ -193,6 +195,7 @@ def _try_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
 
 def _start(tree: Path, order: RunOrder) -> InnerPytest:
     folder = tree / order.folder
+    folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
     own = [f"--agent-split={order.split}", f"--repetitions={order.repetitions}", *rootdir(tree, order)]
     paths = [str(tree / path) for path in order.paths]
     name = _free_name(order.results, order.name)
@@ -250,4 +253,7 @@ def pytest_complaint(output: Path) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for sign in _WRONG:
         lines = [line for line in lines if sign.search(line)] or lines
-    return f"{lines[-1] if lines else 'it printed nothing'} (all of it: {os.path.relpath(output)})"
+    complaint = lines[-1] if lines else "it printed nothing"
+    if problem := _PROBLEM.search(text):
+        complaint = "; ".join(problem.groups())
+    return f"{complaint} (all of it: {os.path.relpath(output)})"

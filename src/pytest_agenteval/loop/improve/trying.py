@@ -34,7 +34,7 @@ OLD_OF_HELD_OUT = f"-{HELD_OUT}-old"
 MOST_MESSAGE = 200
 UNREAD = (
     "every trial scored as before: the agent may not read these files from the tree that it runs in, "
-    "but from where it is installed"
+    "but from where it is installed (pip install -e)"
 )
 
 
