@@ -114,6 +114,12 @@ def test_each_fact_is_left_out(tree: Path) -> None:
     ]
 
 
+def test_a_number_or_a_time_is_no_two_facts() -> None:
+    """The comma of 19,120 and the colon of 07:40 part nothing."""
+    forms = _forms("fact_dropped", _answered("It costs 19,120 won, leaves at 07:40"))
+    assert [form.turns[1]["text"] for form in forms] == ["leaves at 07:40"]
+
+
 def test_a_file_too_many_is_written_as_the_reference_writes(tree: Path) -> None:
     """How a file is written is learnt from a call of the reference, or said by a benchmark."""
     (form,) = _forms("stray_file", _filed(tree))

@@ -22,7 +22,7 @@ NUMBER = re.compile(r"(?<![A-Za-z0-9_.,#:/$-])-?\d+(?:[.,]\d+)*(?![0-9_:/]|-\d|[
 _COMMENT = re.compile(r"<!--.*-->")
 _ID = re.compile(r"[\w/.-]*\d[\w/.-]*#[\w-]+|https?://\S+")
 _SENTENCE = re.compile(r"[^\n]*?(?:[.!?。！？…]+[\"'”’)」』]*(?=\s|$|(?<=[。！？]))|(?=\n)|$)\s*")
-_CLAUSE = re.compile(r"[^,;，、:]+(?:[,;，、:]\s*|$)")
+_CLAUSE = re.compile(r"(?:[^,;，、:]|(?<=\d)[,:](?=\d))+(?:[,;，、:]\s*|$)")
 _WORD = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]|\w+")
 
 
