@@ -47,7 +47,7 @@ WITH_REFERENCE: dict[str, tuple[Trial, Task, str, int | None, str]] = {
         solution(("look", {"path": "/Areas/x.md"}), ("write", {"path": "/Areas/x.md"}), GOLD_EDIT),
         "check",
         None,
-        "no call with what a failed check of g expected (filed well); the reference solution, one way of "
+        "no call with what a failed check of g expected (no: filed well); the reference solution, one way of "
         'many, has write({"path":"/Areas/x.md"})',
     ),
     "what is changed comes before how the agent looks about": (
@@ -87,7 +87,7 @@ WITH_REFERENCE: dict[str, tuple[Trial, Task, str, int | None, str]] = {
         reference("look"),
         "check",
         2,
-        "only a quiz: found menu, quiz",
+        "no: only a quiz; found menu, quiz",
     ),
     "a word of a long text that a check found blames no call": (
         failing(

@@ -174,10 +174,10 @@ FILED, FETCHED = (
     failing("a", calls=[LOOK, broken(2), broken(3)]),
 )
 MENDED = failing("a", calls=[broken(1), call("fetch", 2)])
-SAID = "the answer, as g found it: it is right"
+SAID = "the answer, as g found it: no: it is right"
 
 CASES: dict[str, Case] = {
-    "found": (FILED, None, "check", 2, "filed well: found Notes/wrong.md"),
+    "found": (FILED, None, "check", 2, "no: filed well; found Notes/wrong.md"),
     "failed": (FETCHED, None, "tool error", 2, "(timeout: too slow)"),
     "first": (
         failing("a", calls=[broken(1), WRITE], grades=FOUND),
@@ -220,7 +220,7 @@ def test_what_a_check_found_in_the_answer_blames_no_call() -> None:
     this = failing("a", calls=[call("look", q="Gizmo-9000")], answer="Gizmo-9000 costs a lot", grades=grades)
 
     assert first_wrong(trial_view(this), None, None) == FirstWrong(
-        "check", "the answer, as g found it: it says 7"
+        "check", "the answer, as g found it: no: it says 7"
     )
 
 

@@ -120,7 +120,7 @@ def _never_came(
         if having and not any(_has(call.args, expected) for call in agent_calls(view)):
             there = next((each for each in having if each.tool in changing), having[0])
             claim = one_line(check.claim, MOST_CLAIM)
-            text = f"no call with what a failed check of {one_line(grader, 60)} expected ({claim})"
+            text = f"no call with what a failed check of {one_line(grader, 60)} expected (no: {claim})"
             return FirstWrong("check", f"{text}; {REFERENCE} has {there.text()}")
     return None
 
@@ -155,7 +155,7 @@ def _shown(call: CallView) -> str:
 
 def _check_text(number: int, call: CallView, grader: str, check: Check) -> str:
     claim, found = one_line(check.claim, MOST_CLAIM), one_line(check.found, MOST_SIDE)
-    what = f"a failed check of {one_line(grader, 60)} found ({claim}: found {found})"
+    what = f"a failed check of {one_line(grader, 60)} found (no: {claim}; found {found})"
     return f"call {number}, {_shown(call)}: the first call with what {what}"
 
 
@@ -186,7 +186,7 @@ def _quoted_answer(view: TrialView) -> FirstWrong | None:
     for grader, check in failed_checks(view):
         if quotes(view.answer, check.found):
             claim = one_line(check.claim, MOST_CLAIM)
-            return FirstWrong("check", f"the answer, as {one_line(grader, 60)} found it: {claim}")
+            return FirstWrong("check", f"the answer, as {one_line(grader, 60)} found it: no: {claim}")
     return None
 
 
