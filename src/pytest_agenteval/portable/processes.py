@@ -178,6 +178,20 @@ def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = ""
         process.wait()
 
 
+def end_marked(variable: str, grace: float) -> None:
+    """End the processes started with ``variable``, ``NAME=value``, in their environment; only with /proc.
+
+    They are asked first, and forced after ``grace`` seconds.
+    """
+    if not POSIX or not (left := _with_variable(variable)):
+        return
+    _signal_each(left, signal.SIGTERM)
+    end = time.monotonic() + grace
+    while any(is_running(pid) for pid in left) and time.monotonic() < end:
+        time.sleep(POLL_S)
+    _signal_each(left | _with_variable(variable), signal.SIGKILL)
+
+
 def _started_by(process: subprocess.Popen[bytes], variable: str) -> dict[int, str]:
     """Give what a process started, as far as it can be told: what it left behind has no parent that tells."""
     started = _descendants(process.pid) if process.poll() is None else {}

@@ -76,6 +76,12 @@ def replace_by_link(tree: Path) -> None:
     (tree / "prompts/system.md").symlink_to("/etc/hostname")
 
 
+def replace_by_pipe(tree: Path) -> None:
+    """Put a pipe in the place of a prompt: git takes it for a file, and whoever reads it waits."""
+    (tree / "prompts/system.md").unlink()
+    os.mkfifo(tree / "prompts/system.md")
+
+
 def hide_from_index(tree: Path) -> None:
     """Change a task, and tell git not to look at it."""
     git(tree, "update-index", "--assume-unchanged", "evals/task.yaml")
@@ -154,6 +160,7 @@ def test_the_tree_has_neither_held_out_tasks_nor_history(repository: Repository,
             "prompts/system.md was made a file to be run",
         ),
         (lambda tree: (tree / "prompts/system.md").write_bytes(b"\xff\xfe"), "is no text in UTF-8"),
+        (replace_by_pipe, "prompts/system.md is no file"),
     ],
 )
 def test_what_is_no_change_of_prompts_alone_is_refused(
@@ -177,7 +184,7 @@ def test_gits_own_files_are_watched_and_its_hooks_are_not_run(repository: Reposi
     """The round is refused, a person is told where to look, and our own commands run no program of it."""
     refusal = edited(repository, tree, add_hook).refusal
     hook = repository.common_dir / "hooks" / "post-checkout"
-    assert refusal == f"git's own files were changed, look at them: {hook}"
+    assert refusal == f"files that git or pytest obeys were changed, look at them: {hook}"
     hook.chmod(0o755)
     repository.add_tree(tree, repository.commit_of("HEAD"))
     hook.unlink()
@@ -193,6 +200,141 @@ def test_a_tree_that_leads_to_the_users_checkout_does_that_no_harm(
     assert not tree.exists()
     assert (repository.root / "prompts/system.md").is_file()
     assert git(repository.root, "status", "--porcelain") == ""
+
+
+def replace_prompt(tree: Path) -> None:
+    """Have git take another text for the prompt that the new one is compared with."""
+    other = tree / "prompts/system.md"
+    other.write_text("Say nothing.\n", encoding="utf-8")
+    worse = git(tree, "hash-object", "-w", "prompts/system.md").strip()
+    git(tree, "replace", git(tree, "rev-parse", "HEAD:prompts/system.md").strip(), worse)
+    other.write_text("Be kind.\nBe brief.\n", encoding="utf-8")
+
+
+def test_no_object_is_taken_for_another(repository: Repository, tree: Path) -> None:
+    """Both sides would be checked out as the agent likes them; its replacement is taken away."""
+    assert "refs/replace/" in edited(repository, tree, replace_prompt).refusal
+    assert not [name for name in repository.refs() if "replace" in name]
+    repository.add_tree(tree, repository.commit_of("HEAD"))
+    replace_prompt(tree)
+    try:
+        repository.add_tree(tree, repository.commit_of("HEAD"))
+        assert (tree / "prompts/system.md").read_text() == FILES["prompts/system.md"]
+    finally:
+        git(repository.root, "replace", "-d", *git(repository.root, "replace", "-l").split())
+
+
+def test_a_stash_of_the_users_is_as_it_was(repository: Repository, tree: Path) -> None:
+    """A stash is everybody's: what an agent puts there is dropped, what it takes from there is told."""
+    (repository.root / "prompts/tools.md").write_text("Mine.\n", encoding="utf-8")
+    git(repository.root, "stash")
+    stashes = git(repository.root, "stash", "list")
+
+    def stash(tree: Path) -> None:
+        write("prompts/system.md", "Be brief.\n")(tree)
+        git(tree, "stash")
+
+    assert "taken back: refs/stash" in edited(repository, tree, stash).refusal
+    assert git(repository.root, "stash", "list") == stashes
+    mine = repository.refs()["refs/stash"]
+    told = edited(repository, tree, lambda tree: git(tree, "stash", "pop")).refusal
+    assert f"refs/stash (was {mine})" in told
+
+
+def test_a_branch_that_is_gone_or_led_elsewhere_is_told(repository: Repository, tree: Path) -> None:
+    """With what it was; one that has grown is the user's own work, and none of ours."""
+    base = repository.commit_of("HEAD")
+    new = git(repository.root, "commit-tree", f"{base}^{{tree}}", "-p", base, "-m", "More").strip()
+    git(repository.root, "branch", "of-the-user", new)
+    try:
+        for words in (("branch", "-D", "of-the-user"), ("branch", "-f", "of-the-user", base)):
+            told = edited(repository, tree, lambda tree, words=words: git(tree, *words)).refusal
+            assert f"refs/heads/of-the-user (was {new})" in told
+            git(repository.root, "branch", "-f", "of-the-user", base)
+            grown = edited(repository, tree, lambda tree: git(tree, "branch", "-f", "of-the-user", new))
+            assert grown == Edit(())
+    finally:
+        git(repository.root, "branch", "-D", "of-the-user")
+
+
+def test_gits_own_tidying_is_no_tampering(repository: Repository, tree: Path) -> None:
+    """A fetch of the user's may start it at any time."""
+    assert edited(repository, tree, lambda tree: git(tree, "gc", "--prune=now")) == Edit(())
+
+
+def test_a_tree_that_git_no_longer_knows_is_refused(repository: Repository, tree: Path) -> None:
+    """And is no mistake of ours."""
+
+    def forget(tree: Path) -> None:
+        Path(git(tree, "rev-parse", "--absolute-git-dir").strip(), "HEAD").unlink()
+
+    assert "no longer knows" in edited(repository, tree, forget).refusal
+
+
+@pytest.mark.parametrize("name", ["home/.gitconfig", "home/.config/git/attributes", "pytest.ini"])
+def test_what_all_repositories_and_tests_above_obey_is_watched(
+    name: str, repository: Repository, tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A filter for every file would change graders while they are checked out, on both sides."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    file = tmp_path / name if "home" in name else tree.parent / name
+    assert (
+        str(file)
+        in edited(repository, tree, lambda _: write(name, "# x\n")(file.parents[name.count("/")])).refusal
+    )
+    file.unlink()
+
+
+def test_removing_a_tree_touches_no_other(repository: Repository, tree: Path, tmp_path: Path) -> None:
+    """Neither one of the user's on a disk that is away today, nor what a link in its place leads to."""
+    for name in ("away", "other"):
+        git(repository.root, "worktree", "add", "-q", "--detach", str(tmp_path / name))
+    (tmp_path / "away").rename(tmp_path / "disk")
+    before = git(repository.root, "worktree", "list")
+    repository.add_tree(tree, repository.commit_of("HEAD"))
+    (tree / ".git").unlink()
+    repository.remove_tree(tree)
+    assert git(repository.root, "worktree", "list") == before
+    tree.symlink_to(tmp_path / "other")
+    repository.remove_tree(tree)
+    assert git(repository.root, "worktree", "list") == before
+    assert (tmp_path / "other/prompts/system.md").is_file()
+    (tmp_path / "disk").rename(tmp_path / "away")
+    for name in ("away", "other"):
+        git(repository.root, "worktree", "remove", "--force", str(tmp_path / name))
+
+
+def test_a_tree_of_a_sparse_checkout_is_whole(repository: Repository, tree: Path) -> None:
+    """What the user has not checked out is not what the agent has deleted."""
+    git(repository.root, "sparse-checkout", "set", "prompts")
+    try:
+        assert edited(repository, tree, write("prompts/system.md", "Be brief.\n")) == Edit(
+            ("prompts/system.md",)
+        )
+        assert repository.uncommitted() == []
+    finally:
+        git(repository.root, "sparse-checkout", "disable")
+        git(repository.root, "config", "--unset", "extensions.worktreeConfig")
+
+
+def test_ends_of_lines_are_committed_as_the_user_has_them(repository: Repository, tree: Path) -> None:
+    """Also where git is told to stop rather than to convert them."""
+    settings = ("core.autocrlf", "core.safecrlf")
+    for name in settings:
+        git(repository.root, "config", name, "true")
+    try:
+        found = edited(repository, tree, write("prompts/system.md", "Be brief.\n"))
+        made = repository.commit_files(repository.commit_of("HEAD"), tree, found.files, "Better\n")
+        assert repository.texts(made, found.files) == {"prompts/system.md": "Be brief.\n"}
+    finally:
+        for name in settings:
+            git(repository.root, "config", "--unset", name)
+
+
+def test_globs_are_meant_from_a_folder_whatever_its_name(repository: Repository) -> None:
+    """Brackets in the name of a folder are no pattern."""
+    assert pathspecs_of(["prompts/*.md"], "apps/[core]*") == [r":(top,glob)apps/\[core]\*/prompts/*.md"]
 
 
 def test_git_says_in_its_own_words_what_it_cannot_do(repository: Repository) -> None:

@@ -18,7 +18,7 @@ from pytest_agenteval.loop.improve.progress import Improvement, Limits
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, read_suite_tasks
 from pytest_agenteval.loop.improve.trying import start_run
-from pytest_agenteval.portable.processes import is_running
+from pytest_agenteval.portable.processes import end_marked, is_running
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.store.file_writing import replace_text
@@ -30,6 +30,9 @@ BRANCH = "agenteval/improve-"
 MOST_NAMES = 5
 MOST_NAME = 200
 LATEST = "latest"
+WORKS_FOR = "AGENTEVAL_IMPROVEMENT"
+GRACE_S = 5.0
+"""Seconds that processes which nobody waits for have to end once they are asked to."""
 
 OWN_OPTIONS = (
     *("--repetitions", "--collect-only", "--co", "--agent-split", "--agent-prompt", "--agent-results"),
@@ -124,7 +127,11 @@ def take_up(here: Path, name: str) -> tuple[Repository, Path, Improvement]:
 
 @contextmanager
 def at_work(folder: Path) -> Iterator[None]:
-    """Note that this process carries an improvement on; raises UsageMistake where another one does."""
+    """Note that this process carries an improvement on; raises UsageMistake where another one does.
+
+    What it starts knows for which one it works: what one before it started, and was killed before it could
+    end, is ended first.
+    """
     mark = folder / "process"
     with suppress(OSError, ValueError):
         other = int(mark.read_text(encoding="utf-8"))
@@ -132,10 +139,20 @@ def at_work(folder: Path) -> Iterator[None]:
             raise UsageMistake(
                 f"{folder.name} is carried on by process {other}; where that is none of ours, delete {mark}"
             )
-    mark.write_text(f"{os.getpid()}\n", encoding="utf-8", newline="\n")
+    try:
+        mark.write_text(f"{os.getpid()}\n", encoding="utf-8", newline="\n")
+    except OSError as refused:
+        raise UsageMistake(f"{mark}: cannot be written ({refused.strerror})") from None
+    outer = os.environ.get(WORKS_FOR)
+    if outer != folder.name:
+        end_marked(f"{WORKS_FOR}={folder.name}", GRACE_S)
+    os.environ[WORKS_FOR] = folder.name
     try:
         yield
     finally:
+        os.environ.pop(WORKS_FOR)
+        if outer is not None:
+            os.environ[WORKS_FOR] = outer
         mark.unlink(missing_ok=True)
 
 

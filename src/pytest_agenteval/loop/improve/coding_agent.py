@@ -9,20 +9,21 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal
+from typing import BinaryIO, Literal
 from uuid import uuid4
 
 from pytest_agenteval.loop.improve.repository import git_environment
 from pytest_agenteval.portable.processes import GROUP, end_group
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.store.file_writing import replace_text
 
 GRACE_S = 5.0
 """Seconds that the command has to end once it is asked to."""
 LOOK_S = 0.1
 MOST_BYTES = 50_000_000
 """What a command may print: one that prints without end would fill the disk before its time is over."""
-LAST_BYTES = 8_000
+LAST_CHARACTERS = 8_000
 MARK = "AGENTEVAL_CODING_AGENT"
 _ASSIGNMENT, _PLAIN = re.compile(r"\w+="), re.compile(r"[\w./+-]+")
 
@@ -64,7 +65,7 @@ def run_coding_agent(
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
     mark = str(uuid4())
-    with feedback.open("rb") as told, output.open("wb") as printed:
+    with feedback.open("rb") as told, output.open("w+b") as printed:
         process = subprocess.Popen(
             command,
             shell=True,
@@ -76,16 +77,17 @@ def run_coding_agent(
             **GROUP,
         )
         try:
-            how = _wait(process, output, began + timeout)
+            how = _wait(process, printed, began + timeout)
         finally:
             end_group(process, GRACE_S, f"{MARK}={mark}")
-    seconds = time.monotonic() - began
-    _redact(output)
-    return CodingAgentEnding(how, process.returncode, seconds, _last_line(output))
+        # Read where it was printed to: the agent may have put another thing in the file's place.
+        text = KNOWN_SECRETS.text(_text(printed))
+    replace_text(output, text)
+    return CodingAgentEnding(how, process.returncode, time.monotonic() - began, _last_line(text))
 
 
 def _wait(
-    process: subprocess.Popen[bytes], output: Path, end: float
+    process: subprocess.Popen[bytes], printed: BinaryIO, end: float
 ) -> Literal["ended", "timeout", "too much output"]:
     while True:
         try:
@@ -93,22 +95,18 @@ def _wait(
         except subprocess.TimeoutExpired:
             if time.monotonic() > end:
                 return "timeout"
-            if output.stat().st_size > MOST_BYTES:
+            if os.fstat(printed.fileno()).st_size > MOST_BYTES:
                 return "too much output"
         else:
             return "ended"
 
 
-def _redact(output: Path) -> None:
-    """Take secrets out of what was printed, which is kept, and what is beyond all measure."""
-    if output.stat().st_size > MOST_BYTES:
-        os.truncate(output, MOST_BYTES)
-    text = output.read_text(encoding="utf-8", errors="replace")
-    output.write_text(KNOWN_SECRETS.text(text), encoding="utf-8", errors="backslashreplace", newline="\n")
+def _text(printed: BinaryIO) -> str:
+    """Give what was printed, but for what is beyond all measure."""
+    printed.seek(0)
+    return printed.read(MOST_BYTES).decode("utf-8", "replace")
 
 
-def _last_line(output: Path) -> str:
-    with output.open("rb") as printed:
-        printed.seek(max(0, os.fstat(printed.fileno()).st_size - LAST_BYTES))
-        lines = printed.read().decode("utf-8", "replace").splitlines()
+def _last_line(text: str) -> str:
+    lines = text[-LAST_CHARACTERS:].splitlines()
     return next((line.strip() for line in reversed(lines) if line.strip()), "")

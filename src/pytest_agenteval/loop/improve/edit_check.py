@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import posixpath
+import re
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pytest_agenteval.loop.improve.repository import NO_FILE, REGULAR, ChangedFile, Repository
+from pytest_agenteval.loop.improve.paired_runs import CONFIGURATION
+from pytest_agenteval.loop.improve.repository import (
+    NO_FILE,
+    REGULAR,
+    STASH,
+    ChangedFile,
+    Repository,
+)
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import one_line, pluralize
 
@@ -16,8 +26,18 @@ MOST_NAME = 200
 MOST_BYTES = 1_000_000
 """A prompt that is larger is none."""
 
-WATCHED = ("config", "config.worktree", "hooks", "info", "objects/info")
-"""What in a repository makes git run programs, overlook files or look elsewhere."""
+WATCHED = (
+    *("config", "config.worktree", "hooks", "info/attributes", "info/exclude", "info/grafts"),
+    *("info/sparse-checkout", "objects/info/alternates", "objects/info/http-alternates"),
+)
+"""What in a repository makes git run programs, overlook files or look elsewhere.
+
+Not what git's own tidying writes beside that, which may come at any time.
+"""
+
+REPLACEMENTS = "refs/replace/"
+OWN_NAMES = ("refs/heads/", "refs/tags/", STASH)
+"""How names begin that only whoever works in the repository moves; others move with each fetch."""
 
 
 class RepositoryState(FrozenValue, frozen=True):
@@ -27,6 +47,7 @@ class RepositoryState(FrozenValue, frozen=True):
     tree: Path
     tree_dir: Path
     refs: Mapping[str, str]
+    config_files: tuple[Path, ...]
     settings: Mapping[str, str]
 
 
@@ -39,14 +60,16 @@ class Edit(FrozenValue, frozen=True):
 
 def pathspecs_of(globs: Sequence[str], folder: str) -> list[str]:
     """Give globs, which are meant from a folder below the top, as git's own; ``**`` is any depth."""
-    return [
-        f":(top,glob){os.path.normpath(os.path.join(folder, glob)).replace(os.sep, '/')}" for glob in globs
-    ]
+    place = re.sub(r"([*?\[\\])", r"\\\1", folder)
+    paths = [posixpath.join(place, glob.replace(os.sep, "/")) for glob in globs]
+    return [f":(top,glob){posixpath.normpath(path)}" for path in paths]
 
 
 def repository_state(repository: Repository, start: str, tree: Path, tree_dir: Path) -> RepositoryState:
     """Note what must be the same after a coding agent has worked in ``tree``, which is at ``start``."""
-    return RepositoryState(start, tree, tree_dir, repository.refs(), _settings(repository, tree, tree_dir))
+    config_files = (*repository.config_files(), *_pytest_files(tree))
+    settings = _settings(repository, tree, tree_dir, config_files)
+    return RepositoryState(start, tree, tree_dir, repository.refs(), config_files, settings)
 
 
 def check_edit(repository: Repository, before: RepositoryState, pathspecs: Sequence[str]) -> Edit:
@@ -54,12 +77,12 @@ def check_edit(repository: Repository, before: RepositoryState, pathspecs: Seque
 
     What git is told about the repository comes first: until that is sure, git is asked nothing else.
     """
-    settings = _settings(repository, before.tree, before.tree_dir)
+    settings = _settings(repository, before.tree, before.tree_dir, before.config_files)
     names = {**before.settings, **settings}
     if tampered := [name for name in names if settings.get(name) != before.settings.get(name)]:
-        return Edit((), f"git's own files were changed, look at them: {_listed(tampered)}")
-    if committed := _commits(repository, before):
-        return Edit((), committed)
+        return Edit((), f"files that git or pytest obeys were changed, look at them: {_listed(tampered)}")
+    if named := _commits(repository, before) or _lost_names(repository, before):
+        return Edit((), named)
     changes = repository.changes(before.start, before.tree, pathspecs)
     if outside := [change.path for change in changes if not change.matching]:
         return Edit((), f"{pluralize(len(outside), 'file')} outside the prompts changed: {_listed(outside)}")
@@ -73,22 +96,58 @@ def _commits(repository: Repository, before: RepositoryState) -> str:
 
     Whoever's history holds the start was made by the agent: the start is a commit that nobody else knows.
     """
-    head = (before.tree_dir / "HEAD").read_text(encoding="utf-8").strip()
-    moved = repository.refs_on(before.start)
+    head = _first_line(before.tree_dir / "HEAD")
+    replaced = [name for name in _moved(repository, before) if name.startswith(REPLACEMENTS)]
+    moved = [*repository.refs_on(before.start), *replaced]
     for ref in moved:
         repository.put_back(ref, before.refs.get(ref))
     if moved:
         return f"it made commits or branches of its own, which were taken back: {_listed(moved)}"
+    if not head:
+        return "git no longer knows what its tree is a tree of"
     return "" if head == before.start else "it made a commit of its own: changes are to be left uncommitted"
 
 
-def _settings(repository: Repository, tree: Path, tree_dir: Path) -> dict[str, str]:
-    """Give a digest of each file that git obeys, by its path."""
+def _moved(repository: Repository, before: RepositoryState) -> list[str]:
+    now = repository.refs()
+    return [name for name in {**before.refs, **now} if now.get(name) != before.refs.get(name)]
+
+
+def _lost_names(repository: Repository, before: RepositoryState) -> str:
+    """Say which branches, tags and stashes lead nowhere any more, or elsewhere; nothing where all are there.
+
+    They are not put back: the user may have done it himself meanwhile.
+    """
+    now = repository.refs()
+    lost = [
+        f"{name} (was {before.refs[name]})"
+        for name in _moved(repository, before)
+        if name.startswith(OWN_NAMES)
+        and name in before.refs
+        and repository.is_lost(name, before.refs[name], now.get(name))
+    ]
+    return f"while it worked, names were taken away or led elsewhere: {_listed(lost)}" if lost else ""
+
+
+def _pytest_files(tree: Path) -> list[Path]:
+    """Give the files above a tree, there or not, from which a pytest in it would be told how to run."""
+    return [place / name for place in tree.parents for name in (*CONFIGURATION, "conftest.py")]
+
+
+def _first_line(path: Path) -> str:
+    """Give what a file begins with; nothing where it is none."""
+    return path.read_text(encoding="utf-8", errors="replace").strip() if path.is_file() else ""
+
+
+def _settings(
+    repository: Repository, tree: Path, tree_dir: Path, config_files: Sequence[Path]
+) -> dict[str, str]:
+    """Give a digest of each file that git and pytest obey, by its path."""
     common = [path for name in WATCHED for path in _files(repository.common_dir / name)]
     own = [tree_dir / name for name in ("gitdir", "commondir", "config.worktree")]
     return {
         str(path): _digest(path)
-        for path in (*common, *own, tree / ".git")
+        for path in (*common, *own, *config_files, tree / ".git")
         if path.is_file() or path.is_symlink()
     }
 
@@ -118,6 +177,8 @@ def _oddity(change: ChangedFile, tree: Path) -> str:
     path = tree / change.path
     if change.new_mode == "120000":
         return f"{name} is a link, and leads elsewhere now"
+    if not stat.S_ISREG(path.lstat().st_mode):  # git takes a pipe for a file, and reading it would wait
+        return f"{name} is no file"
     if path.stat().st_size > MOST_BYTES:
         return f"{name} is larger than {MOST_BYTES:,} bytes"
     try:

@@ -73,12 +73,15 @@ class Improver:
     def run(self) -> Improvement:
         """Go on until the end; raises KeyboardInterrupt, and AgentEvalError where nothing can be tried.
 
-        After the first the worktrees stay as they are; else they are taken away.
+        A full disk, or a folder that is gone, is such a case. After the first the worktrees stay as they
+        are; else they are taken away.
         """
         try:
             self._go_on()
-        except AgentEvalError:
+        except (AgentEvalError, OSError) as failed:
             self._remove_trees()
+            if isinstance(failed, OSError):
+                raise UsageMistake(f"{failed.filename or self._folder}: {failed.strerror}") from None
             raise
         return self._is
 
@@ -285,8 +288,8 @@ class Improver:
         outcome: Outcome = "kept on dev, not confirmed" if self._is.has_kept else "nothing kept"
         if confirmation is not None and confirmation.confirmed:
             outcome = "confirmed"
+        self._remove_trees()  # before that is said: what has an outcome is taken up by nobody
         self._save(outcome=outcome)
-        self._remove_trees()
 
     def _remove_trees(self) -> None:
         rounds = [self._tree_of(each) for each in self._is.rounds[-1:]]

@@ -236,6 +236,7 @@ def rootdir(tree: Path, order: RunOrder) -> Iterator[str]:
     above = {parent for place in places for parent in (place, *place.parents) if parent.is_relative_to(tree)}
     if not any((place / name).is_file() for place in above for name in CONFIGURATION):
         yield f"--rootdir={tree / order.folder}"
+        yield f"--confcutdir={tree / order.folder}"  # a configuration further up would widen it
 
 
 def _ended(inner: InnerPytest, status: int) -> Run:

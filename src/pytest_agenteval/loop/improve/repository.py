@@ -1,7 +1,8 @@
 """The user's repository as far as the loop uses it: trees of its own, commits, one branch, and nothing else.
 
 Nothing here touches the user's checkout, index, HEAD or stash. Every git command is told where the repository
-is, and runs neither hooks nor a file watcher: a coding agent may have left its own.
+is, runs neither hooks nor a file watcher, and takes no object for another: a coding agent may have left its
+own of all these.
 """
 
 from __future__ import annotations
@@ -17,7 +18,14 @@ from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.portable.tree_removal import remove_tree
 from pytest_agenteval.records.record import FrozenValue
 
-QUIET = ("core.hooksPath=" + os.devnull, "core.fsmonitor=false", "core.quotePath=false", "gc.auto=0")
+QUIET = (
+    *(f"core.hooksPath={os.devnull}", "core.fsmonitor=false", "core.quotePath=false", "gc.auto=0"),
+    # A tree is all of its commit, and what is committed is what stands there.
+    *("core.sparseCheckout=false", "core.safecrlf=false", "core.splitIndex=false"),
+)
+STASH = "refs/stash"
+GLOBAL = ("config", "attributes", "ignore")
+OWN_VARIABLES = {"GIT_OPTIONAL_LOCKS": "0", "GIT_NO_REPLACE_OBJECTS": "1", "LC_ALL": "C"}
 NOBODY = {"NAME": "agenteval", "EMAIL": "agenteval@localhost"}
 PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--no-renames")
 REGULAR = "100644"
@@ -49,6 +57,7 @@ class Repository:
         self.root = root
         self.git_dir = Path(self._rev_parse("--absolute-git-dir"))
         self.common_dir = Path(os.path.normpath(root / self._rev_parse("--git-common-dir")))
+        self._tree_dirs: dict[Path, Path] = {}
 
     @classmethod
     def around(cls, folder: Path) -> Repository:
@@ -145,18 +154,31 @@ class Repository:
         """Check a commit out in a worktree of its own, on no branch; give the folder that git has for it."""
         self.remove_tree(path)
         self._git("worktree", "add", "--quiet", "--force", "--detach", str(path), commit)
-        return Path(_run(["rev-parse", "--absolute-git-dir"], path).decode().rstrip("\n"))
+        tree_dir = Path(os.fsdecode(_run(["rev-parse", "--absolute-git-dir"], path)).rstrip("\n"))
+        self._tree_dirs[path] = tree_dir
+        return tree_dir
 
     def remove_tree(self, path: Path) -> None:
-        """Remove a worktree of ours, whatever is in it; one that is not there is no mistake."""
-        with suppress(GitFailed):
-            self._git("worktree", "remove", "--force", "--force", str(path))
+        """Remove a worktree of ours, whatever is in it; one that is not there is no mistake.
+
+        Git is not asked: it follows links, and looks for other worktrees that are gone, which are the user's
+        (a disk that is not there today).
+        """
+        known = self._tree_dirs.pop(path, None)
+        places = [*self._tree_dirs_of(path), *([known] if known else [])]
         if path.is_symlink():
             path.unlink()
-        elif path.exists():
-            remove_tree(path)
-            # Its `.git` led elsewhere: git keeps a folder for it until it looks for what is gone.
-            self._git("worktree", "prune")
+        for folder in (path, *places):
+            remove_tree(folder)
+
+    def _tree_dirs_of(self, path: Path) -> Iterator[Path]:
+        """Give the folders that git has for a worktree, as they say themselves."""
+        own = os.path.join(os.path.realpath(path.parent), path.name, ".git")
+        for pointer in (self.common_dir / "worktrees").glob("*/gitdir"):
+            with suppress(OSError):
+                place = pointer.parent / os.fsdecode(pointer.read_bytes()).strip("\n")
+                if os.path.join(os.path.realpath(place.parent.parent), place.parent.name, place.name) == own:
+                    yield pointer.parent
 
     def set_branch(self, branch: str, commit: str) -> None:
         """Let a branch point to a commit."""
@@ -171,9 +193,41 @@ class Repository:
         """Give the branches and other names whose history holds a commit."""
         return self._text("for-each-ref", "--contains", commit, "--format=%(refname)").splitlines()
 
+    def is_lost(self, ref: str, old: str, new: str | None) -> bool:
+        """Whether a name no longer leads to what it pointed to: it is gone, or was moved elsewhere."""
+        if new is None:
+            return True
+        if ref == STASH:
+            return old not in self._text("rev-list", "--walk-reflogs", STASH, "--").split()
+        try:
+            self._git("merge-base", "--is-ancestor", old, new)
+        except GitFailed:
+            return old != new
+        return False
+
+    def config_files(self) -> list[Path]:
+        """Give the files, there or not, from which git has its settings, the user's own too."""
+        rows = self._listed("config", "--list", "--show-origin", "--name-only", "-z")
+        told = [row.removeprefix("file:") for row in rows if row.startswith("file:")]
+        home, beside = Path.home(), os.environ.get("XDG_CONFIG_HOME")
+        more = [(Path(beside) if beside else home / ".config") / "git" / name for name in GLOBAL]
+        return [*dict.fromkeys((*(self.root / each for each in told), home / ".gitconfig", *more))]
+
     def put_back(self, ref: str, old: str | None) -> None:
         """Let a name point to what it pointed to; None takes the name away."""
-        self._git("update-ref", *((ref, old) if old else ("-d", ref)))
+        if ref == STASH and old:
+            self._put_stash_back(old)
+        else:
+            self._git("update-ref", *((ref, old) if old else ("-d", ref)))
+
+    def _put_stash_back(self, old: str) -> None:
+        """Drop what was stashed since: a stash is a list, which moving its name alone would only lengthen."""
+        while (tip := self.refs().get(STASH)) not in (None, old):
+            self._git("reflog", "delete", "--updateref", "--rewrite", f"{STASH}@{{0}}")
+            if self.refs().get(STASH) == tip:
+                break
+        if self.refs().get(STASH) is None:
+            self._git("update-ref", "--create-reflog", STASH, old)
 
     def _commit(self, index: Path, message: str, parent: str) -> str:
         tree = self._text("write-tree", index=index)
@@ -238,7 +292,7 @@ def _run(
     done = subprocess.run(
         ["git", "--no-pager", *settings, *arguments],
         cwd=folder,
-        env={**git_environment(), "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C", **(variables or {})},
+        env={**git_environment(), **OWN_VARIABLES, **(variables or {})},
         input=os.fsencode(stdin),
         capture_output=True,
         check=False,
@@ -257,7 +311,8 @@ def git_environment() -> dict[str, str]:
         "GIT_OBJECT_DIRECTORY",
         "GIT_ALTERNATE_OBJECT_DIRECTORIES",
         "GIT_EXTERNAL_DIFF",
-        "GIT_CEILING_DIRECTORIES",
+        *("GIT_CEILING_DIRECTORIES", "GIT_REPLACE_REF_BASE", "GIT_GRAFT_FILE", "GIT_SHALLOW_FILE"),
+        *(f"GIT_{how}_PATHSPECS" for how in ("LITERAL", "GLOB", "NOGLOB", "ICASE")),
     )
     return {name: value for name, value in os.environ.items() if name not in (*leading, *more)}
 

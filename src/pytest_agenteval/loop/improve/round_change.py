@@ -13,7 +13,7 @@ from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, write_feedbac
 from pytest_agenteval.loop.improve.coding_agent import CodingAgentEnding, run_coding_agent
 from pytest_agenteval.loop.improve.edit_check import Edit, check_edit, pathspecs_of, repository_state
 from pytest_agenteval.loop.improve.progress import Improvement, Round
-from pytest_agenteval.loop.improve.repository import Repository
+from pytest_agenteval.loop.improve.repository import ChangedFile, Repository
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, held_out_files
 from pytest_agenteval.loop.leaks.leak import Leak
 from pytest_agenteval.loop.leaks.search import prompt_leaks
@@ -56,7 +56,7 @@ class RoundChange:
         hidden = held_out_files(self._tasks.tasks, repository.files(current.base))
         start = repository.without(current.base, hidden)
         before = repository_state(repository, start, tree, repository.add_tree(tree, start))
-        beside = repository.changes(current.base, self._old_tree, self._pathspecs)
+        beside = self._beside(current)
         ending = run_coding_agent(
             self._of.command,
             folder=tree / self._of.folder,
@@ -66,13 +66,21 @@ class RoundChange:
                 "AGENTEVAL_FEEDBACK": str(feedback),
                 "AGENTEVAL_ROUND": str(current.number),
                 "AGENTEVAL_PROMPTS": "\n".join(self._of.globs),
+                # Where its tree is none any more, git must not find the user's checkout further up.
+                "GIT_CEILING_DIRECTORIES": str(tree.parent),
             },
             timeout=self._of.limits.coding_timeout,
         )
         edit = check_edit(repository, before, self._pathspecs)
-        if not edit.refusal and repository.changes(current.base, self._old_tree, self._pathspecs) != beside:
+        if not edit.refusal and self._beside(current) != beside:
             edit = Edit((), "files beside its tree were changed: those of the state that it begins from")
         return edit, ending
+
+    def _beside(self, current: Round) -> list[ChangedFile] | None:
+        """Give what of the old tree is not as it was checked out; None where there is none any more."""
+        if self._old_tree.is_symlink() or not self._old_tree.is_dir():
+            return None
+        return self._repository.changes(current.base, self._old_tree, self._pathspecs)
 
     def _feedback(self, run: Run) -> Feedback:
         files = self._repository.files(self._of.kept, self._pathspecs)
