@@ -50,6 +50,13 @@ WITH_REFERENCE: dict[str, tuple[Trial, Task, str, int | None, str]] = {
         "no call with what a failed check of g expected (no: filed well); the reference solution, one way of "
         'many, has write({"path":"/Areas/x.md"})',
     ),
+    "without any call that is what is said": (
+        failing("a", grades=FOUND),
+        solution(("write", {"path": "/Areas/x.md"})),
+        "reference",
+        None,
+        "no call was made; the reference solution",
+    ),
     "what is changed comes before how the agent looks about": (
         failing("a", calls=[LOOK, EDIT], grades=PASTED),
         solution(("open", {"path": "/Notes/wrong.md"}), ("write", {"path": "/y.md"}), GOLD_EDIT),

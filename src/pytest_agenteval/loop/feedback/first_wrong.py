@@ -112,12 +112,13 @@ def _never_came(
     view: TrialView, reference: Sequence[Decision], changing: Collection[str]
 ) -> FirstWrong | None:
     """Give the call of the reference solution with what a failed check expected, where none had that."""
+    calls = agent_calls(view)
     for grader, check in failed_checks(view):
         expected = _unquoted(check.expected)
         if len(expected) < SHORTEST_PART or _WORDS.match(expected) or quotes(view.answer, check.found):
             continue
         having = [each for each in reference if _has(each.args, expected)]
-        if having and not any(_has(call.args, expected) for call in agent_calls(view)):
+        if having and calls and not any(_has(call.args, expected) for call in calls):
             there = next((each for each in having if each.tool in changing), having[0])
             claim = one_line(check.claim, MOST_CLAIM)
             text = f"no call with what a failed check of {one_line(grader, 60)} expected (no: {claim})"
