@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.cli.gepa import _Reflection
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.loop.gepa_adapter import CandidateRefused, GEPAAdapter
 from pytest_agenteval.store.run_reader import load_run
 from tests.cli.documents import valid_document
@@ -67,6 +70,26 @@ def test_gepas_winner_is_left_in_the_prompt_files(project: Path, capsys: pytest.
     assert {entry.split for entry in entries} == {"dev"}
     assert document["trials"] == len(entries) <= 12 + 11  # what is begun is ended
     assert "looks better than it is" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX")
+def test_a_reflection_that_never_answers_spends_no_more_trials(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without an answer there is no candidate: trials of the prompt as it is would only cost."""
+    asked = ("gepa", "evals/bakery", "--prompts", "prompts/*.md", "--max-trials", "200", "--reflection")
+    assert main([*asked, "no-such-command --now"]) == 2
+    assert "--reflection: there is no command 'no-such-command'" in capsys.readouterr().err
+    assert not (project / ".agenteval").exists()
+
+    reflection = _Reflection("echo no key >&2; grep -v unknown", 9.0)
+    for question in ("unknown", "an unknown one", "a known one", "unknown", "an unknown one"):
+        with suppress(AgentEvalError):
+            assert reflection(question).strip() == "a known one"
+    assert not reflection.is_given_up
+    with pytest.raises(AgentEvalError, match="exit status 1: no key"):
+        reflection("unknown, once more")
+    assert reflection.is_given_up
 
 
 def test_validation_is_half_of_dev(project: Path) -> None:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_schemas import Schema
 
 NOTHING_BETTER = 1
+MOST_UNANSWERED = 3
+"""Questions in a row that COMMAND does not answer, after which nothing is spent on more."""
+MOST_LINE = 200
 MOST_REFUSED = 5
 """Candidates refused one after the other, after which the optimizer is ended."""
 
@@ -48,10 +51,15 @@ def gepa(args: argparse.Namespace) -> int:
     """Optimize the prompt files; 0 where they hold a candidate that looks better, 1 where none does."""
     optimize = _import_optimize()
     from pytest_agenteval.loop.gepa_adapter import GEPADocument
+    from pytest_agenteval.loop.improve.coding_agent import missing_command
 
-    adapter = _adapter(args)
-    score, result = _optimized(optimize, adapter, args)
+    if missing := missing_command(args.reflection, Path.cwd()):
+        raise UsageMistake(f"--reflection: there is no command {missing!r}")
+    adapter, reflection = _adapter(args), _Reflection(args.reflection, args.timeout)
+    score, result = _optimized(optimize, adapter, reflection, args)
     best = result.best_idx
+    if reflection.is_given_up and best == 0:
+        raise AgentEvalError(f"{reflection.failure} ({MOST_UNANSWERED} questions in a row)")
     document = GEPADocument(
         suite=args.suite,
         candidates=result.num_candidates,
@@ -110,7 +118,7 @@ def _adapter(args: argparse.Namespace) -> GEPAAdapter:
 
 
 def _optimized(
-    optimize: Callable[..., Any], adapter: GEPAAdapter, args: argparse.Namespace
+    optimize: Callable[..., Any], adapter: GEPAAdapter, reflection: _Reflection, args: argparse.Namespace
 ) -> tuple[float, Any]:
     """Have gepa optimize; give the score of what was there before, and its result."""
     result = optimize(
@@ -118,9 +126,10 @@ def _optimized(
         trainset=adapter.trainset,
         valset=adapter.valset,
         adapter=adapter,
-        reflection_lm=_reflection(args.reflection, args.timeout),
+        reflection_lm=reflection,
         stop_callbacks=[
-            lambda _: adapter.trials >= args.max_trials or adapter.refused_in_a_row >= MOST_REFUSED
+            lambda _: adapter.trials >= args.max_trials or adapter.refused_in_a_row >= MOST_REFUSED,
+            lambda _: reflection.is_given_up,
         ],
         raise_on_exception=False,
         logger=_Log(),
@@ -133,32 +142,57 @@ class _Log:
     """Where gepa writes what it does: to the standard error, one line each."""
 
     def log(self, message: str) -> None:
-        print(f"gepa: {one_line(message, 200)}", file=sys.stderr)
+        if not message.startswith("Traceback"):  # the line before it says what happened
+            print(f"gepa: {one_line(message, MOST_LINE)}", file=sys.stderr)
 
 
-def _reflection(command: str, timeout: float) -> Callable[[Any], str]:
-    """Give what answers gepa's questions: the user's command."""
+class _Reflection:
+    """Answers gepa's questions by the user's command; given up where it answers none of several in a row."""
 
-    def ask(prompt: Any) -> str:
+    def __init__(self, command: str, timeout: float) -> None:
+        self._command, self._timeout = command, timeout
+        self._unanswered: dict[str, str] = {}
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether so many questions in a row had no answer that no other will have one."""
+        return len(self._unanswered) >= MOST_UNANSWERED
+
+    @property
+    def failure(self) -> str:
+        """Why the last question had no answer."""
+        return next(reversed(self._unanswered.values()), "")
+
+    def __call__(self, prompt: Any) -> str:
+        """Ask one question; raises AgentEvalError where there is no answer."""
         text = prompt if isinstance(prompt, str) else "\n\n".join(str(part["content"]) for part in prompt)
         try:
+            answer = self._ask(text)
+        except AgentEvalError as failed:
+            self._unanswered[text] = str(failed)
+            raise
+        self._unanswered.clear()
+        return answer
+
+    def _ask(self, text: str) -> str:
+        try:
             done = subprocess.run(
-                command,
+                self._command,
                 shell=True,
                 input=text,
                 capture_output=True,
                 text=True,
                 encoding="utf-8",
-                timeout=timeout,
+                timeout=self._timeout,
             )
         except subprocess.TimeoutExpired:
-            raise AgentEvalError(f"--reflection: no answer within {timeout:g} s") from None
+            raise AgentEvalError(f"--reflection: no answer within {self._timeout:g} s") from None
         if done.returncode:
             last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
-            raise AgentEvalError(f"--reflection ended with exit status {done.returncode}: {last}")
+            raise AgentEvalError(
+                f"--reflection ended with exit status {done.returncode}: {one_line(last, MOST_LINE)}"
+            )
         return done.stdout
-
-    return ask
 
 
 def _changed(adapter: GEPAAdapter, candidate: Mapping[str, str]) -> Sequence[str]:
