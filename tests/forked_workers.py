@@ -70,7 +70,9 @@ class ForkedProcess:
 
     def wait(self) -> None:
         """Wait for its end; nobody asks how it ended."""
-        select.select([self.process], [], [])
+        ending = select.poll()  # and not select.select, which knows no handle above 1023
+        ending.register(self.process, select.POLLIN)
+        ending.poll()
 
     def kill(self) -> None:
         """End it at once."""
