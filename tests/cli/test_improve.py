@@ -135,6 +135,8 @@ def test_what_held_out_tasks_confirm_is_left_as_a_branch(
         ),
         (("--prompts", "/etc/*"), "--prompts '/etc/*': expected files that git tracks"),
         (("--", "--agent-split=all"), "-- --agent-split=all: improve says this to pytest itself"),
+        (("--", "-vx"), "-- -vx: old and new have to be tried on the same tasks, to the last"),
+        (("--", "--maxfail=2"), "-- --maxfail=2: old and new have to be tried on the same tasks"),
         (("--", "--reruns=1"), "-- --reruns=1: improve says this to pytest itself"),
         (("--run", "nothing"), "nothing"),
         (("--coding-agent", ""), "expected --coding-agent"),

@@ -175,6 +175,19 @@ def test_several_models_share_the_level() -> None:
     assert confirm(twice, ("x",), 1).level == pytest.approx(0.025)
 
 
+def test_what_one_of_several_models_confirms_names_it() -> None:
+    """Another may have stayed as it was, or is worse: nobody is to take the one for both."""
+    better = {**FLAT, **tasks("x", 4, 1.0, 1.0, 1.0)}
+    (up,), (down,) = compared(FLAT, better).suites, compared(better, FLAT).suites
+    both = replace(compared(FLAT, better), suites=(up, replace(down, new_who=("other", ""))))
+    name = up.new_who[0]
+    assert [test.name for test in confirm(both, ("x",), 1).tests] == [
+        *(f"s as a whole with {name}", f"x with {name}", "s as a whole with other", "x with other")
+    ]
+    assert confirm(both, ("x",), 1).worse == ("x (1.00 -> 0.17) with other",)
+    assert decide_round(both, ("y",)).accepted is False
+
+
 @pytest.mark.parametrize(
     ("focus_tasks", "looks", "least", "expected"),
     [(1, 1, 3, 4), (2, 1, 3, 3), (1, 2, 3, 5), (1, 1, 6, 6), (0, 1, 3, 3), (1, 10_000, 3, 8)],

@@ -332,6 +332,23 @@ def test_ends_of_lines_are_committed_as_the_user_has_them(repository: Repository
             git(repository.root, "config", "--unset", name)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="programs of POSIX")
+def test_a_prompt_is_what_is_checked_out_not_what_git_stores(repository: Repository, tree: Path) -> None:
+    """Leaks would be looked for in a pointer, or in what is encrypted, and agents would be given that."""
+    for how in ("clean", "smudge"):
+        git(repository.root, "config", f"filter.rot.{how}", "tr a-z n-za-m")
+    attributes = repository.common_dir / "info/attributes"
+    attributes.parent.mkdir(exist_ok=True)
+    attributes.write_text("*.md filter=rot\n", encoding="utf-8")
+    try:
+        commit = repository.commit_files("HEAD", repository.root, ["prompts/system.md"], "Stored otherwise")
+        assert git(repository.root, "show", f"{commit}:prompts/system.md") == "Br xvaq.\n"
+        assert repository.texts(commit, ["prompts/system.md"]) == {"prompts/system.md": "Be kind.\n"}
+    finally:
+        attributes.unlink()
+        git(repository.root, "config", "--remove-section", "filter.rot")
+
+
 def test_globs_are_meant_from_a_folder_whatever_its_name(repository: Repository) -> None:
     """Brackets in the name of a folder are no pattern."""
     assert pathspecs_of(["prompts/*.md"], "apps/[core]*") == [r":(top,glob)apps/\[core]\*/prompts/*.md"]

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.loop.improve.paired_runs import variant_of
+from pytest_agenteval.loop.improve.beginning import WORKS_FOR, at_work
+from pytest_agenteval.loop.improve.collected_trials import count_collected
+from pytest_agenteval.loop.improve.paired_runs import RunOrder, variant_of
 from pytest_agenteval.loop.improve.trying import looks_so_far, worst_bucket
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import open_run
 from tests.compare.samples import entry
+from tests.suites import task, write
 
 
 def run(*entries: JournalEntry) -> Run:
@@ -50,6 +56,7 @@ def test_one_side_of_a_run_has_its_own_trials_only() -> None:
         ({"a-held-out": 1}, 1),
         ({"a-held-out-old": 1, "a-held-out-new": 2}, 1),
         ({"a-held-out-old": 1, "a-held-out-new": 2, "b-held-out-old": 3, "b-held-out-new": 4}, 2),
+        ({"a-held-out-old": 1, "a-held-out-new": 2, "a-held-out-old-2": 3, "a-held-out-new-2": 4}, 2),
         ({"mine": 1, "b-held-out-old": 2, "b-held-out-new": 3}, 2),
     ],
 )
@@ -58,3 +65,40 @@ def test_two_runs_at_the_same_time_are_one_look(counts: dict[str, int], looks: i
     for name, count in counts.items():
         open_run(tmp_path / name, RunHeader("2026-01-01T00:00:00", held_out_looks={"s": count}))
     assert looks_so_far(tmp_path, "s") == looks
+
+
+def test_pytest_is_not_misled_by_the_names_of_folders(tmp_path: Path) -> None:
+    """Brackets are no parameters, and a dollar sign begins no variable."""
+    tree = tmp_path / "a [b] $HOME 'c'" / "tree"
+    suite = {"name": "s", "kind": "capability"}
+    write(tree, {"apps/[core]/evals/suite.yaml": suite, "apps/[core]/evals/a.yaml": task("a")})
+    order = RunOrder(
+        checkout=tmp_path,
+        folder="apps/[core]",
+        paths=("apps/[core]/evals",),
+        results=tmp_path,
+        name="x",
+        outputs=tmp_path,
+        split="dev",
+        repetitions=2,
+    )
+    assert count_collected(tree, order) == 2
+
+
+@pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="nobody else tells what a process knows")
+def test_what_a_killed_process_left_running_is_ended_before_its_work_goes_on(tmp_path: Path) -> None:
+    """A coding agent would go on to write into the tree of whoever takes over, trials be paid twice."""
+    (tmp_path / "process").write_text("99999999", encoding="utf-8")
+    sleep = (sys.executable, "-c", "import time; print(1, flush=True); time.sleep(60)")
+    variables = {**os.environ, WORKS_FOR: tmp_path.name}
+    left = subprocess.Popen(sleep, env=variables, stdout=subprocess.PIPE, start_new_session=True)
+    try:
+        assert left.stdout is not None
+        left.stdout.readline()
+        with at_work(tmp_path):
+            assert os.environ[WORKS_FOR] == tmp_path.name
+            assert left.wait(timeout=10) < 0
+        assert WORKS_FOR not in os.environ
+    finally:
+        left.kill()
+        left.communicate()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -41,6 +42,9 @@ OWN_OPTIONS = (
     "--reruns",
 )
 """Options of pytest that an improvement gives itself, or that leave nothing to compare."""
+
+STOPPING = ("--exitfirst", "--maxfail", "--lf", "--last-failed", "--sw", "--stepwise")
+"""Options of pytest by which old and new would not be tried on the same tasks."""
 
 
 class Request(FrozenValue, frozen=True):
@@ -167,6 +171,8 @@ def _refuse_options(options: Sequence[str]) -> None:
     for option in options:
         if option.partition("=")[0] in OWN_OPTIONS:
             raise UsageMistake(f"-- {option}: improve says this to pytest itself")
+        if option.partition("=")[0] in STOPPING or re.fullmatch("-[lqsv]*x[lqsvx]*", option):
+            raise UsageMistake(f"-- {option}: old and new have to be tried on the same tasks, to the last")
 
 
 def _check_globs(

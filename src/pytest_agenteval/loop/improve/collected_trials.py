@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from pytest_agenteval.loop.improve.import_places import python_path
-from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, rootdir
+from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, paths_from_folder, rootdir
 from pytest_agenteval.session.inner_pytest import NO_REPORTS, QUIET, inner_environment
 
 _COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
@@ -17,7 +17,7 @@ _COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
 def count_collected(tree: Path, order: RunOrder) -> int:
     """Give how many trials one side of an order has; raises RunFailed where pytest cannot collect them."""
     own = [f"--agent-split={order.split}", f"--repetitions={order.repetitions}", *rootdir(tree, order)]
-    paths = [str(tree / path) for path in order.paths]
+    paths = paths_from_folder(order)
     only = ("--agent-results=none", "--collect-only")
     done = subprocess.run(
         [sys.executable, "-m", "pytest", *QUIET, *NO_REPORTS, *only, *own, *order.options, *paths],

@@ -151,15 +151,19 @@ def confirm(comparison: Comparison, focus: FocusBuckets, looks: int) -> Confirma
         test
         for suite in comparison.suites
         for test in (
-            _held_out_test(f"{one_line(suite.name, MOST_NAME)} as a whole", suite.tasks, level),
+            _held_out_test(_of_model(comparison, suite, f"{_name(suite)} as a whole"), suite.tasks, level),
             _held_out_test(
-                _listed([one_line(bucket, MOST_NAME) or NO_BUCKET for bucket in focus]),
+                _of_model(
+                    comparison, suite, _listed([one_line(each, MOST_NAME) or NO_BUCKET for each in focus])
+                ),
                 [task for task in suite.tasks if task.bucket in focus],
                 level,
             ),
         )
     )
-    worse = tuple(fall for suite in comparison.suites for fall in _fallen(suite))
+    worse = tuple(
+        _of_model(comparison, suite, fall) for suite in comparison.suites for fall in _fallen(suite)
+    )
     return Confirmation(
         confirmed=any(test.confirmed for test in tests) and not worse and not _obstacle(comparison),
         reason=_confirmation_reason(comparison, tests, worse, level),
@@ -261,11 +265,18 @@ def _doubtful(comparison: Comparison) -> Iterator[str]:
 def _named_changes(comparison: Comparison) -> Iterator[tuple[Change, str]]:
     for suite in comparison.suites:
         for change in suite.changes:
-            is_suite = change is suite.suite
-            yield (
-                change,
-                f"{one_line(change.name, MOST_NAME)} as a whole" if is_suite else bucket_name(change),
-            )
+            name = f"{_name(suite)} as a whole" if change is suite.suite else bucket_name(change)
+            yield change, _of_model(comparison, suite, name)
+
+
+def _name(suite: SuiteComparison) -> str:
+    return one_line(suite.name, MOST_NAME)
+
+
+def _of_model(comparison: Comparison, suite: SuiteComparison, what: str) -> str:
+    """Say which model something is said of, where several are compared: another may have stayed as it was."""
+    model = one_line(suite.new_who[0], MOST_NAME)
+    return f"{what} with {model}" if len(comparison.suites) > 1 and model else what
 
 
 def _fallen(suite: SuiteComparison) -> Iterator[str]:
@@ -279,7 +290,7 @@ def _fallen(suite: SuiteComparison) -> Iterator[str]:
     findings = suite_findings(scores)
     if findings.suite.direction < 0:
         everything = [pair for pairs in scores.values() for pair in pairs]
-        yield f"{one_line(suite.name, MOST_NAME)} as a whole ({_both(everything)})"
+        yield f"{_name(suite)} as a whole ({_both(everything)})"
     for name, finding in findings.buckets.items():
         if finding.direction < 0:
             yield f"{one_line(name, MOST_NAME) or NO_BUCKET} ({_both(scores[name])})"

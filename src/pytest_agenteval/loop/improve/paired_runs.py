@@ -197,7 +197,7 @@ def _start(tree: Path, order: RunOrder) -> InnerPytest:
     folder = tree / order.folder
     folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
     own = [f"--agent-split={order.split}", f"--repetitions={order.repetitions}", *rootdir(tree, order)]
-    paths = [str(tree / path) for path in order.paths]
+    paths = paths_from_folder(order)
     name = _free_name(order.results, order.name)
     order.outputs.mkdir(parents=True, exist_ok=True)
     return InnerPytest(
@@ -230,13 +230,21 @@ def _free_name(results: Path, name: str) -> str:
     return next(each for each in names if not (results / each).exists())
 
 
+def paths_from_folder(order: RunOrder) -> list[str]:
+    """Give what is tried as pytest is told: what the user's folders are called may mean something to it."""
+    return [os.path.relpath(path, order.folder) for path in order.paths]
+
+
 def rootdir(tree: Path, order: RunOrder) -> Iterator[str]:
-    """Give the option that keeps pytest's root in the tree, where it would look for one further up."""
+    """Give the option that keeps pytest's root in the tree, where it would look for one further up.
+
+    It is the folder that pytest works in, for a ``$`` in its whole name would be taken for a variable.
+    """
     places = [tree / path for path in order.paths]
     above = {parent for place in places for parent in (place, *place.parents) if parent.is_relative_to(tree)}
     if not any((place / name).is_file() for place in above for name in CONFIGURATION):
-        yield f"--rootdir={tree / order.folder}"
-        yield f"--confcutdir={tree / order.folder}"  # a configuration further up would widen it
+        yield "--rootdir=."
+        yield "--confcutdir=."  # a configuration further up would widen it
 
 
 def _ended(inner: InnerPytest, status: int) -> Run:

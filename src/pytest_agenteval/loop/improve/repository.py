@@ -94,8 +94,11 @@ class Repository:
             return self._listed("ls-files", "-z", "--", *pathspecs, index=index)
 
     def texts(self, commit: str, paths: Iterable[str]) -> dict[str, str]:
-        """Give the texts of a commit's files: as UTF-8, what is none replaced, with newlines of one kind."""
-        blobs = {path: self._git("cat-file", "blob", f"{commit}:{path}") for path in paths}
+        """Give the texts of a commit's files: as UTF-8, what is none replaced, with newlines of one kind.
+
+        They are what is checked out, which is not what git stores where a filter stands between (LFS).
+        """
+        blobs = {path: self._git("cat-file", "--filters", f"{commit}:{path}") for path in paths}
         return {path: blob.decode("utf-8", "replace").replace("\r\n", "\n") for path, blob in blobs.items()}
 
     def diff(self, old: str, new: str) -> str:

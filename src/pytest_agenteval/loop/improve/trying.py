@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -30,7 +31,8 @@ from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, list_runs
 
 HELD_OUT = "held-out"
-OLD_OF_HELD_OUT = f"-{HELD_OUT}-old"
+OLD_OF_HELD_OUT = re.compile(rf"-{HELD_OUT}-old(-\d+)?$")
+"""How the name of an old side's run ends; one after an interruption has a number."""
 MOST_MESSAGE = 200
 UNREAD = (
     "every trial scored as before: the agent may not read these files from the tree that it runs in, "
@@ -237,5 +239,5 @@ def looks_so_far(results: Path, suite: str) -> int:
     Each run counts itself. Of two at the same time, which are one look, the old side's is left out.
     """
     counts = {run.path.name: run.header.held_out_looks.get(suite, 0) for run in list_runs(results)}
-    beside = sum(count > 0 and name.endswith(OLD_OF_HELD_OUT) for name, count in counts.items())
+    beside = sum(count > 0 and bool(OLD_OF_HELD_OUT.search(name)) for name, count in counts.items())
     return max(counts.values(), default=0) - beside
