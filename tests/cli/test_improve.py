@@ -10,10 +10,18 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.store.runs import find_run
 from tests.cli.documents import valid_document
 from tests.loop.prompt_projects import PRICES, bakery, everything_of_the_user, git
 from tests.suites import only_our_plugin
 
+HALTED = """
+import os, pytest
+
+def pytest_collection_modifyitems(config):
+    if "HALTED" in os.environ and config.getoption("--agent-split") == "held_out":
+        raise pytest.UsageError("the disk is full")
+"""
 ASK = ("improve", "evals/bakery", "--coding-agent", "true", "--prompts", "prompts/*.md")
 
 
@@ -24,7 +32,8 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     dev = [path for path in root.glob("evals/bakery/*_dev_*.yaml") if not path.stem.endswith("_1")]
     git(root, "rm", "-q", *(str(path) for path in dev))
     (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
-    git(root, "add", "pytest.ini")
+    (root / "evals" / "conftest.py").write_text(HALTED, encoding="utf-8")
+    git(root, "add", "pytest.ini", "evals/conftest.py")
     git(root, "commit", "-q", "-m", "Fewer letters")
     return root
 
@@ -45,9 +54,13 @@ def test_a_folder_that_git_does_not_know_is_a_place_to_stand(
     here.mkdir()
     os.chdir(here)
     asked = ("--coding-agent", "test -f ../prompts/system.md", "--prompts", "../prompts/*.md")
-    assert main(["improve", "../evals/bakery", *asked, "--repetitions", "1", "--json", "-"]) == 1
+    assert main(["improve", "../evals/bakery", *asked, "--repetitions", "1", "--json", "."]) == 2
 
-    document = valid_document("improve", capsys.readouterr().out)
+    ended = capsys.readouterr()
+    assert "nothing kept: the coding agent changed nothing more" in ended.out
+    assert "cannot be written" in ended.err, "and that hid nothing"
+    (log,) = project.glob(".agenteval/improve/*/log.json")
+    document = valid_document("improve", log.read_text(encoding="utf-8"))
     assert [each["decision"] for each in document["rounds"]] == ["nothing changed"]
     assert Path(document["results"]) == project / ".agenteval" / "runs"
 
@@ -89,15 +102,23 @@ def test_a_coding_agent_that_changes_nothing_ends_the_improvement(
 
 
 def test_what_held_out_tasks_confirm_is_left_as_a_branch(
-    capsys: pytest.CaptureFixture[str], project: Path, tmp_path: Path
+    capsys: pytest.CaptureFixture[str], project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """From a folder below the top: 0, one commit a kept round, and everything of the user's as it was."""
+    """From a folder below the top: 0, one commit a kept round, and everything of the user's as it was.
+
+    Held-out tasks that could not be tried say nothing about a prompt: ``--continue`` tries them again.
+    """
     before = everything_of_the_user(project)
     os.chdir(project / "evals")
     agent = f"printf '%s\\n' '{PRICES}' >> ../prompts/system.md; echo prices"
     asked = ("bakery", "--coding-agent", agent, "--prompts", "../prompts/*.md", "--focus=thanks")
-    more = ("--repetitions=1", "--results=../.agenteval/runs", f"--json={tmp_path / 'log.json'}")
-    assert main(["improve", *asked, *more]) == 0
+    monkeypatch.setenv("HALTED", "1")
+    assert main(["improve", *asked, "--repetitions=1", "--results=../.agenteval/runs"]) == 2
+    failed = capsys.readouterr().err
+    assert "exit status 4: ERROR: the disk is full" in failed
+    assert "tries held-out tasks again" in failed
+    monkeypatch.delenv("HALTED")
+    assert main(["improve", "--continue", f"--json={tmp_path / 'log.json'}"]) == 0
 
     printed = capsys.readouterr().out
     document = valid_document("improve", (tmp_path / "log.json").read_text(encoding="utf-8"))
@@ -114,6 +135,8 @@ def test_what_held_out_tasks_confirm_is_left_as_a_branch(
     assert changed == ["prompts/system.md"]
     assert everything_of_the_user(project) == before
     log = project / ".agenteval" / "improve" / document["name"]
+    latest = find_run(project / ".agenteval" / "runs", "latest")
+    assert latest.name == f"{document['name']}-1-dev", "what nobody is to look at is not shown next"
     assert "+Say what it costs, in words." in (log / "log.md").read_text(encoding="utf-8")
     assert not [path for path in log.rglob("*") if path.name in ("kept", "tree", "start")]
 

@@ -77,6 +77,8 @@ def improve(args: argparse.Namespace) -> int:
             for remark in remarks:
                 tell.line(f"! {remark}")
             improvement = improver.run()
+        tell.paragraph(_result(improvement))
+        tell.lines(_next_steps(improvement, folder))
     except KeyboardInterrupt:
         tell.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
         return INTERRUPTED
@@ -84,8 +86,6 @@ def improve(args: argparse.Namespace) -> int:
         tell.close()
         if args.json:
             write_document(args.json, improver.improvement)
-    tell.paragraph(_result(improvement))
-    tell.lines(_next_steps(improvement, folder))
     return {"confirmed": 0, "nothing kept": NOTHING_KEPT}.get(improvement.outcome, NOT_CONFIRMED)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,17 @@ def new_run(root: Path, header: RunHeader) -> Path:
     replace_json(folder / HEADER, KNOWN_SECRETS.value(replace(header, name=folder.name).to_json()))
     replace_link(root / LATEST, folder.name)
     return folder
+
+
+@contextmanager
+def keeping_latest(root: Path) -> Iterator[None]:
+    """Let ``latest`` point to where it pointed before, whatever runs begin meanwhile."""
+    before = read_pointer(root / LATEST)
+    try:
+        yield
+    finally:
+        if before:
+            replace_link(root / LATEST, before)
 
 
 def end_run(folder: Path, ended_at: str, exit_status: int) -> None:

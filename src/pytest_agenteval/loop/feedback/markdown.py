@@ -25,6 +25,7 @@ from pytest_agenteval.loop.feedback.content import (
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.reports.formatting import ending_word, format_figure, one_line, pluralize, printable
+from pytest_agenteval.store.file_writing import replace_text
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -187,7 +188,6 @@ def write_feedback(feedback: Feedback, folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            place = folder / name
-            place.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+            replace_text(folder / name, text)  # a full disk leaves what is there
     except OSError as refused:
         raise UsageMistake(f"{folder}: cannot be written ({refused.strerror})") from None

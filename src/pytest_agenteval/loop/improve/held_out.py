@@ -11,10 +11,9 @@ from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder
 from pytest_agenteval.loop.improve.progress import HeldOut, Improvement
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks
 from pytest_agenteval.loop.improve.trying import HELD_OUT, Judgement, Trying, looks_so_far
-from pytest_agenteval.reports.formatting import one_line
+from pytest_agenteval.store.runs import keeping_latest
 
 MOST_REPETITIONS = 8
-MOST_LINE = 300
 
 
 def hold_out(trying: Trying, improvement: Improvement, tasks: SuiteTasks, start: Path, kept: Path) -> HeldOut:
@@ -36,9 +35,11 @@ def hold_out(trying: Trying, improvement: Improvement, tasks: SuiteTasks, start:
 
     commits = (improvement.start, improvement.kept)
     try:
-        _, tried = trying.pair(tasks, commits, (start, kept), order, judge)
+        with keeping_latest(Path(improvement.results)):  # these are not for whoever looks at it next
+            _, tried = trying.pair(tasks, commits, (start, kept), order, judge)
     except RunFailed as failed:
-        return HeldOut(one_line(str(failed), MOST_LINE))
+        again = f"agenteval improve --continue {improvement.name} tries held-out tasks again"
+        raise RunFailed(f"{failed}; {again}") from failed
     return HeldOut(tried.words, confirmations[0], tried)
 
 

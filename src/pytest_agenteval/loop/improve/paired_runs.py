@@ -30,6 +30,8 @@ from pytest_agenteval.store.runs import HEADER
 NEW = "new"
 """The variant that has the new prompts, where both sides are tried in one run; the old ones have no name."""
 
+WIDE = "300"
+"""Columns for which pytest writes: in fewer it cuts off what went wrong."""
 ENDED = (0, 1)
 """Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
 ONCE = ("-p", "no:rerunfailures")
@@ -206,7 +208,7 @@ def _start(tree: Path, order: RunOrder) -> InnerPytest:
         results=order.results,
         name=name,
         output=order.outputs / f"{name}.txt",
-        variables={"PYTHONPATH": python_path(order.checkout, tree)},
+        variables={"PYTHONPATH": python_path(order.checkout, tree), "COLUMNS": WIDE},
     )
 
 
