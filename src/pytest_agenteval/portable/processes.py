@@ -178,6 +178,46 @@ def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = ""
         process.wait()
 
 
+PR_SET_CHILD_SUBREAPER = 36  # of linux/prctl.h
+ROUNDS = 100
+
+
+@contextmanager
+def ending_orphans() -> Iterator[None]:
+    """End, when the block ends, what was started in it and lost its parent, whatever it did to be forgotten.
+
+    Only on Linux: there such processes become this one's children meanwhile. Nobody else in this process may
+    start any within the block.
+    """
+    before = set(_descendants(os.getpid()))
+    adopting = _adopt_orphans(True)
+    try:
+        yield
+    finally:
+        try:
+            for _ in range(ROUNDS if adopting else 0):  # what is ended may leave others behind
+                left = {pid: born for pid, born in _descendants(os.getpid()).items() if pid not in before}
+                if not left:
+                    break
+                _signal_each(left, signal.SIGKILL)
+                for pid in left:
+                    with suppress(ChildProcessError):  # a child's child: ours in a moment
+                        os.waitpid(pid, 0)
+        finally:
+            if adopting:
+                _adopt_orphans(False)
+
+
+def _adopt_orphans(wanted: bool) -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0)
+    return False
+
+
 def end_marked(variable: str, grace: float) -> None:
     """End the processes started with ``variable``, ``NAME=value``, in their environment; only with /proc.
 

@@ -262,13 +262,18 @@ def test_gits_own_tidying_is_no_tampering(repository: Repository, tree: Path) ->
     assert edited(repository, tree, lambda tree: git(tree, "gc", "--prune=now")) == Edit(())
 
 
-def test_a_tree_that_git_no_longer_knows_is_refused(repository: Repository, tree: Path) -> None:
-    """And is no mistake of ours."""
+@pytest.mark.parametrize("pipe", [False, True])
+def test_a_tree_that_git_no_longer_knows_is_refused(repository: Repository, tree: Path, pipe: bool) -> None:
+    """And git does not wait for what it would read of it."""
 
     def forget(tree: Path) -> None:
-        Path(git(tree, "rev-parse", "--absolute-git-dir").strip(), "HEAD").unlink()
+        head = Path(git(tree, "rev-parse", "--absolute-git-dir").strip(), "HEAD")
+        head.unlink()
+        if pipe:
+            os.mkfifo(head)
 
     assert "no longer knows" in edited(repository, tree, forget).refusal
+    assert str(tree) in git(repository.root, "worktree", "list")
 
 
 @pytest.mark.parametrize("name", ["home/.gitconfig", "home/.config/git/attributes", "pytest.ini"])

@@ -13,7 +13,7 @@ from typing import BinaryIO, Literal
 from uuid import uuid4
 
 from pytest_agenteval.loop.improve.repository import git_environment
-from pytest_agenteval.portable.processes import GROUP, end_group
+from pytest_agenteval.portable.processes import GROUP, end_group, ending_orphans
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_text
@@ -65,7 +65,7 @@ def run_coding_agent(
     began = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
     mark = str(uuid4())
-    with feedback.open("rb") as told, output.open("w+b") as printed:
+    with ending_orphans(), feedback.open("rb") as told, output.open("w+b") as printed:
         process = subprocess.Popen(
             command,
             shell=True,

@@ -8,6 +8,7 @@ import posixpath
 import re
 import stat
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_agenteval.loop.improve.paired_runs import CONFIGURATION
@@ -97,6 +98,8 @@ def _commits(repository: Repository, before: RepositoryState) -> str:
     Whoever's history holds the start was made by the agent: the start is a commit that nobody else knows.
     """
     head = _first_line(before.tree_dir / "HEAD")
+    if not head:
+        _put_head_back(before)
     replaced = [name for name in _moved(repository, before) if name.startswith(REPLACEMENTS)]
     moved = [*repository.refs_on(before.start), *replaced]
     for ref in moved:
@@ -106,6 +109,14 @@ def _commits(repository: Repository, before: RepositoryState) -> str:
     if not head:
         return "git no longer knows what its tree is a tree of"
     return "" if head == before.start else "it made a commit of its own: changes are to be left uncommitted"
+
+
+def _put_head_back(before: RepositoryState) -> None:
+    """Let git know again what the tree is one of: it reads this of every tree, and would wait for a pipe."""
+    head = before.tree_dir / "HEAD"
+    with suppress(OSError):
+        head.unlink(missing_ok=True)
+        head.write_text(f"{before.start}\n", encoding="utf-8", newline="\n")
 
 
 def _moved(repository: Repository, before: RepositoryState) -> list[str]:
