@@ -51,7 +51,7 @@ def test_gepas_winner_is_left_in_the_prompt_files(project: Path, capsys: pytest.
 
     status = main(
         [
-            *("gepa", "evals/bakery", "--prompts", "prompts/*.md", "--reflection", reflection),
+            *("gepa", "bakery", "--prompts", "prompts/*.md", "--reflection", reflection),
             *("--max-trials", "12", "--json", "gepa.json"),
         ]
     )

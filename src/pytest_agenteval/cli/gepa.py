@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--coding-agent. What stands behind -- goes to pytest, as in -- --agent-model=claude."
     )
     add = parser.add_argument
-    add("suite", metavar="SUITE", help="the suite's folder")
+    add("suite", metavar="SUITE", help="a suite's name, its folder or file")
     add("--prompts", nargs="+", action="extend", required=True, metavar="GLOB", help="the prompt files")
     add("--reflection", required=True, metavar="COMMAND", help="is given a question about a prompt on its standard input, and prints the answer: llm -m claude")  # fmt: skip  # noqa: E501
     add("--max-trials", type=int, default=300, metavar="N", help="no candidate is begun after so many (300)")
@@ -98,6 +98,7 @@ def _import_optimize() -> Callable[..., Any]:
 
 
 def _adapter(args: argparse.Namespace) -> GEPAAdapter:
+    from pytest_agenteval.cli.suite_files import suites_meant
     from pytest_agenteval.loop.gepa_adapter import GEPAAdapter
 
     here = Path.cwd()
@@ -107,8 +108,12 @@ def _adapter(args: argparse.Namespace) -> GEPAAdapter:
         raise UsageMistake(
             f"--prompts: expected files below {here}; found none like {', '.join(args.prompts)}"
         )
+    (suite, *others) = suites_meant(args.suite)
+    if others:
+        names = ", ".join(each.suite.name for each in (suite, *others))
+        raise UsageMistake(f"one suite at a time: {args.suite} holds {names}")
     return GEPAAdapter(
-        args.suite,
+        suite.path.parent,
         sorted(files),
         options=args.pytest_options,
         repetitions=args.repetitions,

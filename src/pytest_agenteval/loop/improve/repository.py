@@ -67,7 +67,9 @@ class Repository:
         except FileNotFoundError:
             raise UsageMistake(f"{NEEDED}: expected the command git; found none") from None
         except GitFailed as refused:
-            raise UsageMistake(f"{NEEDED}: {folder} is in no git repository ({refused})") from None
+            raise UsageMistake(
+                f"{NEEDED}: {folder} is in no git repository ({refused}); git init makes one"
+            ) from None
         repository = cls(Path(top))
         try:
             repository.commit_of("HEAD")
