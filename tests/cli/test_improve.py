@@ -86,10 +86,22 @@ def test_lines_are_as_wide_as_the_terminal_and_no_wider(monkeypatch: pytest.Monk
 def test_a_coding_agent_that_changes_nothing_ends_the_improvement(
     capsys: pytest.CaptureFixture[str], project: Path
 ) -> None:
-    """One run of the dev split, one round, exit status 1; the document is the only word on stdout."""
-    assert main([*ASK, "--repetitions", "1", "--json", "-"]) == 1
+    """One run of the dev split, one round, exit status 1; the document is the only word on stdout.
+
+    What it, or anybody, meanwhile did to the user's own files is said, and left to him.
+    """
+    task = project / "evals/bakery/prices_dev_1.yaml"
+    agent = f"printf '# mine\\n' >> '{task}'"
+    assert main([*ASK, "--coding-agent", agent, "--repetitions", "1", "--json", "-"]) == 1
+    assert (
+        git(project, "status", "--porcelain", "--untracked-files=no") == f" M {task.relative_to(project)}\n"
+    )
+    git(project, "checkout", "-q", str(task))
 
     document = valid_document("improve", capsys.readouterr().out)
+    assert document["rounds"][0]["meanwhile"] == ["evals/bakery/prices_dev_1.yaml"]
+    (log,) = project.glob(f".agenteval/improve/{document['name']}/log.md")
+    assert "1 file of your own checkout changed" in log.read_text(encoding="utf-8")
     assert document["outcome"] == "nothing kept"
     assert [each["decision"] for each in document["rounds"]] == ["nothing changed"]
     assert document["trials"] == 3

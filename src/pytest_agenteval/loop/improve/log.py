@@ -25,6 +25,7 @@ from pytest_agenteval.reports.formatting import (
 from pytest_agenteval.store.file_writing import replace_text
 
 STATE, LOG, LOG_JSON = "state.json", "log.md", "log.json"
+MOST_NAMES = 5
 MOST_SENTENCE = 2_000
 MOST_DIFF = 20_000
 """Characters of a diff in the log; git has all of it."""
@@ -101,6 +102,10 @@ def _round(each: Round) -> Iterator[str]:
         yield ""
     said = f", its last line: {escape_markdown(each.last_line)}" if each.last_line else ""
     yield f"- coding agent: {format_duration(each.coding_seconds)}{said}"
+    if each.meanwhile:
+        names = ", ".join(map(_code, each.meanwhile[:MOST_NAMES]))
+        count = pluralize(len(each.meanwhile), "file")
+        yield f"- meanwhile {count} of your own checkout changed, by it or by somebody else: {names}"
     if each.step != "coding" or each.decision:
         yield f"- files: {', '.join(map(_code, each.files)) or 'none'}"
         yield f"- leaks: {'; '.join(map(escape_markdown, each.leaks)) or 'none'}"

@@ -56,7 +56,8 @@ class Round(FrozenValue, frozen=True):
     """One round: the change, what was said of it, and why.
 
     ``base`` and ``commit`` are commits, the latter empty until a change is made. ``last_line`` is the last
-    that the coding agent printed. ``leaks`` are quoted as ``file:line: what``.
+    that the coding agent printed. ``leaks`` are quoted as ``file:line: what``. ``meanwhile`` names files of
+    the user's own checkout that were changed while the coding agent worked: by it, or by anybody else.
     """
 
     number: int
@@ -69,6 +70,7 @@ class Round(FrozenValue, frozen=True):
     diff: str = ""
     last_line: str = ""
     coding_seconds: float = 0.0
+    meanwhile: tuple[str, ...] = ()
     leaks: tuple[str, ...] = ()
     leaks_held_out: bool = False
     screen: TriedPair | None = None

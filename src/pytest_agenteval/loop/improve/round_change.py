@@ -37,8 +37,16 @@ class RoundChange:
     def make(self, current: Round, run: Run) -> Round:
         """Give the round with its change; with a decision where there is none, or it is refused."""
         tree = self._place / "tree"
+        before = set(self._repository.uncommitted())
         edit, ending = self._edit(current, run, tree)
-        told = replace(current, last_line=ending.last_line, coding_seconds=ending.seconds)
+        # Where git's own files were changed, nobody knows what it would run to find out.
+        after = [] if edit.refusal else self._repository.uncommitted()
+        told = replace(
+            current,
+            last_line=ending.last_line,
+            coding_seconds=ending.seconds,
+            meanwhile=tuple(path for path in after if path not in before),
+        )
         if reason := _failure(ending, self._of.limits.coding_timeout) or edit.refusal:
             return replace(told, step="decided", decision="refused", reason=reason)
         if not edit.files:
