@@ -214,6 +214,22 @@ def test_a_run_of_a_few_tasks_is_left_out_and_one_of_most_is_marked(tmp_path: Pa
     assert f"run 2, {most}: 3 of 4 tasks" in printed
 
 
+def test_a_run_of_held_out_tasks_is_no_part_of_the_suites_line(tmp_path: Path) -> None:
+    """However many it has, and though it is the newest, as after ``agenteval improve``; alone it is shown."""
+    many = dict.fromkeys(("h1", "h2", "h3", "h4", "h5"), (0.0, 1.0))
+    hidden = store(tmp_path, 2, trials(many, split="held_out"))
+    assert [point.run for point in only(trend(tmp_path)).points] == [hidden]
+    own = store(tmp_path, 1, trials(ALL_HALF))
+
+    both = trend(tmp_path)
+
+    assert [point.run for point in only(both).points] == [own]
+    assert [(absence.run, absence.why) for absence in only(both).left_out] == [
+        (hidden, "held-out tasks only")
+    ]
+    assert "h1" not in text(both), "nor are they called suspect by name"
+
+
 def test_errored_trials_are_in_no_score_and_a_run_full_of_them_is_left_out(tmp_path: Path) -> None:
     """What did not end is said beside the figures."""
     store(tmp_path, 1, trials({**ALL_HALF, "a": (1.0, None)}))

@@ -53,6 +53,7 @@ class Sample(FrozenValue, frozen=True):
 
     ``planned`` counts trials, ``k`` is the number of repetitions of the task that has fewest. ``score`` and
     ``buckets`` are mean scores, 0 to 1, as every report of the run has them; None where no trial is averaged.
+    ``held_out`` says that it is of held-out tasks alone.
     """
 
     run: str
@@ -65,6 +66,7 @@ class Sample(FrozenValue, frozen=True):
     score: float | None
     buckets: Mapping[str, float | None]
     digests: DigestsByTask
+    held_out: bool = False
 
     @property
     def offline(self) -> bool:
@@ -119,6 +121,7 @@ def _sample(run: Run, suite: str, model: str, variant: str, entries: Sequence[Jo
         score=_mean(entries),
         buckets={bucket: _mean(of_bucket) for bucket, of_bucket in buckets.items()},
         digests=_digests(entries),
+        held_out={entry.split for entry in entries} == {"held_out"},
     )
 
 

@@ -143,14 +143,14 @@ def trend_of(
         suite=suite,
         runs=tuple(dict.fromkeys(sample.run for sample in samples)),
         series=tuple(_all_series(samples)),
-        suspects=suspects_among(samples),
+        suspects=suspects_among(_to_work_with(samples)),
         regraded=tuple(folder.path.name for folder in folders if folder.header.regraded),
         odd=tuple(odd),
     )
 
 
 def _all_series(samples: Sequence[Sample]) -> Iterator[Series]:
-    tasks = _most_tasks(samples)
+    tasks = _most_tasks(_to_work_with(samples))
     groups: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
         groups.setdefault((sample.model.name, sample.variant), []).append(sample)
@@ -169,6 +169,11 @@ def _all_series(samples: Sequence[Sample]) -> Iterator[Series]:
         )
 
 
+def _to_work_with(samples: Sequence[Sample]) -> Sequence[Sample]:
+    """Leave out those of held-out tasks, unless there are no others."""
+    return [sample for sample in samples if not sample.held_out] or samples
+
+
 def _most_tasks(samples: Sequence[Sample]) -> set[str]:
     """Give the tasks of the sample that has most, of several the newest: no run knows of the whole suite."""
     return max((set(sample.tasks) for sample in reversed(samples)), key=len, default=set())
@@ -177,6 +182,8 @@ def _most_tasks(samples: Sequence[Sample]) -> set[str]:
 def _too_little(sample: Sample, tasks: set[str]) -> str:
     """Say why a sample tells too little of a suite to be part of its series; empty where it does not."""
     tried, averaged = len(sample.tried & tasks), sum(tally.averaged for tally in sample.tasks.values())
+    if sample.held_out and not tasks & set(sample.tasks):
+        return "held-out tasks only"
     if tried < LEAST_SHARE * len(tasks):
         return f"{tried} of {pluralize(len(tasks), 'task')} graded"
     if averaged < LEAST_SHARE * sample.planned:
