@@ -116,6 +116,13 @@ def test_equal_trials_differ_in_nothing() -> None:
     assert PAINT not in "".join(lines)
 
 
+def test_a_held_out_trial_is_called_so() -> None:
+    """Whoever works on prompts has to see that this is not for him to look at."""
+    for split in ("held_out", "dev", None):
+        lines = trial_lines(trial_view(replace(TRIAL, split=split)), PLACE, Detail(80))
+        assert any("held out" in line.text for line in lines) == (split == "held_out")
+
+
 def test_grades_of_which_there_is_no_more_to_say_share_a_line() -> None:
     """Those that no judge decided for one reason; and those that no score fails are not called passed."""
     grades = (

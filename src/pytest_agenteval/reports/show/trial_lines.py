@@ -103,6 +103,7 @@ def resource_facts(view: TrialView) -> Iterator[str]:
 def _about(view: TrialView) -> Iterator[str]:
     yield f"bucket {one_line(view.bucket, MOST_NAME)}" if view.bucket else ""
     yield view.kind
+    yield "held out" if view.split == "held_out" else ""
     yield f"attempt {view.attempt}" if view.attempt > 1 else ""
     yield _tape("tools", view.tool_tape)
     yield _tape("chats", view.chat_tape)

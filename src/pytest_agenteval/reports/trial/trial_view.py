@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.plan import Split
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import (
     Event,
@@ -132,6 +133,7 @@ class TrialView(FrozenValue, frozen=True):
     output: str
     log: str
     workspace: str
+    split: Split | None = None
 
 
 def judges_disagree(grades: Iterable[Grade]) -> bool:
@@ -180,6 +182,7 @@ def trial_view(trial: Trial) -> TrialView:
         output=trial.output,
         log=trial.log,
         workspace=trial.workspace,
+        split=trial.split,
     )
 
 
