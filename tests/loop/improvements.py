@@ -42,7 +42,9 @@ class Improved:
         return [each["reason"] for each in self.log["rounds"]]
 
 
-def improve(root: Path, *arguments: str, after: str = "", **more: str) -> Improved:
+def improve(
+    root: Path, *arguments: str, after: str = "", ended_by: int = signal.SIGINT, **more: str
+) -> Improved:
     """Improve a project's suite in a process of its own, with Ctrl-C once there is such a file beside it."""
     process = subprocess.Popen(
         (*COMMAND, *arguments),
@@ -55,7 +57,7 @@ def improve(root: Path, *arguments: str, after: str = "", **more: str) -> Improv
     )
     if after:
         wait_for(root.parent, after)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ended_by)
     out, err = process.communicate(timeout=PATIENCE_S)
     return Improved(process.returncode, out, err, *_log(root))
 

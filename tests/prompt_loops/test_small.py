@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from operator import mul
@@ -29,7 +31,7 @@ PROMPT = "prompts/system.md"
 DEV = sum(dev for _, dev, _ in BAKERY.values())
 
 
-def improved(root: Path, command: str, *arguments: str, **more: object) -> Improved:
+def improved(root: Path, command: str, *arguments: str, **more: Any) -> Improved:
     """Improve the small suite: the prices are to rise."""
     own = ("--prompts", "prompts/*.md", "--rounds", "2", "--repetitions", "3", "--focus", "prices")
     return improve(root, "evals/bakery", "--coding-agent", command, *own, *arguments, **more)
@@ -270,6 +272,64 @@ def test_ctrl_c_loses_nothing(project: Project, uninterrupted: Improved, when: s
     assert done.log["held_out"]["confirmation"]["looks"] == (2 if "held-out" in when else 1)
     assert done.log["trials"] == len(finished_trials(root))
     assert processes_with(str(root)) == []
+
+
+@pytest.mark.parametrize("when", AT_WORK)
+@pytest.mark.parametrize("name", ["bakery", "bakery with own files"])
+def test_a_process_that_is_killed_loses_nothing_either(
+    project: Project, uninterrupted: Improved, name: str, when: str
+) -> None:
+    """Nothing can be ended then; --continue ends what was left first, and counts its trials."""
+    root = project(name)
+    what, file = AT_WORK[when]
+    words = ("wait", str(root.parent / file)) if what == "wait" else ()
+    beside = file.replace("/journal", "*/journal")
+    command = coding_agent(*words, "add", PROMPT, PRICES)
+    first = improved(root, command, after=beside, ended_by=signal.SIGKILL, READER_SECONDS="0.3")
+    assert first.status == -signal.SIGKILL, first
+    done = improve(root, "--continue")
+    assert processes_with(str(root)) == []
+    assert of_interest(done) == of_interest(uninterrupted), done
+    assert done.log["held_out"]["confirmation"]["looks"] == (2 if "held-out" in when else 1)
+    assert done.log["trials"] >= len(finished_trials(root))
+    assert git(root, "worktree", "list").count("\n") == 1
+
+
+SPOILED = {
+    "the old state's text replaced": (
+        "import subprocess\n"
+        "def git(*words, **more):\n"
+        "    return subprocess.run(('git', *words), capture_output=True, text=True, **more).stdout\n"
+        "old = git('rev-parse', 'HEAD:prompts/system.md').strip()\n"
+        "git('replace', old, git('hash-object', '-w', '--stdin', input='Say nothing.').strip())\n",
+        "refs/replace",
+    ),
+    "the old state taken away": ("import shutil\nshutil.rmtree('../../kept')\n", "beside its tree"),
+    "a configuration above": (
+        "open('../../pytest.ini', 'w').write('[pytest]')\nopen('../../conftest.py', 'w').write('x')\n",
+        "conftest.py",
+    ),
+    "a pipe": ("import os\nos.unlink('prompts/system.md')\nos.mkfifo('prompts/system.md')\n", "is no file"),
+    "a tree that git forgot": (
+        "import os\nos.unlink(open('.git').read()[8:].strip() + '/HEAD')\n",
+        "no longer knows",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPOILED)
+def test_what_is_done_beside_the_prompts_is_refused(project: Project, name: str) -> None:
+    """And ends in one line, without a trial more and without a worktree left."""
+    root = project("bakery")
+    program, reason = SPOILED[name]
+    script = root.parent / "agent.py"
+    change = f"open('{PROMPT}', 'a').write('{PRICES}\\n')\n"
+    script.write_text(change + program, encoding="utf-8")
+    done = improved(root, f"{sys.executable} {script}", "--rounds", "1")
+    assert (done.status, done.decisions) == (1, ["refused"]), done
+    assert reason in done.reasons[0]
+    assert len(finished_trials(root)) == 3 * DEV
+    assert git(root, "worktree", "list").count("\n") == 1
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.improve.edit_check import Edit, check_edit, pathspecs_of, repository_state
 from pytest_agenteval.loop.improve.repository import GitFailed, Repository
 from tests.loop.prompt_projects import git
@@ -357,6 +358,16 @@ def test_a_prompt_is_what_is_checked_out_not_what_git_stores(repository: Reposit
 def test_globs_are_meant_from_a_folder_whatever_its_name(repository: Repository) -> None:
     """Brackets in the name of a folder are no pattern."""
     assert pathspecs_of(["prompts/*.md"], "apps/[core]*") == [r":(top,glob)apps/\[core]\*/prompts/*.md"]
+
+
+def test_a_repository_of_somebody_else_is_no_missing_one(
+    checkout: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Git says whose it is and what to do; to make another one there would be bad advice."""
+    monkeypatch.setenv("GIT_TEST_ASSUME_DIFFERENT_OWNER", "1")
+    with pytest.raises(UsageMistake, match=r"dubious ownership.* safe\.directory") as refused:
+        Repository.around(checkout)
+    assert "git init" not in str(refused.value)
 
 
 def test_git_says_in_its_own_words_what_it_cannot_do(repository: Repository) -> None:

@@ -57,6 +57,8 @@ def test_one_side_of_a_run_has_its_own_trials_only() -> None:
         ({"a-held-out-old": 1, "a-held-out-new": 2}, 1),
         ({"a-held-out-old": 1, "a-held-out-new": 2, "b-held-out-old": 3, "b-held-out-new": 4}, 2),
         ({"a-held-out-old": 1, "a-held-out-new": 2, "a-held-out-old-2": 3, "a-held-out-new-2": 4}, 2),
+        ({"a-held-out-old": 1, "a-held-out-old-2": 2, "a-held-out-new": 3}, 2),
+        ({"a-held-out-old": 1}, 1),
         ({"mine": 1, "b-held-out-old": 2, "b-held-out-new": 3}, 2),
     ],
 )

@@ -63,13 +63,13 @@ class Repository:
     def around(cls, folder: Path) -> Repository:
         """Give the repository that a folder lies in; raises UsageMistake without one, or without git."""
         try:
-            top = _run(["rev-parse", "--show-toplevel"], folder).decode().rstrip("\n")
+            top = os.fsdecode(_run(["rev-parse", "--show-toplevel"], folder)).rstrip("\n")
         except FileNotFoundError:
             raise UsageMistake(f"{NEEDED}: expected the command git; found none") from None
         except GitFailed as refused:
-            raise UsageMistake(
-                f"{NEEDED}: {folder} is in no git repository ({refused}); git init makes one"
-            ) from None
+            if "not a git repository" in str(refused):
+                refused = GitFailed(f"it is in no git repository ({refused}); git init makes one")
+            raise UsageMistake(f"{NEEDED}: {folder}: {refused}") from None
         repository = cls(Path(top))
         try:
             repository.commit_of("HEAD")
@@ -303,9 +303,9 @@ def _run(
         check=False,
     )
     if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no word"]
+        words = " ".join(done.stderr.decode("utf-8", "replace").split()) or "no word"
         command = next(part for part in arguments if not part.startswith("-"))
-        raise GitFailed(f"git {command}: {lines[-1].removeprefix('fatal: ')}")
+        raise GitFailed(f"git {command}: {words.rpartition('fatal: ')[2]}")
     return done.stdout
 
 
