@@ -10,7 +10,7 @@ import pytest
 from pytest_agenteval.compare.comparison import compare_sides
 from pytest_agenteval.compare.sides import side_of
 from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.session.inner_pytest import InnerPytest
+from pytest_agenteval.session.inner_pytest import BESIDE, InnerPytest
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.suites import run
 
@@ -72,6 +72,19 @@ def test_a_run_says_which_split_was_tried_and_how_often(
     levels = [_comparison(first, new).suites[0] for new in (second, third)]
     assert [suite.held_out_looks for suite in levels] == [1, 2]
     assert [round(suite.levels.suite, 6) for suite in levels] == [0.975, 0.9875]
+
+
+def test_two_runs_side_by_side_are_one_look(
+    project: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run that is made beside another has its number, and their comparison is the look of that number."""
+    for number, pair in enumerate((("a-old", "a-new"), ("b-old", "b-new")), start=1):
+        monkeypatch.delenv(BESIDE, raising=False)
+        old = _run(pytester, pair[0], "--agent-split=held_out")
+        monkeypatch.setenv(BESIDE, pair[0])
+        new = _run(pytester, pair[1], "--agent-split=held_out")
+        assert [dict(run.header.held_out_looks) for run in (old, new)] == [{"tone": number}] * 2
+        assert _comparison(old, new).suites[0].held_out_looks == number
 
 
 def _comparison(old: Run, new: Run):  # type: ignore[no-untyped-def]

@@ -232,9 +232,10 @@ def _held_out_looks(suite: str, pairs: Sequence[TaskPair], old: Side, new: Side)
     """Give the number of this comparison of the suite's held-out tasks; 0 where none of them is compared."""
     if not any(entry.split == "held_out" for pair in pairs for entry in pair.new):
         return 0
-    # The first run that tried them was compared with nothing, unless it tried both sides itself.
-    alone = old.name != new.name
-    return max(1, new.held_out_looks.get(suite, 1) - alone)
+    # The first run that tried them was compared with nothing; of two sides that were tried together both
+    # have the number of that look.
+    count = new.held_out_looks.get(suite, 1)
+    return max(1, count - (old.held_out_looks.get(suite, 0) < count))
 
 
 def _task_change(pair: TaskPair) -> TaskChange:

@@ -16,11 +16,15 @@ from pytest_agenteval.store.runs import HEADER
 QUIET = ("-q", "-p", "agenteval", "-p", "no:cacheprovider", "-o", "addopts=")
 NO_REPORTS = tuple(f"--agent-{name}=none" for name in ("baseline", "gate", "report", "comment"))
 
+BESIDE = "AGENTEVAL_BESIDE"
+"""Variable that names the run at whose side another is made: both together are one look at held-out tasks."""
+
 GRACE = 20
 """Seconds that the other pytest has after Ctrl-C to write down what it knows."""
 
 NOT_INHERITED = frozenset(
     {
+        BESIDE,
         "PYTEST_ADDOPTS",
         "PYTEST_CURRENT_TEST",
         "GITHUB_STEP_SUMMARY",

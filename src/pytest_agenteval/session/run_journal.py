@@ -13,6 +13,7 @@ import pytest
 from pytest_agenteval import __version__
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.session.inner_pytest import BESIDE
 from pytest_agenteval.session.planning.parametrization import PLAYERS, PlannedItem, trial_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
@@ -148,8 +149,12 @@ def _held_out_looks(info: RunInfo, trials: Sequence[PlannedItem]) -> Mapping[str
     }
     if not suites:
         return {}
-    headers = [run.header for run in list_runs(info.folder.parent)]
-    before = [header for header in headers if header.started_at < info.started_at]
+    beside = os.environ.get(BESIDE)
+    before = [
+        run.header
+        for run in list_runs(info.folder.parent)
+        if run.header.started_at < info.started_at and run.path.name != beside
+    ]
     return {
         suite: 1 + max((header.held_out_looks.get(suite, 0) for header in before), default=0)
         for suite in sorted(suites)

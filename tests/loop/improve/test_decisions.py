@@ -101,7 +101,7 @@ def test_the_focus_alone_can_be_confirmed_by_the_labels_of_its_trials() -> None:
     assert confirmation.confirmed
     assert (whole.confirmed, focus.confirmed) == (False, True)
     assert focus.p == pytest.approx(2 / 20**4)
-    assert confirmation.reason.startswith("x 0.17 -> 1.00 over 4 held-out tasks (p <0.001)")
+    assert confirmation.reason.startswith("x 0.17 -> 1.00 on these 4 held-out tasks (p <0.001)")
 
 
 def test_the_suite_as_a_whole_can_be_confirmed_without_a_focus() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Literal, TypeAlias
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
-from pytest_agenteval.compare.findings import PLAIN, Finding, suite_findings
+from pytest_agenteval.compare.findings import FEWEST_FOR_SIGNS, PLAIN, Finding, suite_findings
 from pytest_agenteval.compare.verdict import AT_WORST, Change
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.headline import NO_BUCKET, bucket_name
@@ -340,7 +340,14 @@ def _figures(test: HeldOutTest) -> str:
         return f"{test.name}: no held-out task"
     change = f"{format_figure(test.old)} -> {format_figure(test.new)}"
     small = "" if test.testable else ", too little moved for any verdict"
-    return f"{test.name} {change} over {pluralize(test.tasks, 'held-out task')} (p {format_p(test.p)}{small})"
+    return f"{test.name} {change} {_on_tasks(test.tasks)} (p {format_p(test.p)}{small})"
+
+
+def _on_tasks(count: int) -> str:
+    """Say whose change it is: of fewer tasks than signs can be flipped of, nothing follows for others."""
+    if count >= FEWEST_FOR_SIGNS:
+        return f"over {count} held-out tasks"
+    return "on this held-out task" if count == 1 else f"on these {count} held-out tasks"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,10 +21,9 @@ from pytest_agenteval.compare.sides import BASE, side_of
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.loop.improve.import_places import python_path
 from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
-from pytest_agenteval.session.inner_pytest import InnerPytest
+from pytest_agenteval.session.inner_pytest import BESIDE, InnerPytest
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import HEADER
 
 NEW = "new"
 """The variant that has the new prompts, where both sides are tried in one run; the old ones have no name."""
@@ -36,7 +34,6 @@ ENDED = (0, 1)
 """Exit statuses of a pytest that tried everything: misses and failures are what it is for."""
 ONCE = ("-p", "no:rerunfailures")
 """A trial that is repeated until it passes says nothing of a prompt, and nobody has counted it beforehand."""
-HEADER_WAIT_S, LOOK_S = 60.0, 0.05
 _WRONG = (re.compile(r"^E  |(^|: )(error|ERROR)\b"), re.compile("^E  "))
 """How lines begin that say what is wrong, and of these the ones that say most."""
 _PROBLEM = re.compile(r"^(\S.*)\n  (expected: .*)\n  (found: .*)$", re.MULTILINE)
@@ -184,18 +181,16 @@ def _in_one_run(tree: Path, order: RunOrder, prompts: Mapping[str, str]) -> Pair
 def _try_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
     """Start a pytest in each tree, and give their runs when all of them have ended."""
     with ExitStack() as started:
-        running = []
+        running: list[InnerPytest] = []
         for tree, order in orders:
-            inner = _start(tree, order)
+            inner = _start(tree, order, beside=running[0].run.name if running else "")
             started.callback(inner.end)
             running.append(inner)
-            if order.split == "held_out":
-                _await_header(inner)
         statuses = [_wait(inner) for inner in running]
     return [_ended(inner, status) for inner, status in zip(running, statuses, strict=True)]
 
 
-def _start(tree: Path, order: RunOrder) -> InnerPytest:
+def _start(tree: Path, order: RunOrder, *, beside: str) -> InnerPytest:
     folder = tree / order.folder
     folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
     own = [f"--agent-split={order.split}", f"--repetitions={order.repetitions}", *rootdir(tree, order)]
@@ -208,7 +203,11 @@ def _start(tree: Path, order: RunOrder) -> InnerPytest:
         results=order.results,
         name=name,
         output=order.outputs / f"{name}.txt",
-        variables={"PYTHONPATH": python_path(order.checkout, tree), "COLUMNS": WIDE},
+        variables={
+            "PYTHONPATH": python_path(order.checkout, tree),
+            "COLUMNS": WIDE,
+            BESIDE: beside,
+        },
     )
 
 
@@ -217,13 +216,6 @@ def _wait(inner: InnerPytest) -> int:
         return inner.wait()
     except AgentEvalError as failed:
         raise RunFailed(f"pytest left no run: {pytest_complaint(inner.output)}") from failed
-
-
-def _await_header(inner: InnerPytest) -> None:
-    """Wait until a run has begun: each counts the looks at held-out tasks, the next one this look too."""
-    end = time.monotonic() + HEADER_WAIT_S
-    while not (inner.run / HEADER).is_file() and not inner.has_ended and time.monotonic() < end:
-        time.sleep(LOOK_S)
 
 
 def _free_name(results: Path, name: str) -> str:

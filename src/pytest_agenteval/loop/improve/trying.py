@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -32,8 +30,6 @@ from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, list_runs
 
 HELD_OUT = "held-out"
-SIDE_OF_HELD_OUT = re.compile(rf"(.*-{HELD_OUT})-(old|new)(-\d+)?")
-"""The names of runs that have one side of held-out tasks; after an interruption they have a number."""
 MOST_MESSAGE = 200
 UNREAD = (
     "every trial scored as before: the agent may not read these files from the tree that it runs in, "
@@ -235,12 +231,5 @@ def worst_bucket(run: Run, suite: str, buckets: Collection[str]) -> str | None:
 
 
 def looks_so_far(results: Path, suite: str) -> int:
-    """Give how often held-out tasks of a suite were looked at, as the runs of a folder say.
-
-    Each run counts itself. Two at the same time are one look; so is an old side whose new one never began.
-    """
-    counts = {run.path.name: run.header.held_out_looks.get(suite, 0) for run in list_runs(results)}
-    told = [SIDE_OF_HELD_OUT.fullmatch(name) for name, count in counts.items() if count > 0]
-    sides = Counter((match[1], match[2]) for match in told if match)
-    beside = sum(min(count, sides[place, "new"]) for (place, side), count in sides.items() if side == "old")
-    return max(counts.values(), default=0) - beside
+    """Give how often held-out tasks of a suite were looked at, as the runs of a folder say."""
+    return max((run.header.held_out_looks.get(suite, 0) for run in list_runs(results)), default=0)
