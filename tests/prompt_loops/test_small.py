@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from itertools import product
 from operator import mul
@@ -293,6 +294,18 @@ def test_a_process_that_is_killed_loses_nothing_either(
     assert done.log["held_out"]["confirmation"]["looks"] == (2 if "held-out" in when else 1)
     assert done.log["trials"] >= len(finished_trials(root))
     assert git(root, "worktree", "list").count("\n") == 1
+
+
+def test_trials_end_with_the_process_that_wanted_them(project: Project) -> None:
+    """Killed, it ends nobody: the pytest notices, for trials cost money that nobody reads the result of."""
+    root = project("bakery")
+    after = AT_WORK["in the first run"][1]
+    improved(root, coding_agent("idle"), after=after, ended_by=signal.SIGKILL, READER_SECONDS="60")
+    end = time.monotonic() + 10
+    while processes_with(str(root)):
+        assert time.monotonic() < end, "trials go on"
+        time.sleep(0.1)
+    improve(root, "--continue")
 
 
 SPOILED = {

@@ -22,6 +22,9 @@ BESIDE = "AGENTEVAL_BESIDE"
 GRACE = 20
 """Seconds that the other pytest has after Ctrl-C to write down what it knows."""
 
+STARTED_BY = "AGENTEVAL_STARTED_BY"
+"""The variable by which the other pytest knows whose process started it: killed, that one ends nobody."""
+
 NOT_INHERITED = frozenset(
     {
         BESIDE,
@@ -65,7 +68,7 @@ class InnerPytest:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "pytest", *own, *arguments],
                 cwd=folder,
-                env={**inner_environment(), **(variables or {})},
+                env={**inner_environment(), STARTED_BY: str(os.getpid()), **(variables or {})},
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import wait
 from contextlib import ExitStack
@@ -22,6 +23,7 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.inner_pytest import STARTED_BY
 from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
 from pytest_agenteval.session.run_info import get_run_info
@@ -77,6 +79,8 @@ class TrialRunner:
         self._pool = Pool(executor, context, self.journal)
         if hasattr(config, "workerinput"):
             watch_controller(get_run_info(config).controller, self._pool.close)
+        elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
+            watch_controller(int(starter), self._pool.close)
         # Undone last first: trials end, the journal closes, then prints are pytest's again.
         for undo in (watch_interrupts(config, folder), undo_redirection, self.journal.close):
             self._closing.callback(undo)

@@ -82,7 +82,7 @@ def watch_interrupts(config: pytest.Config, folder: Path) -> Callable[[], None]:
 
 
 def watch_controller(controller: int, close: Callable[[], object]) -> None:
-    """Watch, in a worker, over the process that started it, and end soon after that does.
+    """Watch, in a worker or a pytest of ours, over the process that started it, and end soon after that does.
 
     Left alone, a worker whose controller was killed goes on asking models for as long as its trials take:
     nobody would ever see what comes of it. A worker that was started by another process than the controller,
