@@ -207,7 +207,9 @@ def test_uncommitted_changes_are_named(capsys: pytest.CaptureFixture[str], proje
 
 def test_what_is_wrong_with_a_task_file_is_said(capsys: pytest.CaptureFixture[str], project: Path) -> None:
     """pytest names the file on its last lines, and says what is wrong with it further up."""
-    (project / "evals" / "bakery" / "broken.yaml").write_text("id: [\n", encoding="utf-8")
+    (project / "evals" / "bakery" / "broken.yaml").write_text(
+        "id: broken\ninput: {content: x}\ngraders: [{name: no_such_grader}]\n", encoding="utf-8"
+    )
     git(project, "add", "-A")
     git(project, "commit", "-q", "-m", "A task that is none")
     try:
@@ -215,8 +217,9 @@ def test_what_is_wrong_with_a_task_file_is_said(capsys: pytest.CaptureFixture[st
     finally:
         git(project, "reset", "-q", "--hard", "HEAD~1")
     said = capsys.readouterr().err
-    assert "pytest left no run: evals/bakery/broken.yaml:2; expected: a YAML document" in said
-    assert "; found:    did not find expected node content (all of it: .agenteval/improve/" in said
+    assert "pytest left no run: evals/bakery/broken.yaml:3" in said
+    assert "no_such_grader" in said
+    assert "(all of it: .agenteval/improve/" in said
 
 
 def test_a_suite_that_git_does_not_know_is_refused(capsys: pytest.CaptureFixture[str], project: Path) -> None:

@@ -106,6 +106,16 @@ def test_a_suite_may_be_named(project: Path, capsys: pytest.CaptureFixture[str])
     assert "did you mean 'ferries'?" in capsys.readouterr().err
 
 
+def test_a_task_that_cannot_be_read_is_not_passed_over(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A gate that looks for the tasks it can read, and says nothing of others, lets all of theirs through."""
+    (project / "evals" / "ferry.json").write_text('{"id": [', encoding="utf-8")
+
+    assert main(["leaks", "--suite", "evals", "--prompt", "prompts/*.md"]) == 2
+    assert "evals/ferry.json:1" in capsys.readouterr().err
+
+
 def test_a_prompt_that_moves_adds_nothing(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Neither within the glob nor into it, committed or not."""
     (project / "prompts" / "old.md").rename(project / "prompts" / "new.md")

@@ -9,6 +9,7 @@ from pathlib import Path
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
 from pytest_agenteval.session.planning.suites import LoadedSuite, Suites
 from pytest_agenteval.tasks.documents import read_document, short_path
+from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import data_files
 from pytest_agenteval.tasks.spec import NOTHING_PROMOTED, Suite
@@ -17,15 +18,17 @@ from pytest_agenteval.tasks.spec import NOTHING_PROMOTED, Suite
 def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
     """Read every task that a suite's file rules, in the order of their paths.
 
-    Raises ProblemsFound for a file that cannot be read, or holds a task with problems.
+    Raises ProblemsFound for a file that cannot be read, or holds a task with problems; what may be a broken
+    task is one, unless a task names the file as its data.
     """
     folder = file.parent
     for path in sorted(data_files(folder)):
         if suites.may_hold_tasks(path) and suites.file_of(path.parent) == file:
             try:
                 yield from load_tasks(path, suite, folder)
-            except DoubtfulFile:  # data, or a broken task: collecting tells
-                continue
+            except DoubtfulFile:
+                if is_task_name(path) or not suites.is_named(path):
+                    raise
 
 
 class PromotedNames:
