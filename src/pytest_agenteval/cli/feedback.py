@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.cli.options import RUN, add_results_option
+from pytest_agenteval.cli.options import RUN, add_results_option, count
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--bucket", action="append", default=[], metavar="BUCKET", help="only this bucket; may be given again"
     )
     add("--grader", default="", metavar="GRADER", help="only trials that this grader did not pass")
-    add("--trials", type=_count, default=TRIALS, metavar="N", help=f"the most failing trials of a bucket ({TRIALS})")  # fmt: skip  # noqa: E501
+    add("--trials", type=count, default=TRIALS, metavar="N", help=f"the most failing trials of a bucket ({TRIALS})")  # fmt: skip  # noqa: E501
     add("--model", metavar="MODEL", help="the model, where the run has several")
     add(
         "--variant",
@@ -40,22 +40,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the prompt variant, where the run has several (base: the agent's)",
     )
     add("--prompts", action="append", default=[], metavar="GLOB", help="the prompt files; may be given again (default: those that suites name, and those beside the agent's module)")  # fmt: skip  # noqa: E501
-    add("--budget", type=_count, default=BUDGET, metavar="TOKENS", help=f"the most tokens of the Markdown ({BUDGET})")  # fmt: skip  # noqa: E501
+    add("--budget", type=count, default=BUDGET, metavar="TOKENS", help=f"the most tokens of the Markdown ({BUDGET})")  # fmt: skip  # noqa: E501
     add("--guide", metavar="FILE", help="your own page on writing prompts, in place of ours")
     add("--template", metavar="FILE", help="your own jinja template of the Markdown, in place of ours")
     add("--log", metavar="FILE", help="the log.json of agenteval improve: what earlier rounds tried")
     add_json_option(parser)
     add_results_option(parser)
-
-
-def _count(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more; found {text!r}")
-    return count
 
 
 def feedback(args: argparse.Namespace) -> int:

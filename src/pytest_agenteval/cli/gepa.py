@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.cli.options import add_results_option
+from pytest_agenteval.cli.options import add_results_option, count, seconds
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
@@ -38,9 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("suite", metavar="SUITE", help="a suite's name, its folder or file")
     add("--prompts", nargs="+", action="extend", required=True, metavar="GLOB", help="the prompt files")
     add("--reflection", required=True, metavar="COMMAND", help="is given a question about a prompt on its standard input, and prints the answer: llm -m claude")  # fmt: skip  # noqa: E501
-    add("--max-trials", type=int, default=300, metavar="N", help="no candidate is begun after so many (300)")
-    add("--repetitions", type=int, default=1, metavar="N", help="how often each task is tried (1)")
-    add("--timeout", type=float, default=300.0, metavar="S", help="seconds that COMMAND has for an answer (300)")  # fmt: skip  # noqa: E501
+    add(
+        "--max-trials", type=count, default=300, metavar="N", help="no candidate is begun after so many (300)"
+    )
+    add("--repetitions", type=count, default=1, metavar="N", help="how often each task is tried (1)")
+    add("--timeout", type=seconds, default=300.0, metavar="S", help="seconds that COMMAND has for an answer (300)")  # fmt: skip  # noqa: E501
     add("--seed", type=int, default=0, metavar="N", help="the seed of everything that gepa draws (0)")
     add_results_option(parser)
     add_json_option(parser)

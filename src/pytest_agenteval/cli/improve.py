@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import shutil
 import sys
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.options import add_results_option
+from pytest_agenteval.cli.options import add_results_option, count, seconds
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.portable.processes import ended_like_ctrl_c
@@ -42,11 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--coding-agent", metavar="COMMAND", help="what changes the prompts: any command, run by a shell in a worktree, with feedback on its standard input")  # fmt: skip  # noqa: E501
     add("--prompts", nargs="+", action="extend", metavar="GLOB", help="the files that it may change")
     add("--focus", action="append", metavar="BUCKET", help="the bucket that is to rise; may be given again (default: the worst)")  # fmt: skip  # noqa: E501
-    add("--rounds", type=_count, metavar="N", help=f"rounds at most (default: {ROUNDS})")
-    add("--repetitions", type=_count, metavar="N", help=f"trials of each task and side (default: {REPETITIONS})")  # fmt: skip  # noqa: E501
-    add("--max-rounds", type=_count, metavar="N", help="rounds that no --continue goes beyond")
-    add("--max-trials", type=_count, metavar="N", help="trials in all: what would go beyond is not begun")
-    add("--coding-timeout", type=_seconds, metavar="SECONDS", help=f"a coding agent that takes longer is ended (default: {CODING_TIMEOUT:.0f})")  # fmt: skip  # noqa: E501
+    add("--rounds", type=count, metavar="N", help=f"rounds at most (default: {ROUNDS})")
+    add("--repetitions", type=count, metavar="N", help=f"trials of each task and side (default: {REPETITIONS})")  # fmt: skip  # noqa: E501
+    add("--max-rounds", type=count, metavar="N", help="rounds that no --continue goes beyond")
+    add("--max-trials", type=count, metavar="N", help="trials in all: what would go beyond is not begun")
+    add("--coding-timeout", type=seconds, metavar="SECONDS", help=f"a coding agent that takes longer is ended (default: {CODING_TIMEOUT:.0f})")  # fmt: skip  # noqa: E501
     add("--run", metavar="RUN", help="a stored run for the first feedback, in the place of a first run")
     add("--continue", dest="take_up", nargs="?", const="latest", metavar="NAME", help="go on where one was interrupted (default: the newest)")  # fmt: skip  # noqa: E501
     add_results_option(parser)
@@ -223,19 +222,3 @@ def _shown(text: str) -> str:
 
 def _short(path: Path) -> str:
     return (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).as_posix()
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more; found {text!r}")
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not (0 < value < math.inf):
-        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0; found {text!r}")
-    return value

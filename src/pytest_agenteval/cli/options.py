@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from pathlib import Path
 
@@ -33,3 +34,21 @@ def nearest_root() -> str:
     inside = above[: above.index(top) + 1]
     holding = next((place for place in inside if (place / ROOT).is_dir()), top)
     return os.path.relpath(holding / ROOT, here)
+
+
+def count(text: str) -> int:
+    """Read a whole number, 1 or more, as the ``type`` of an option."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more; found {text!r}")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Read a number of seconds above 0, as the ``type`` of an option."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number of seconds above 0; found {text!r}")
+    return value

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_agenteval.cli.options import add_results_option
+from pytest_agenteval.cli.options import add_results_option, count
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.reports.exports.document_text import document_schema
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     number(
         "-n",
         "--number",
-        type=_count,
+        type=count,
         default=MOST,
         metavar="N",
         help=f"how many, the newest first (default: {MOST})",
@@ -44,12 +44,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_json_option(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
     add_results_option(parser)
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1; found {text}")
-    return int(text)
 
 
 def runs(args: argparse.Namespace) -> int:

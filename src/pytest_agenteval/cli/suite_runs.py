@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_agenteval.cli.options import OF_MODEL, add_results_option
+from pytest_agenteval.cli.options import OF_MODEL, add_results_option, count
 from pytest_agenteval.cli.output import add_json_option
 from pytest_agenteval.errors import UsageMistake, nearest_names
 from pytest_agenteval.loop.suite_history import SuiteRun, counted_models, suite_run
@@ -42,18 +42,8 @@ def offline_models(name: str, args: argparse.Namespace) -> list[str]:
 def add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
     """Declare which runs count, ``runs`` being what their number means, and whether a file is changed."""
     add = parser.add_argument
-    add("--runs", type=_count, default=5, metavar="N", help=f"{runs} (default: 5)")
+    add("--runs", type=count, default=5, metavar="N", help=f"{runs} (default: 5)")
     add("--model", default="", metavar="MODEL", help=f"{OF_MODEL}; offline ones count if named")
     add("--write", action="store_true", help="change suite.yaml (default: show the change)")
     add_json_option(parser)
     add_results_option(parser)
-
-
-def _count(text: str) -> int:
-    try:
-        count = int(text)
-    except ValueError:
-        count = 0
-    if count < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number, 1 or more; found {text!r}")
-    return count
