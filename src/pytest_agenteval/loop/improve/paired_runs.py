@@ -180,22 +180,23 @@ def _in_one_run(tree: Path, order: RunOrder, prompts: Mapping[str, str]) -> Pair
 
 def _try_all(orders: Sequence[tuple[Path, RunOrder]]) -> list[Run]:
     """Start a pytest in each tree, and give their runs when all of them have ended."""
+    names = [_free_name(order.results, order.name) for _, order in orders]
     with ExitStack() as started:
         running: list[InnerPytest] = []
-        for tree, order in orders:
-            inner = _start(tree, order, beside=running[0].run.name if running else "")
+        for (tree, order), name in zip(orders, names, strict=True):
+            # Each is told of the other: nobody knows which of them is the first to count looks.
+            inner = _start(tree, order, name, beside=next((each for each in names if each != name), ""))
             started.callback(inner.end)
             running.append(inner)
         statuses = [_wait(inner) for inner in running]
     return [_ended(inner, status) for inner, status in zip(running, statuses, strict=True)]
 
 
-def _start(tree: Path, order: RunOrder, *, beside: str) -> InnerPytest:
+def _start(tree: Path, order: RunOrder, name: str, *, beside: str) -> InnerPytest:
     folder = tree / order.folder
     folder.mkdir(parents=True, exist_ok=True)  # where the user stands may be unknown to git
     own = [f"--agent-split={order.split}", f"--repetitions={order.repetitions}", *rootdir(tree, order)]
     paths = paths_from_folder(order)
-    name = _free_name(order.results, order.name)
     order.outputs.mkdir(parents=True, exist_ok=True)
     return InnerPytest(
         [*ONCE, *own, *order.options, *paths],
