@@ -13,6 +13,7 @@ from typing import BinaryIO, Literal
 from uuid import uuid4
 
 from pytest_agenteval.loop.improve.repository import git_environment
+from pytest_agenteval.portable.files import POSIX
 from pytest_agenteval.portable.processes import GROUP, end_group, ending_orphans
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -47,7 +48,7 @@ def missing_command(command: str, folder: Path) -> str:
     except ValueError:
         return ""
     name = next((word for word in words if not _ASSIGNMENT.match(word)), "")
-    if os.name != "posix" or not _PLAIN.fullmatch(name):
+    if not POSIX or not _PLAIN.fullmatch(name):
         return ""
     asked = ("/bin/sh", "-c", 'command -v -- "$1"', "sh", name)
     known = subprocess.run(asked, cwd=folder, capture_output=True, check=False).returncode == 0
