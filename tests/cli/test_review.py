@@ -381,7 +381,10 @@ def test_a_rubric_of_nobody_shows_what_every_trial_has(typed: Any) -> None:
     assert done.status == 0, done.err
     (line,) = lines(Path("own.jsonl"))
     assert (line["input"], line["output"]) == ({"task": "Write plain.", "calls": ""}, "order 4 tone 2")
-    refused = typed([], "--rubric", "pkm_insight_quality")
+    Path("ferry.jinja").write_text(
+        RUBRIC.replace("task: what", "ferry: what").replace("{{ task", "{{ ferry"), encoding="utf-8"
+    )
+    refused = typed([], "--rubric", "ferry.jinja")
     assert refused.err.startswith("agenteval: no grader of these trials asks by it, and of others: rubric")
 
 

@@ -13,7 +13,7 @@ import yaml
 from pytest_agenteval.loop.leaks.leak import Leak
 from pytest_agenteval.loop.leaks.search import prompt_leaks
 
-HERE, ROOT = Path(__file__).parent, Path(__file__).parents[3]
+HERE, ROOT = Path(__file__).parent, Path(__file__).parents[2]
 MEMEX = ROOT / "src" / "pytest_agenteval" / "benchmarks" / "memex"
 SUITES = {name: ROOT / "evals" / name for name in ("card", "pkm", "ko")}
 LINES_BEFORE = 5
