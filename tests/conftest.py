@@ -94,6 +94,11 @@ TOGETHER: dict[str, str] = {
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Let ``-n auto`` have one worker more than there are processors: many tests wait for clocks."""
+    return len(os.sched_getaffinity(0)) + 1 if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1) + 1
+
+
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Keep a file's tests together: what they share, such as a run with a hanging provider, is made once."""
     from xdist.scheduler import LoadFileScheduling
