@@ -169,13 +169,13 @@ class _Terminal:
     def begin(self, step: str, what: str) -> None:
         """Begin a step's line."""
         self.close()
-        text = f"{step:<{STEP}} {_shown(what)}"
+        text = f"{step:<{STEP}} {_safe_line(what)}"
         self._open = len(text)
         print(text, end="", file=self._out, flush=True)
 
     def end(self, what: str) -> None:
         """End the line with what came of the step, below it where there is no room."""
-        text = _shown(what)
+        text = _safe_line(what)
         if self._open + len(text) < self._width:
             print(f" {text}" if self._open else text, file=self._out, flush=True)
             self._open = 0
@@ -190,7 +190,7 @@ class _Terminal:
     def line(self, text: str) -> None:
         """Print a line of its own."""
         self.close()
-        print(_shown(text), file=self._out, flush=True)
+        print(_safe_line(text), file=self._out, flush=True)
 
     def lines(self, texts: Any) -> None:
         """Print lines as they are, without secrets."""
@@ -216,7 +216,7 @@ def _wrapped(text: str, width: int, indent: str) -> list[str]:
     )
 
 
-def _shown(text: str) -> str:
+def _safe_line(text: str) -> str:
     return KNOWN_SECRETS.text(one_line(text, MOST_LINE))
 
 

@@ -139,7 +139,7 @@ class GEPAAdapter:
 
         try:
             self._refuse_leaks(candidate)
-            with self._written(candidate):
+            with self._candidate_in_files(candidate):
                 results = self._tried(batch)
         except (CandidateRefused, RunFailed):
             self.refused += 1
@@ -192,7 +192,7 @@ class GEPAAdapter:
             raise CandidateRefused(f"the candidate holds pieces of tasks: {where}: {leaks[0].text!r}")
 
     @contextmanager
-    def _written(self, candidate: Mapping[str, str]) -> Iterator[None]:
+    def _candidate_in_files(self, candidate: Mapping[str, str]) -> Iterator[None]:
         """Let the prompt files hold a candidate's texts for a while."""
         unknown = candidate.keys() - self.seed_candidate.keys()
         if unknown:

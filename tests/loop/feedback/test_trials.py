@@ -296,3 +296,11 @@ def test_graders_that_ask_the_same_stand_together(tmp_path: Path) -> None:
 
     assert text.count("`is it well?`") == 1
     assert "- `one` in 2 of 2, `two` in 2 of 2: `is it well?`" in text
+
+
+def test_a_run_that_errored_throughout_still_names_its_suites(tmp_path: Path) -> None:
+    """Nothing is in any figure then; which suites were tried is known all the same."""
+    made, text = feedback_on(tmp_path, trial("a", 1, None))
+
+    assert made.buckets == ()
+    assert "Suites: `s`." in text

@@ -111,7 +111,8 @@ class _Whole:
         prompts, reads = prompt_list(shown, self._prompts())
         return Feedback(
             run=self._run.name,
-            suites=tuple(dict.fromkeys(bucket.suite for bucket in selection.buckets)),
+            suites=tuple(dict.fromkeys(bucket.suite for bucket in selection.buckets))
+            or _suite_names(self._run),
             model=selection.model,
             variant=selection.variant,
             budget=options.budget,
@@ -204,3 +205,8 @@ class _Whole:
 
 def _line(bucket: Bucket) -> BucketLine:
     return BucketLine(bucket.suite, bucket.name, round(bucket.score, 4), bucket.passed, len(bucket.entries))
+
+
+def _suite_names(run: Run) -> tuple[str, ...]:
+    """Name the suites of a run of which no trial is in any figure."""
+    return tuple(suite.name for suite in run.header.suites)

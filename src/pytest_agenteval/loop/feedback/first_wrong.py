@@ -140,8 +140,8 @@ def _worked(call: CallView, tool: str) -> bool:
 def _failed_text(number: int, call: CallView, later: Sequence[CallView]) -> str:
     error = call.error
     why = one_line(f"{error.type}: {error.message}" if error else "", MOST_SIDE)
-    following = f"next came {_shown(later[0])}" if later else "no call came after it"
-    return f"call {number}, {_shown(call)}, failed ({why}) and never worked later; {following}"
+    following = f"next came {_call_text(later[0])}" if later else "no call came after it"
+    return f"call {number}, {_call_text(call)}, failed ({why}) and never worked later; {following}"
 
 
 def _instead(call: CallView, reference: Sequence[Decision]) -> str:
@@ -150,14 +150,14 @@ def _instead(call: CallView, reference: Sequence[Decision]) -> str:
     return f"; {REFERENCE} has {same[0].text()}" if same else ""
 
 
-def _shown(call: CallView) -> str:
+def _call_text(call: CallView) -> str:
     return decision_of(call).text(MOST_ARGS_BESIDE)
 
 
 def _check_text(number: int, call: CallView, grader: str, check: Check) -> str:
     claim, found = one_line(check.claim, MOST_CLAIM), one_line(check.found, MOST_SIDE)
     what = f"a failed check of {one_line(grader, 60)} found (no: {claim}; found {found})"
-    return f"call {number}, {_shown(call)}: the first call with what {what}"
+    return f"call {number}, {_call_text(call)}: the first call with what {what}"
 
 
 def _holds_finding(args: Any, text: str) -> bool:

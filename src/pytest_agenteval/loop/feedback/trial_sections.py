@@ -98,7 +98,7 @@ def _cut(text: str, most: int) -> str:
 
 def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
     """Give what the agent was given: the conversation before its first reply, then each later user turn."""
-    messages = list(_given(view.messages))
+    messages = list(_input_messages(view.messages))
     if not messages:
         for name, value in (task.input if task else {}).items():
             yield _cut(
@@ -117,13 +117,13 @@ def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
             yield f"  {_call_text(call)}"
 
 
-def _given(messages: Iterable[MessageView]) -> Iterator[MessageView]:
+def _input_messages(messages: Iterable[MessageView]) -> Iterator[MessageView]:
     """Give what was said to the agent: no system prompt, no reply of its own, nothing twice."""
     told: set[tuple[str, str]] = set()
     for message in messages:
-        is_given = message.seeded or message.role == "user"
+        is_input = message.seeded or message.role == "user"
         mark = (message.role, message.content)
-        if is_given and message.role not in ("system", "tool") and (message.calls or mark not in told):
+        if is_input and message.role not in ("system", "tool") and (message.calls or mark not in told):
             told.add(mark)
             yield message
 

@@ -65,7 +65,7 @@ def log_lines(improvement: Improvement) -> Iterator[str]:
     yield ""
     yield f"{_outcome(improvement)}"
     yield ""
-    yield from _asked(improvement)
+    yield from _settings_lines(improvement)
     for each in improvement.rounds:
         yield ""
         yield from _round(each)
@@ -80,7 +80,7 @@ def _outcome(improvement: Improvement) -> str:
     return f"**{words}**{ended}; {trials}, {seconds}"
 
 
-def _asked(improvement: Improvement) -> Iterator[str]:
+def _settings_lines(improvement: Improvement) -> Iterator[str]:
     limits = improvement.limits
     yield f"- began {improvement.started_at} at commit `{improvement.start}`"
     yield f"- coding agent: {_code(improvement.command)}"

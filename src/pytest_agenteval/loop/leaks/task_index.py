@@ -81,7 +81,7 @@ class TaskIndex:
         self._inputs, self._texts = list[str](), list[str]()
         for suite in suites:
             self._add_suite(suite)
-        self._asked, self._said = AllTasksTexts(self._inputs), AllTasksTexts(self._texts)
+        self._input_texts, self._all_texts = AllTasksTexts(self._inputs), AllTasksTexts(self._texts)
 
     def _add_suite(self, suite: SuiteTasks) -> None:
         trees: dict[Path, list[int]] = defaultdict(list)
@@ -152,7 +152,7 @@ class TaskIndex:
         own = any(owner.kind == "task_id" or owner.is_file for owner in owners)
         if value in self._schema or (not own and _is_category(value, owners)):
             return True
-        return self._asked.is_shared(value, COMMON)
+        return self._input_texts.is_shared(value, COMMON)
 
     def is_asked_by_several(self, piece: str) -> bool:
         """Whether several tasks' texts hold a piece of eight words."""
@@ -168,7 +168,7 @@ class TaskIndex:
         if any(owner.is_price or (owner.kind == "task_id" and owner.words > 1) for owner in owners):
             return True
         name = self._capitals_tell and any(is_name(value, self._prose_of(owner.task)) for owner in owners)
-        return name and not self._said.is_shared(value, COMMON)
+        return name and not self._all_texts.is_shared(value, COMMON)
 
     @cached_property
     def _capitals_tell(self) -> bool:
@@ -188,7 +188,7 @@ class TaskIndex:
         needed = any(owner.kind == "expected_value" and owner.alone for owner in owners)
         if not needed or letters_of(value) < ENOUGH_ALONE or is_day_or_month(value):
             return False
-        return not self._said.is_shared(value, 2)
+        return not self._all_texts.is_shared(value, 2)
 
     def _prose_of(self, number: int) -> Sequence[Prose]:
         if number not in self._prose:

@@ -80,7 +80,9 @@ class _Reviewed:
     async def pool(self, entries: Sequence[JournalEntry], wanted: Rubric | str) -> ReviewPool:
         name = wanted if isinstance(wanted, str) else wanted.name
         planned = list(self._planned(entries))
-        questions = [each for entry, task in planned for each in await self._asked(entry, task, name)]
+        questions = [
+            each for entry, task in planned for each in await self._questions_by_rubric(entry, task, name)
+        ]
         if isinstance(wanted, Rubric):
             self._askers.pop(name, None)
             questions = [each for each in questions if each.shown.rubric.digest() == wanted.digest()]
@@ -89,7 +91,9 @@ class _Reviewed:
         rubric = wanted if isinstance(wanted, Rubric) else self._rubric_named(name)
         if planned and name not in self._askers:
             grader = _any_trial(rubric)
-            questions = [each for entry, task in planned for each in await self._shown(entry, task, [grader])]
+            questions = [
+                each for entry, task in planned for each in await self._questions(entry, task, [grader])
+            ]
         return self._pool_of(rubric, planned, questions)
 
     def _pool_of(
@@ -127,10 +131,12 @@ class _Reviewed:
         now = input_digest(task, self._digests)
         return "whose task has changed" if entry.digests.input and entry.digests.input != now else ""
 
-    async def _asked(self, entry: JournalEntry, task: PlannedTask, rubric: str) -> list[_Question]:
+    async def _questions_by_rubric(
+        self, entry: JournalEntry, task: PlannedTask, rubric: str
+    ) -> list[_Question]:
         """Give what the task's own graders ask judges by this rubric, or by any where it is empty."""
         graders = [planned for planned in task.graders if self._may_ask(planned, rubric)]
-        questions = await self._shown(entry, task, graders) if graders else []
+        questions = await self._questions(entry, task, graders) if graders else []
         return [each for each in questions if rubric in ("", each.shown.rubric.name, each.grader)]
 
     def _may_ask(self, planned: PlannedGrader, rubric: str) -> bool:
@@ -142,7 +148,7 @@ class _Reviewed:
             self._askers[rubric] = used
         return used is None or rubric in ("", used.name, planned.label)
 
-    async def _shown(
+    async def _questions(
         self, entry: JournalEntry, task: PlannedTask, graders: Sequence[PlannedGrader]
     ) -> list[_Question]:
         """Let graders show a trial to a judge that only takes note."""

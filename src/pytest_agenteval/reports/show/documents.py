@@ -68,10 +68,10 @@ class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
 
 def trials_document(sides: Sequence[tuple[Side | None, Side]]) -> TrialsDocument:
     """Give trials, old and new, each read when it is looked at; None for an old one that nobody asked for."""
-    return TrialsDocument(trials=LazySequence(sides, _shown))
+    return TrialsDocument(trials=LazySequence(sides, _trial_document))
 
 
-def _shown(sides: tuple[Side | None, Side]) -> ShownTrial:
+def _trial_document(sides: tuple[Side | None, Side]) -> ShownTrial:
     old, new = sides
     return ShownTrial(**_facts(*new), old=StoredTrial(**_facts(*old)) if old else None)
 

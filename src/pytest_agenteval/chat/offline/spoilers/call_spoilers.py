@@ -51,7 +51,7 @@ def _renamed(solution: Solution, name: str, other: str) -> dict[Spot, Any]:
 def _is_named(solution: Solution, value: Any) -> bool:
     if not isinstance(value, str) or is_prose(value) or days_in(value):
         return False
-    named = len(value) >= LEAST_NAME and value.casefold() in solution.named
+    named = len(value) >= LEAST_NAME and value.casefold() in solution.task_text
     return named or solution.tree.is_file_name(value)
 
 

@@ -13,7 +13,7 @@ from pytest_agenteval.records.tool import ToolSpec
 
 
 class Spoiler(Oracle):
-    """Acts out turns as the oracle does, and writes all it has heard wherever they ask for everything."""
+    """Acts out turns as the oracle does; what asks for everything becomes all that was said and found."""
 
     async def ask(
         self,
@@ -26,28 +26,28 @@ class Spoiler(Oracle):
         """Give the next turn; raises NothingToActOut where there is none."""
         if self._turns:
             place = min(self._asks, len(self._turns) - 1)
-            turn = _told(self._turns[place], "\n".join(_heard(messages)))
+            turn = _with_conversation(self._turns[place], "\n".join(_conversation_texts(messages)))
             self._turns = [*self._turns[:place], turn, *self._turns[place + 1 :]]
         return await super().ask(messages, tools=tools, response_schema=response_schema, settings=settings)
 
 
-def _heard(messages: Sequence[ChatMessage]) -> list[str]:
+def _conversation_texts(messages: Sequence[ChatMessage]) -> list[str]:
     return [str(message.get("content") or "") for message in messages if message["role"] in ("user", "tool")]
 
 
-def _told(turn: Mapping[str, Any], heard: str) -> Mapping[str, Any]:
+def _with_conversation(turn: Mapping[str, Any], conversation: str) -> Mapping[str, Any]:
     # In arguments a dollar sign would refer to a result.
-    calls = _filled(turn.get("calls") or (), heard.replace("$", "$$"))
-    return {**turn, "text": _filled(turn.get("text") or "", heard), "calls": calls}
+    calls = _filled(turn.get("calls") or (), conversation.replace("$", "$$"))
+    return {**turn, "text": _filled(turn.get("text") or "", conversation), "calls": calls}
 
 
-def _filled(value: Any, heard: str) -> Any:
+def _filled(value: Any, conversation: str) -> Any:
     if isinstance(value, str):
-        return value.replace(EVERYTHING, heard)
+        return value.replace(EVERYTHING, conversation)
     if isinstance(value, Mapping):
-        return {key: _filled(inner, heard) for key, inner in value.items()}
+        return {key: _filled(inner, conversation) for key, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [_filled(inner, heard) for inner in value]
+        return [_filled(inner, conversation) for inner in value]
     return value
 
 

@@ -87,7 +87,7 @@ class Solution:
         return "\n".join(value for _, value in leaves(self.task.input) if isinstance(value, str))
 
     @cached_property
-    def named(self) -> str:
+    def task_text(self) -> str:
         """All that the task says of itself: its input, and what is to be true afterwards."""
         outcome = (self.task.reference or {}).get("expected_outcome")
         return f"{compact(self.task.input)} {compact(outcome)}".casefold()
@@ -95,7 +95,7 @@ class Solution:
     @cached_property
     def named_words(self) -> frozenset[str]:
         """The words and numbers of what the task says of itself."""
-        return words_of(self.named)
+        return words_of(self.task_text)
 
     # What the reference does.
 
@@ -191,9 +191,11 @@ class Solution:
 
         What stands in a starting file that the call names is not.
         """
-        return tuple((spot, text, spans) for spot, text in self._said() if (spans := self._new(spot, text)))
+        return tuple(
+            (spot, text, spans) for spot, text in self._own_texts() if (spans := self._new(spot, text))
+        )
 
-    def _said(self) -> Iterator[tuple[Spot, str]]:
+    def _own_texts(self) -> Iterator[tuple[Spot, str]]:
         for spot, value in spots(self.turns):
             if isinstance(value, str) and (spot.call is None or (spot.turn, spot.call) in self.writing):
                 yield spot, value
@@ -201,14 +203,14 @@ class Solution:
     def _new(self, spot: Spot, text: str) -> Spans:
         if spot.call is None:
             return ((0, len(text)),)
-        return () if self._is_path(spot, text) else tuple(new_parts(text, tuple(self._known(spot))))
+        return () if self._is_path(spot, text) else tuple(new_parts(text, tuple(self._texts_of_files(spot))))
 
     def _is_path(self, spot: Spot, text: str) -> bool:
         """Whether a text names a file; in a workspace without any, a benchmark's writer says where one is."""
         writer = self._registered_writer
         return self.tree.is_file_name(text) or (writer is not None and spot.keys[-1:] == (writer.path,))
 
-    def _known(self, spot: Spot) -> Iterator[str]:
+    def _texts_of_files(self, spot: Spot) -> Iterator[str]:
         """Give the starting files that the value's call names, and its arguments that stand there."""
         values = [value for _, value in leaves(self.turns[spot.turn]["calls"][spot.call or 0]["args"])]
         strings = [value for value in values if isinstance(value, str)]

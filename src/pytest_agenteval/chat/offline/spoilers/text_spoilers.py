@@ -32,7 +32,7 @@ def number_plus_one(solution: Solution) -> Iterator[Spoilt]:
     for number, spots in _numbers(solution).items():
         said = number in numbers_in(solution.user_words)
         answered = any(spot.call is None for spot in spots)
-        if said != answered or (not answered and number in numbers_in(solution.named)):
+        if said != answered or (not answered and number in numbers_in(solution.task_text)):
             other = plus_one(number)
             changes = _new_texts(solution, lambda text: with_number(text, number, other))  # noqa: B023
             changes |= {spot: value + 1 for spot, value in _amounts(solution) if str(value) == number}
