@@ -93,11 +93,14 @@ def _patch_connect(aiohttp: Any) -> Any:
                 return await real(connector, req, traces, timeout)
             body = await _read_body(aiohttp, req)
             question = recordable_request(req.method, str(req.url), req.headers.items(), body)
+            if scope.lets_by(question):
+                return await real(connector, req, traces, timeout)
             if "Upgrade" in req.headers:  # a WebSocket is no request with a response
                 raise scope.refusal(question)
             answer = scope.play(question)
             if answer is None:
-                answer = await _send_request(await real(connector, req, traces, timeout), req, timeout)
+                with scope.sending():
+                    answer = await _send_request(await real(connector, req, traces, timeout), req, timeout)
                 scope.record(question, answer)
             return played_connection(connector, req, answer)
 

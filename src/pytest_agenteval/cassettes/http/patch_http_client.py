@@ -17,7 +17,7 @@ from pytest_agenteval.cassettes.http.messages import (
     recordable_response,
     whole,
 )
-from pytest_agenteval.cassettes.http.scope import answering
+from pytest_agenteval.cassettes.http.scope import answering, is_own_address
 from pytest_agenteval.cassettes.interaction import Request, Response
 
 _UNPREPARED = "_agenteval_unprepared"
@@ -56,9 +56,11 @@ def _patch_do_open(real: Any) -> Any:
         if request.data is not None:
             request.data = whole(request.data)
         question = recordable_request(method, address, request.header_items(), request.data)
+        if scope.lets_by(question):
+            return real(handler, connection, request, **settings)
         answer = scope.play(question)
         if answer is None:
-            with real(handler, connection, request, **settings) as given:
+            with scope.sending(), real(handler, connection, request, **settings) as given:
                 answer = recordable_response(
                     method, given.status, given.reason, given.getheaders(), given.read()
                 )
@@ -79,8 +81,9 @@ def patch_points_of_client(client: Any) -> Iterator[tuple[type, str, Any]]:
 def _patch_putrequest(real: Any) -> Any:
     def putrequest(connection: Any, *args: Any, **kwargs: Any) -> Any:
         scope = answering()
-        if scope is not None and not scope.live:
-            raise scope.refusal(Request("CONNECT", f"socket://{connection.host}:{connection.port}"))
+        address = f"{connection.host}:{connection.port}"
+        if scope is not None and not scope.live and not is_own_address(f"http://{address}/"):
+            raise scope.refusal(Request("CONNECT", f"socket://{address}"))
         return real(connection, *args, **kwargs)
 
     return putrequest
@@ -122,19 +125,19 @@ def _patch_version_2(urllib3: Any, real: Any) -> Any:
             return real(pool, connection, method, url, body=body, headers=headers, **rest)
         sent = whole(body)
         question = recordable_request(method, _address(pool, url), (headers or {}).items(), sent)
+        if scope.lets_by(question):
+            _prepare_proxy_now(pool, connection)
+            return real(pool, connection, method, url, body=sent, headers=headers, **rest)
         answer = scope.play(question)
         if answer is None:
-            _prepare_proxy_now(pool, connection)
             # The connection goes back into its pool with the response that is handed out, not with this one.
             aside = {**rest, "response_conn": None, "preload_content": False, "decode_content": False}
-            given = real(pool, connection, method, url, body=sent, headers=headers, **aside)
-            answer = recordable_response(
-                method,
-                given.status,
-                given.reason or "",
-                given.headers.items(),
-                given.read(decode_content=False),
-            )
+            with scope.sending():
+                _prepare_proxy_now(pool, connection)
+                given = real(pool, connection, method, url, body=sent, headers=headers, **aside)
+                raw = given.read(decode_content=False)
+            headers_given = given.headers.items()
+            answer = recordable_response(method, given.status, given.reason or "", headers_given, raw)
             scope.record(question, answer)
         return _response(urllib3, pool, answer, method, url, rest)
 
@@ -171,11 +174,16 @@ def _patch_version_1(urllib3: Any, real: Any) -> Any:
         question = recordable_request(
             method, _address(pool, url), (rest.get("headers") or {}).items(), rest["body"]
         )
+        if scope.lets_by(question):
+            _prepare_proxy_now(pool, connection)
+            return real(pool, connection, method, url, *args, **rest)
         answer = scope.play(question)
         if answer is None:
-            _prepare_proxy_now(pool, connection)
-            given = real(pool, connection, method, url, *args, **rest)
-            answer = recordable_response(method, given.status, given.reason, given.getheaders(), given.read())
+            with scope.sending():
+                _prepare_proxy_now(pool, connection)
+                given = real(pool, connection, method, url, *args, **rest)
+                raw = given.read()
+            answer = recordable_response(method, given.status, given.reason, given.getheaders(), raw)
             scope.record(question, answer)
         return as_received(answer, method)
 

@@ -23,14 +23,17 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             if scope is None:
                 return real(transport, request)
             exchange = _Exchange(httpx, scope, request, b"".join(request.stream))
+            if exchange.passes:
+                return real(transport, request)
             if exchange.answer is None:
-                given = real(transport, request)
-                try:
-                    exchange.record(given, b"".join(given.stream))
-                finally:
-                    # It is read to its end, and what is handed out is made anew: the connection goes back
-                    # into its pool.
-                    given.stream.close()
+                with scope.sending():
+                    given = real(transport, request)
+                    try:
+                        exchange.record(given, b"".join(given.stream))
+                    finally:
+                        # It is read to its end, and what is handed out is made anew: the connection goes back
+                        # into its pool.
+                        given.stream.close()
             return exchange.response()
 
         return handle_request
@@ -41,12 +44,15 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             if scope is None:
                 return await real(transport, request)
             exchange = _Exchange(httpx, scope, request, b"".join([part async for part in request.stream]))
+            if exchange.passes:
+                return await real(transport, request)
             if exchange.answer is None:
-                given = await real(transport, request)
-                try:
-                    exchange.record(given, b"".join([part async for part in given.stream]))
-                finally:
-                    await given.stream.aclose()
+                with scope.sending():
+                    given = await real(transport, request)
+                    try:
+                        exchange.record(given, b"".join([part async for part in given.stream]))
+                    finally:
+                        await given.stream.aclose()
             return exchange.response()
 
         return handle_async_request
@@ -64,7 +70,8 @@ class _Exchange:
         self._question = recordable_request(
             request.method, str(request.url), request.headers.multi_items(), body
         )
-        self.answer = scope.play(self._question)
+        self.passes = scope.lets_by(self._question)
+        self.answer = None if self.passes else scope.play(self._question)
 
     def record(self, given: Any, raw: bytes) -> None:
         """Keep what was really given, with its body as it travelled."""

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
-from pytest_agenteval.cassettes.http.scope import answering, current, untaped
+from pytest_agenteval.cassettes.http.scope import answering, current, is_own_address, untaped
 
 _WATCHERS = "_agenteval_watching_sockets"
 
@@ -142,7 +142,7 @@ _REFUSALS: dict[str, Callable[..., None]] = {
 
 def _refuse(uri: str) -> None:
     scope = answering()
-    if scope is not None and not scope.live:
+    if scope is not None and not scope.live and not is_own_address(f"http{uri.removeprefix('socket')}/"):
         from pytest_agenteval.cassettes.interaction import Request
 
         raise scope.refusal(Request("CONNECT", uri))

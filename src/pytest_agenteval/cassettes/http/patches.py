@@ -14,7 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.cassettes.http import patch_sockets, patch_threads
-from pytest_agenteval.cassettes.http.scope import Scope, current, scoped
+from pytest_agenteval.cassettes.http.scope import ModelTraffic, Scope, current, scoped
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.param_matchers import ParamMatchers
@@ -197,15 +197,19 @@ def taped_http(
 
 @contextmanager
 def own_requests(
-    tapes: Callable[[], Sequence[Tape]], *, passing: bool = False, closing: bool = True
+    tapes: Callable[[], Sequence[Tape]],
+    *,
+    passing: bool = False,
+    closing: bool = True,
+    traffic: ModelTraffic | None = None,
 ) -> Iterator[Scope]:
     """Play, record or refuse each request that is made inside, whoever makes it; ``passing`` lets it out.
 
-    The tapes are opened at the first request. At the end the scope is closed, if it is ``closing``: a thread
+    What asks models is the ``traffic``'s, if there is one. The tapes are opened at the first request. At the end the scope is closed, if it is ``closing``: a thread
     that goes on dies at its next request.
     """
     install()
-    scope = Scope(tapes, _request_matcher, passing=passing)
+    scope = Scope(tapes, _request_matcher, passing=passing, traffic=traffic)
     try:
         with scoped(scope):
             yield scope

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from pytest_agenteval.errors import RequestRefused
 from pytest_agenteval.records.transcript import TapeStatus
@@ -36,6 +36,27 @@ class NotRecorded(RequestRefused):
         self.request = request
 
 
+class ModelTraffic(Protocol):
+    """What reads, counts, plays and records the requests of an agent that ask models."""
+
+    @property
+    def sends(self) -> bool:
+        """Whether a request that is not played may be sent."""
+        ...
+
+    def claims(self, request: Request) -> bool:
+        """Whether a request asks a model, or something else of a model's server."""
+        ...
+
+    def play(self, request: Request) -> Response | None:
+        """Give the recorded response, or None if the request is to be sent; raises what ends the agent."""
+        ...
+
+    def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
+        """Read what was really answered, and keep it; the request is the one that was to be played."""
+        ...
+
+
 class NothingSent(ConnectionError):
     """Says so to who works off a queue or a pool: it would die of what is no Exception, and others wait."""
 
@@ -49,7 +70,8 @@ class Scope:
 
     ``tapes`` are the tapes, or a function that opens them at the first request. ``missed`` holds, redacted,
     what was refused: a request that is tried again is one. What belongs to a scope that is ``passing`` goes
-    out as it is. A scope opened inside another closes with it; once closed, it refuses for ever.
+    out as it is, but for what ``traffic`` claims: requests of models, which are its own whatever the tapes
+    say. A scope opened inside another closes with it; once closed, it refuses for ever.
     """
 
     def __init__(
@@ -58,8 +80,9 @@ class Scope:
         matcher: Callable[[], CallMatcher] | None = None,
         *,
         passing: bool = False,
+        traffic: ModelTraffic | None = None,
     ) -> None:
-        self._open, self._matcher, self.passing = tapes, matcher, passing
+        self._open, self._matcher, self.passing, self.traffic = tapes, matcher, passing, traffic
         self._outer = current()
         self._ended = False
         self._process = os.getpid()
@@ -87,10 +110,30 @@ class Scope:
     @property
     def live(self) -> bool:
         """Whether a request that is not recorded is sent."""
-        return self.passing or self._own.recording
+        return self.passing or _sending.get() is self or self._own.recording
+
+    def lets_by(self, request: Request) -> bool:
+        """Whether a request goes out as if there were no scope: nobody reads it, nobody keeps it."""
+        if is_own_address(request.uri):
+            return True
+        return self.passing and not (self.traffic is not None and self.traffic.claims(request))
+
+    @contextmanager
+    def sending(self) -> Iterator[None]:
+        """Let the sockets through which a request is really sent, though nothing else may go out."""
+        token = _sending.set(self)
+        try:
+            yield
+        finally:
+            with suppress(ValueError):  # a stream may be closed in another context
+                _sending.reset(token)
 
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises NotRecorded."""
+        if self.traffic is not None and self.traffic.claims(request):
+            return self.traffic.play(request)
+        if self.passing:
+            return None
         matcher = self._call_matcher
         for tape in self._tapes:
             interaction = tape.find((request,), matcher)
@@ -101,7 +144,7 @@ class Scope:
             return None
         raise self.refusal(request)
 
-    def refusal(self, request: Request) -> NotRecorded | NothingSent:
+    def refusal(self, request: Request) -> BaseException:
         """Note a request that is not answered, if it is new, and give what is to be raised."""
         from pytest_agenteval.cassettes.request_identity import key_of
 
@@ -114,12 +157,15 @@ class Scope:
                 self._refused.add(key_of(redacted))
                 self._own.missed()
                 self.missed.append(redacted)
-        return NothingSent(str(refused)) if _serves.get() else refused
+        return for_this_thread(refused)
 
-    def record(self, request: Request, response: Response) -> None:
-        """Keep what was really answered."""
-        self._own.record(request, response)
-        self.recorded += 1
+    def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
+        """Keep what was really answered; ``first_byte_s`` is seconds from the request to the body's start."""
+        if self.traffic is not None and self.traffic.claims(request):
+            self.traffic.record(request, response, first_byte_s)
+        elif not self.passing:
+            self._own.record(request, response)
+            self.recorded += 1
 
     @cached_property
     def _call_matcher(self) -> CallMatcher | None:
@@ -146,6 +192,23 @@ _serves: ContextVar[bool] = ContextVar("pytest_agenteval_http_serves", default=F
 """Whether it does what a queue gave it."""
 
 
+_sending: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_sending", default=None)
+"""The scope one of whose requests is being sent just now."""
+
+OWN_ADDRESSES: set[str] = set()
+"""Beginnings of addresses, ``http://127.0.0.1:PORT``, at which this process itself plays, sends and records."""
+
+
+def is_own_address(uri: str) -> bool:
+    """Whether a request goes to ourselves, where it is looked at."""
+    return bool(OWN_ADDRESSES) and uri.startswith(tuple(f"{address}/" for address in OWN_ADDRESSES))
+
+
+def for_this_thread(refused: BaseException) -> BaseException:
+    """Give what is to be raised of a refusal: who works off a queue would die of what is no Exception."""
+    return NothingSent(str(refused)) if _serves.get() else refused
+
+
 def current() -> Scope | None:
     """Give the scope of this context; None where it belongs to none."""
     return _scope.get()
@@ -161,7 +224,7 @@ def answering() -> Scope | None:
         return None
     if scope.closed:
         raise NothingSent(_ENDED) if _serves.get() else _end_of_thread_or_task()
-    return None if scope.passing else scope
+    return None if scope.passing and scope.traffic is None else scope
 
 
 @contextmanager
