@@ -6,23 +6,37 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from pytest_agenteval.errors import CassetteMiss, dotted
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import (
+    NOT_FINISHED,
     NOTHING,
     PROMPT_READ,
     Ask,
     Event,
     Message,
     ToolCall,
+    ToolError,
     Transcript,
     Usage,
 )
 
 
+class _Conversation:
+    """What has been said in one conversation; while ``busy``, a reply to it is under way."""
+
+    __slots__ = ("busy", "messages", "phase")
+
+    def __init__(self, phase: int) -> None:
+        self.phase, self.busy = phase, False
+        self.messages: list[Mapping[str, Any]] = []
+
+
 class Recorder:
-    """Everything said and called so far in one trial.
+    """Everything said and called so far in one trial; several threads may write to it.
 
     ``at`` gives the seconds since the trial began.
     """
@@ -30,8 +44,7 @@ class Recorder:
     def __init__(self, at: Callable[[], float]) -> None:
         self.at = at
         self.turn = 0
-        self.phase = 1
-        self._conversation: list[Mapping[str, Any]] = []
+        self._conversations = [_Conversation(1)]
         self._messages: list[Message] = []
         self._calls: list[ToolCall] = []
         self._asks: list[Ask] = []
@@ -41,42 +54,111 @@ class Recorder:
         self.broken: BaseException | None = None
         self.seeded = 0
         self.last_words = ""
-        self._placing = threading.Lock()
+        self._lock = threading.RLock()
+        self._pending_calls: dict[str, int] = {}
 
-    def add_prompt(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Write down the messages of a request that were not there before.
+    @property
+    def phase(self) -> int:
+        """How many conversations there have been."""
+        return len(self._conversations)
 
-        A conversation that does not go on from the last one begins a new phase. The first ``seeded`` messages
-        were given by the task, not said in the trial: an agent that gives the model a history says how long.
+    def add_prompt(self, messages: Sequence[Mapping[str, Any]], *, concurrent: bool = False) -> int:
+        """Write down the messages of a request that were not there before; give the conversation's phase.
+
+        A request goes on with the conversation of which it holds all, the longest where there are several;
+        any other begins a new phase. Where requests are ``concurrent``, it joins none that waits for a reply.
+        The first ``seeded`` messages were given by the task, not said in the trial: an agent that gives the
+        model a history says how long.
         """
-        recorded = len(self._conversation)
-        # An agent may rewrite its history, as by a summary: what it dropped was said all the same.
-        if not _goes_on(self._conversation, messages):
-            self._conversation, recorded = [], 0
-            self.phase += 1
-        for number, message in enumerate(messages[recorded:], start=recorded):
-            self._conversation.append(message)
-            self._messages.append(self._message(message, number < self.seeded))
+        with self._lock:
+            conversation = self._conversation_before(messages, concurrent)
+            recorded = len(conversation.messages)
+            for number, message in enumerate(messages[recorded:], start=recorded):
+                conversation.messages.append(message)
+                self._messages.append(self._message(message, number < self.seeded, conversation.phase))
+            conversation.busy = concurrent
+            return conversation.phase
 
-    def add_reply(self, message: Mapping[str, Any], calls: tuple[ToolCall, ...], ask: Ask) -> None:
-        """Write down a model's reply and what it took."""
-        self._conversation.append(message)
+    def _conversation_before(self, messages: Sequence[Mapping[str, Any]], concurrent: bool) -> _Conversation:
+        # An agent may rewrite its history, as by a summary: what it dropped was said all the same.
+        open_ones = [each for each in self._conversations if not (concurrent and each.busy)]
+        known = [each for each in reversed(open_ones) if _goes_on(each.messages, messages)]
+        if not known:
+            self._conversations.append(_Conversation(self.phase + 1))
+            return self._conversations[-1]
+        return max(known, key=lambda each: len(each.messages))
+
+    def abandon_prompt(self, phase: int) -> None:
+        """Wait no longer for a reply in this conversation: the request failed, and may be made again."""
+        self._conversations[phase - 1].busy = False
+
+    def add_reply(
+        self, message: Mapping[str, Any], calls: tuple[ToolCall, ...], ask: Ask, phase: int | None = None
+    ) -> None:
+        """Write down a model's reply and what it took; in the last conversation, if ``phase`` names none."""
         content = bounded_text(message.get("content") or "")
-        self.last_words = content or self.last_words
         calls = tuple(map(bounded_call, calls))  # before anything keeps them: a call may hold itself
-        self._messages.append(Message("assistant", content, calls, self.turn, phase=self.phase))
-        self._asks.append(ask)
-        self.usage = self.usage + ask.usage
+        with self._lock:
+            conversation = self._conversations[-1 if phase is None else phase - 1]
+            conversation.messages.append(message)
+            conversation.busy = False
+            self.last_words = content or self.last_words
+            self._messages.append(Message("assistant", content, calls, ask.turn, phase=conversation.phase))
+            self._asks.append(ask)
+            self.usage = self.usage + ask.usage
 
     def begin_call(self, call: ToolCall) -> int:
-        """Keep a call's place in the order in which the model listed it; give the place."""
-        with self._placing:  # calls may come from several threads
+        """Keep a call's place in the order in which the model listed it; give the place.
+
+        A call that a model's reply held already (of the same id, else of the same tool and arguments) has
+        its place, and no second one.
+        """
+        with self._lock:  # calls may come from several threads
+            place = self._pending_place(call) if self._pending_calls else None
+            if place is not None:
+                return place
             self._calls.append(bounded_call(call))
             return len(self._calls) - 1
 
     def end_call(self, place: int, call: ToolCall) -> None:
         """Put what came of a call into its place."""
-        self._calls[place] = bounded_call(call)
+        with self._lock:
+            listed = self._calls[place]
+            if listed.id != call.id or listed.turn != call.turn:  # a model's reply says where it belongs
+                call = replace(call, id=listed.id, turn=listed.turn, index=listed.index)
+            self._calls[place] = bounded_call(call)
+
+    def add_pending_call(self, call: ToolCall) -> None:
+        """Write down a call that a reply asks for, and that somebody else makes: ``answer_call`` ends it."""
+        with self._lock:
+            self._calls.append(bounded_call(call))
+            self._pending_calls[call.id] = len(self._calls) - 1
+
+    def answer_call(self, id: str, result: Any, error: ToolError | None, ended: float) -> None:
+        """Put the result that a model is shown into its call; nothing where the call has one already."""
+        with self._lock:
+            place = self._pending_calls.pop(id, None)
+            if place is not None:
+                answered = replace(self._calls[place], result=result, error=error, ended=ended)
+                self._calls[place] = bounded_call(answered)
+
+    def _pending_place(self, call: ToolCall) -> int | None:
+        """Give the place of a pending call that this one is; it is pending no more."""
+        if call.id in self._pending_calls:
+            return self._pending_calls.pop(call.id)
+        for id, place in self._pending_calls.items():
+            listed = self._calls[place]
+            if (listed.tool, listed.args, listed.raw_args) == (call.tool, call.args, call.raw_args):
+                return self._pending_calls.pop(id)
+        return None
+
+    def end_pending_calls(self) -> None:
+        """Say of every call that was never answered that it did not end."""
+        with self._lock:
+            for place in self._pending_calls.values():
+                error = ToolError(NOT_FINISHED, "the call did not end")
+                self._calls[place] = replace(self._calls[place], error=error)
+            self._pending_calls.clear()
 
     def add_miss(self, miss: CassetteMiss) -> None:
         """Write down what was asked and not recorded, and what there is in its place."""
@@ -111,19 +193,19 @@ class Recorder:
             tuple(self._messages), tuple(self._calls), tuple(self._asks), tuple(self._events), self.usage
         )
 
-    def _message(self, message: Mapping[str, Any], seeded: bool) -> Message:
+    def _message(self, message: Mapping[str, Any], seeded: bool, phase: int) -> Message:
         return Message(
             message["role"],
             bounded_text(_text(message.get("content"))),
             tuple(_seed_call(call, index) for index, call in enumerate(message.get("tool_calls") or ())),
             self.turn,
             seeded,
-            self.phase,
+            phase,
             message.get("tool_call_id", ""),
         )
 
 
-def _goes_on(conversation: list[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:
+def _goes_on(conversation: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:
     """Whether the messages begin with everything that was said."""
     if len(messages) < len(conversation):
         return False

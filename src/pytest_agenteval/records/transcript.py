@@ -26,6 +26,7 @@ class ToolCall(Record, frozen=True):
     ``turn`` counts the model's replies from 1, ``index`` the calls of one reply from 0.
     ``args`` is empty and ``raw_args`` holds the text when the arguments were not a JSON object.
     ``started`` and ``ended`` are seconds since the trial began; before the call is made, both are 0.
+    ``by`` says who made it: the agent, the task's history, or the model's own provider while it replied.
     """
 
     id: str
@@ -38,7 +39,7 @@ class ToolCall(Record, frozen=True):
     error: ToolError | None = None
     started: float = 0.0
     ended: float = 0.0
-    by: Literal["agent", "seed"] = "agent"
+    by: Literal["agent", "seed", "provider"] = "agent"
     tape: TapeStatus = "none"
 
 
@@ -98,6 +99,9 @@ class Usage(Record, frozen=True):
 
 NO_USAGE = Usage()
 
+NOT_FINISHED = "not_finished"
+"""The type of a tool call's error where nothing came of the call."""
+
 TOOL_EXCEPTION, NO_ANSWER = "tool_exception", "no_answer"
 """Kinds of events that a trial's reasons speak of."""
 
@@ -121,7 +125,8 @@ class Ask(Record, frozen=True):
     """One reply of a model: when it was asked, when it answered, what it took.
 
     ``started``, ``ended`` are seconds since the trial began, of the request that brought the reply;
-    ``first_token_s`` is seconds after ``started``, None when the reply was not streamed.
+    ``first_token_s`` is seconds after ``started``, None when the reply was not streamed. ``model`` is what
+    the reply itself names, empty where an agent asked through its context: there the trial's key says it.
     """
 
     turn: int
@@ -131,6 +136,7 @@ class Ask(Record, frozen=True):
     finish: str = "stop"
     first_token_s: float | None = None
     reasoning: str = ""
+    model: str = ""
 
 
 class Transcript(Record, frozen=True):

@@ -27,7 +27,7 @@ from pytest_agenteval.errors import (
 from pytest_agenteval.records.bounds import bounded, bounded_call
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec, arguments_problem
-from pytest_agenteval.records.transcript import TOOL_EXCEPTION, TapeStatus, ToolCall
+from pytest_agenteval.records.transcript import NOT_FINISHED, TOOL_EXCEPTION, TapeStatus, ToolCall
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.tool import (
@@ -98,7 +98,7 @@ class ToolBox:
         place = self._recorder.begin_call(call)
         started = self._recorder.at()
         tape: TapeStatus = "none"
-        result = failed_result("not_finished", "the call did not end")
+        result = failed_result(NOT_FINISHED, "the call did not end")
         try:
             tape, result = await self._carry_out(bounded_call(call))
             result = _bound_result(result)

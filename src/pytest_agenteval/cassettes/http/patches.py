@@ -205,8 +205,8 @@ def own_requests(
 ) -> Iterator[Scope]:
     """Play, record or refuse each request that is made inside, whoever makes it; ``passing`` lets it out.
 
-    What asks models is the ``traffic``'s, if there is one. The tapes are opened at the first request. At the end the scope is closed, if it is ``closing``: a thread
-    that goes on dies at its next request.
+    What asks models is the ``traffic``'s, if there is one. The tapes are opened at the first request. At the
+    end the scope is closed, if it is ``closing``: a thread that goes on dies at its next request.
     """
     install()
     scope = Scope(tapes, _request_matcher, passing=passing, traffic=traffic)

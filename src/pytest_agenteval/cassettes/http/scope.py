@@ -196,7 +196,7 @@ _sending: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_sending",
 """The scope one of whose requests is being sent just now."""
 
 OWN_ADDRESSES: set[str] = set()
-"""Beginnings of addresses, ``http://127.0.0.1:PORT``, at which this process itself plays, sends and records."""
+"""Beginnings of addresses, ``http://127.0.0.1:PORT``, at which this process plays, sends and records."""
 
 
 def is_own_address(uri: str) -> bool:
