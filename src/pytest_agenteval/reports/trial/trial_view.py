@@ -41,7 +41,7 @@ class CallView(FrozenValue, frozen=True):
     error: ToolError | None
     started: float
     ended: float
-    by: Literal["agent", "seed"]
+    by: Literal["agent", "seed", "provider"]
     tape: TapeStatus
     turn: int
     index: int
