@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from typing import Any, Protocol, TypeAlias
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.replies import UNKNOWN as UNKNOWN
+from pytest_agenteval.records.replies import credible_usage as credible_usage
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import NOTHING, ToolCall, Usage
 
@@ -106,27 +107,3 @@ class Chat(Protocol):
 
 ChatFactory: TypeAlias = Callable[[Model, Plan], Chat]
 """Makes a trial's chat. An offline model that needs the task's reference or script finds it in the plan."""
-
-
-MOST_TOKENS = 10**9
-"""No model reads or writes as many in one reply."""
-
-UNKNOWN = Usage(cost_usd=None, asks=1, attempts=1)
-"""The usage of one reply that nobody can tell: no tokens to add, and a price that is not known."""
-
-
-def credible_usage(usage: Usage) -> Usage:
-    """Give the usage of one reply, or ``UNKNOWN`` where one of its counts cannot be true.
-
-    What is below 0 would take tokens off other replies' when they are added up.
-    """
-    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
-    if not all(map(_possible, counts)):
-        return UNKNOWN
-    cost = usage.cost_usd
-    priced = cost is None or (isfinite(cost) and cost >= 0)
-    return usage if priced else Usage(*counts, None, usage.asks, usage.attempts)
-
-
-def _possible(count: Any) -> bool:
-    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import Reply, credible_usage
+from pytest_agenteval.records.replies import finish_of
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
@@ -44,17 +45,6 @@ def _closed(schema: Any) -> bool:
     return all(map(_closed, schema.values()))
 
 
-FINISHES: Mapping[str, str] = {
-    "stop": "stop",
-    "tool_calls": "tool_calls",
-    "function_call": "tool_calls",
-    "length": "length",
-    "max_tokens": "length",
-    "content_filter": "content_filter",
-    "refusal": "content_filter",
-}
-
-
 def reply_of(answer: Any, call_ids: str, unknown_finish: str = "") -> Reply:
     """Read a whole reply; a call without an id of its own gets ``call_ids`` and its place.
 
@@ -70,7 +60,7 @@ def reply_of(answer: Any, call_ids: str, unknown_finish: str = "") -> Reply:
         text=message.content or refusal,
         calls=calls,
         usage=_usage(answer),
-        finish=_finish(unknown_finish or choice.finish_reason, calls, refusal),
+        finish=finish_of(unknown_finish or choice.finish_reason, calls=bool(calls), refused=bool(refusal)),
         reasoning=getattr(message, "reasoning_content", None) or "",
     )
 
@@ -89,15 +79,6 @@ def _refusal(message: Any) -> str:
     # Some providers' refusals stand among the fields that litellm passes on as they came.
     fields = message.get("provider_specific_fields") or {}
     return getattr(message, "refusal", None) or fields.get("refusal") or ""
-
-
-def _finish(reason: str | None, calls: tuple[ToolCall, ...], refusal: str) -> str:
-    """Give the reason in our words, or as it is where there is none for it.
-
-    Some providers say stop where they mean their calls.
-    """
-    finish = "content_filter" if refusal else FINISHES.get(reason or "stop", reason or "stop")
-    return "tool_calls" if calls and finish == "stop" else finish
 
 
 def _usage(answer: Any) -> Usage:

@@ -1,0 +1,189 @@
+"""Anthropic's messages, asked of Anthropic, Vertex or Bedrock: content is a list of blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.attachments import told, told_base64, told_url
+from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
+from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import ToolError, Usage
+
+FORMAT = "anthropic.messages"
+NUMBERED = False
+
+_READ = ("model", "messages", "system", "tools", "stream", "anthropic_version")
+_FINISHES = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "model_context_window_exceeded": "length",
+}
+_PROVIDER_USES = ("server_tool_use", "mcp_tool_use")
+_SEALED = ("encrypted_content", "encrypted_index")
+
+
+def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
+    """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
+    conversation = Conversation()
+    if system := text_of(body.get("system")):
+        conversation.add("system", system)
+    for message in maps(body.get("messages")):
+        _add(conversation, as_text(message.get("role")), message.get("content"))
+    return ModelRequest(
+        FORMAT,
+        as_text(body.get("model")) or model,
+        tuple(conversation.messages),
+        tuple(map(_spec, maps(body.get("tools")))),
+        bool(body.get("stream")) or streamed,
+        rest_of(body, *_READ),
+    )
+
+
+def _spec(tool: Json) -> ToolSpec:
+    name = as_text(tool.get("name")) or as_text(tool.get("type"))
+    return tool_spec(name, tool.get("description"), tool.get("input_schema"))
+
+
+def _add(conversation: Conversation, role: str, content: Any) -> None:
+    blocks = maps(content)
+    if role == "assistant":
+        conversation.add_reply(text_of(content, ""), _calls(blocks))
+        return
+    results = [block for block in blocks if block.get("type") == "tool_result"]
+    for block in results:
+        failed, id = block.get("is_error") is True, as_text(block.get("tool_use_id"))
+        conversation.add_result(id, text_of(block.get("content")), failed=failed)
+    text = text_of(content)
+    if text or not results:
+        conversation.add(role, text)
+
+
+def text_of(content: Any, between: str = "\n") -> str:
+    """Give content as a text, be it one, or blocks of which some are no text; thoughts and calls are none."""
+    if isinstance(content, str):
+        return content
+    return between.join(filter(None, map(_block_text, maps(content))))
+
+
+def _block_text(block: Json) -> str:
+    kind = as_text(block.get("type"))
+    if kind in ("image", "document"):
+        return _attached(kind, as_map(block.get("source")), as_text(block.get("title")))
+    if kind == "search_result":
+        return text_of(block.get("content"))
+    if kind == "container_upload":
+        return told("file", as_text(block.get("file_id")))
+    return as_text(block.get("text")) if kind == "text" else ""
+
+
+def _attached(kind: str, source: Json, title: str) -> str:
+    mime = as_text(source.get("media_type"))
+    if source.get("type") == "base64":
+        return told_base64(kind, source.get("data"), mime, title)
+    if source.get("type") == "text":
+        return as_text(source.get("data"))
+    if source.get("type") == "content":
+        return text_of(source.get("content"))
+    if url := source.get("url"):
+        return told_url(kind, url, title)
+    return told(kind, title, as_text(source.get("file_id")))
+
+
+def _calls(blocks: Sequence[Json]) -> list[WireCall]:
+    results = {block.get("tool_use_id"): block for block in blocks if "tool_use_id" in block}
+    return [
+        _call(block, results.get(block.get("id")))
+        for block in blocks
+        if block.get("type") in ("tool_use", *_PROVIDER_USES)
+    ]
+
+
+def _call(block: Json, answer: Json | None) -> WireCall:
+    id, name = as_text(block.get("id")), as_text(block.get("name"))
+    if block.get("type") == "tool_use":
+        return WireCall(id, name, block.get("input"))
+    result = _unsealed(as_map(answer).get("content"))
+    return WireCall(id, name, block.get("input"), "provider", result, _error(as_map(answer), result))
+
+
+def _error(answer: Json, result: Any) -> ToolError | None:
+    """Say why a provider's tool gave nothing, if so."""
+    code = as_text(as_map(result).get("error_code"))
+    if not code and answer.get("is_error") is not True:
+        return None
+    message = as_text(as_map(result).get("error_message")) or text_of(result) or compact(result)
+    return ToolError(code or "tool_error", message)
+
+
+def _unsealed(content: Any) -> Any:
+    """Leave out what only the provider can read: pages of it."""
+    if isinstance(content, Mapping):
+        return {name: _unsealed(it) for name, it in content.items() if name not in _SEALED}
+    return [_unsealed(item) for item in content] if isinstance(content, list) else content
+
+
+def read_reply(body: Json, asked: Asked) -> ModelReply:
+    """Read a whole reply."""
+    if not isinstance(body.get("content"), list):
+        raise UnreadableTraffic("the reply holds no content")
+    blocks, reason = maps(body["content"]), as_text(body.get("stop_reason"))
+    return asked.reply(
+        ReplyParts(
+            text_of(blocks, ""),
+            _calls(blocks),
+            _usage(as_map(body.get("usage"))),
+            _FINISHES.get(reason, reason),
+            reason == "refusal",
+            "\n\n".join(as_text(block.get("thinking")) for block in blocks if block.get("thinking")),
+            as_text(body.get("model")),
+            as_text(body.get("id")),
+        )
+    )
+
+
+def _usage(usage: Json) -> Usage:
+    cached = as_count(usage.get("cache_read_input_tokens"))
+    written_to_cache = as_count(usage.get("cache_creation_input_tokens"))
+    read = as_count(usage.get("input_tokens")) + cached + written_to_cache
+    thought = as_map(usage.get("output_tokens_details")).get("thinking_tokens")
+    return usage_of(read, usage.get("output_tokens"), cached=cached, reasoning=thought)
+
+
+def join(events: Iterable[Json]) -> Json:
+    """Give the whole reply that a stream's events make."""
+    whole: dict[str, Any] = {"stop_reason": "incomplete", "usage": {}}
+    blocks: dict[int, dict[str, Any]] = {}
+    for event in events:
+        kind, place = event.get("type"), as_count(event.get("index"))
+        if kind == "message_start":
+            whole.update(rest_of(as_map(event.get("message")), "content", "stop_reason", "usage"))
+            whole["usage"].update(rest_of(as_map(as_map(event.get("message")).get("usage"))))
+        elif kind == "content_block_start":
+            blocks[place] = dict(as_map(event.get("content_block")))
+        elif kind == "content_block_delta":
+            _join_delta(blocks.setdefault(place, {}), as_map(event.get("delta")))
+        elif kind == "message_delta":
+            whole.update(rest_of(as_map(event.get("delta"))))
+            whole["usage"].update(rest_of(as_map(event.get("usage"))))
+    return {**whole, "content": [_with_input(blocks[place]) for place in sorted(blocks)]}
+
+
+def _join_delta(block: dict[str, Any], delta: Json) -> None:
+    for name in ("text", "thinking"):
+        if name in delta:
+            block["type"] = block.get("type", name)
+            block[name] = as_text(block.get(name)) + as_text(delta.get(name))
+    if "partial_json" in delta:
+        block["partial"] = as_text(block.get("partial")) + as_text(delta.get("partial_json"))
+
+
+def _with_input(block: dict[str, Any]) -> Json:
+    """Put the arguments into a call, as they came: the text of a stream that was cut off is no object."""
+    return {**block, "input": block["partial"]} if block.get("partial") else block

@@ -1,0 +1,80 @@
+"""What a reply is read against: the request it answers, itself read only where the reply leaves gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+from pytest_agenteval.cassettes.wire.json_body import as_count
+from pytest_agenteval.cassettes.wire.normal_form import (
+    WireCall,
+    assistant_message,
+    normal_ids,
+    spoken,
+    tool_calls,
+)
+from pytest_agenteval.cassettes.wire.traffic import ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.replies import credible_usage, finish_of
+from pytest_agenteval.records.transcript import Usage
+
+
+class ReplyParts(FrozenValue, frozen=True):
+    """What a format's reader takes out of a response."""
+
+    content: str = ""
+    calls: Sequence[WireCall] = ()
+    usage: Usage = Usage(cost_usd=None, asks=1, attempts=1)
+    finish: str = "stop"
+    refused: bool = False
+    reasoning: str = ""
+    model: str = ""
+    id: str = ""
+
+
+class Asked:
+    """The request that a reply answers; ``numbered`` says that the format has no ids of calls."""
+
+    def __init__(self, read: Callable[[], ModelRequest], *, numbered: bool = False) -> None:
+        self._read = read
+        self._numbered = numbered
+
+    @cached_property
+    def request(self) -> ModelRequest | None:
+        """The request, or None where it cannot be read: the reply is readable all the same."""
+        try:
+            return self._read()
+        except UnreadableTraffic:
+            return None
+
+    def reply(self, parts: ReplyParts) -> ModelReply:
+        """Give the reply in normal form."""
+        own = [call for call in parts.calls if call.by == "agent"]
+        ids = normal_ids(own, self._prior_calls(own), numbered=self._numbered)
+        places = [place for place, call in enumerate(parts.calls) if call.by == "agent"]
+        thoughts = (parts.reasoning, spoken(parts.content)[1])
+        return ModelReply(
+            assistant_message(parts.content, own, ids),
+            tool_calls(parts.calls, dict(zip(places, ids, strict=True))),
+            credible_usage(parts.usage),
+            finish_of(parts.finish, calls=bool(own), refused=parts.refused),
+            "\n\n".join(filter(None, thoughts)),
+            parts.model or (self.request.model if self.request else ""),
+            parts.id,
+        )
+
+    def _prior_calls(self, calls: Sequence[WireCall]) -> int:
+        """Count the calls that the conversation holds, where an id has to be made of that."""
+        needed = self._numbered or len({call.id for call in calls if call.id}) < len(calls)
+        if not needed or self.request is None:
+            return 0
+        return sum(len(message.get("tool_calls", ())) for message in self.request.messages)
+
+
+def usage_of(
+    read: object, written: object, *, cached: object = 0, reasoning: object = 0, cost: object = None
+) -> Usage:
+    """Give the usage of one reply of counts that may be missing; ``cost`` is in dollars, if it is known."""
+    known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
+    counts = (as_count(read), as_count(written), as_count(cached), as_count(reasoning))
+    return Usage(*counts, None if known is None else float(known), asks=1, attempts=1)

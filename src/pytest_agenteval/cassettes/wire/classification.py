@@ -1,0 +1,143 @@
+"""Which requests ask a model, and in which wire format: told by path and body, whatever the host."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from urllib.parse import unquote, urlsplit
+
+from pytest_agenteval.cassettes.interaction import Request
+from pytest_agenteval.cassettes.wire.json_body import as_text, json_object, maps
+from pytest_agenteval.cassettes.wire.model_hosts import is_known, is_named
+from pytest_agenteval.cassettes.wire.traffic import Classified, Json, UnreadableTraffic
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+
+OTHER, AUXILIARY, UNREAD = Classified("other"), Classified("auxiliary"), Classified("unread")
+
+
+def _has_messages(body: Json) -> bool:
+    return bool(maps(body.get("messages")))
+
+
+def _has_named_messages(body: Json) -> bool:
+    """Whether a model and messages are given: user interfaces post the latter alone."""
+    roles = [message.get("role") for message in maps(body.get("messages"))]
+    return isinstance(body.get("model"), str) and bool(roles) and all(isinstance(role, str) for role in roles)
+
+
+def _has_input(body: Json) -> bool:
+    named = isinstance(body.get("model"), str) or isinstance(body.get("prompt"), dict)
+    return named and any(name in body for name in ("input", "prompt", "previous_response_id", "conversation"))
+
+
+def _has_anthropic_version(body: Json) -> bool:
+    return _has_messages(body) and as_text(body.get("anthropic_version")) != ""
+
+
+def _has_contents(body: Json) -> bool:
+    return isinstance(body.get("contents"), list | dict)
+
+
+class PathRule(FrozenValue, frozen=True):
+    """A path at which a format is spoken, and what the body has to hold for it."""
+
+    path: re.Pattern[str]
+    format: str
+    holds: Callable[[Json], bool]
+
+
+def _rule(path: str, format: str, holds: Callable[[Json], bool]) -> PathRule:
+    return PathRule(re.compile(path), format, holds)
+
+
+RULES = (
+    _rule(r"/chat/completions/?$", "openai.chat", _has_messages),
+    _rule(r"/responses/?$", "openai.responses", _has_input),
+    _rule(r"/messages/?$", "anthropic.messages", _has_named_messages),
+    _rule(r":(?:rawPredict|streamRawPredict)$", "anthropic.messages", _has_anthropic_version),
+    _rule(r"/model/[^/]+/invoke(?:-with-response-stream)?$", "anthropic.messages", _has_anthropic_version),
+    _rule(r":(?:rawPredict|streamRawPredict)$", "openai.chat", _has_messages),
+    _rule(r":(?:generateContent|streamGenerateContent)$", "gemini", _has_contents),
+    _rule(r"/api/chat/?$", "ollama.chat", _has_named_messages),
+    _rule(r"/model/[^/]+/converse(?:-stream)?$", "bedrock.converse", _has_messages),
+)
+"""Formats by path; the first whose path and body fit is spoken."""
+
+BY_BODY = (
+    ("gemini", _has_contents),
+    (
+        "anthropic.messages",
+        lambda body: _has_named_messages(body) and "max_tokens" in body and "system" in body,
+    ),
+    ("openai.chat", _has_named_messages),
+    ("openai.responses", _has_input),
+)
+"""How an ask is known at a path of a server's own, where the user says that models are served there."""
+
+_SERVES_MODELS = re.compile(
+    r"/(?:embeddings|moderations|messages/count_tokens|responses/(?:input_tokens|compact))/?$"
+    r"|:(?:countTokens|embedContent|batchEmbedContents|computeTokens)$|/model/[^/]+/count-tokens$|/api/embed$"
+)
+"""What is no ask at whatever host: the words are those of model APIs."""
+
+_AT_MODEL_HOSTS = re.compile(
+    r"/(?:models|files|uploads|batches|vector_stores|containers|conversations|fine_tuning|traces|cachedContents"
+    r"|messages/batches|rerank|tokenize|detokenize|health|version|key|credits|generation)(?:[/:]|$)"
+    r"|/api/(?:tags|show|ps|version|pull|embeddings)$|:predict$|/responses/[^/]+(?:/\w+)?$"
+)
+"""What is no ask at the host of a model; anywhere else it may be anything."""
+
+_STREAMED = re.compile(
+    r":stream(?:GenerateContent|RawPredict)$|/converse-stream$|/invoke-with-response-stream$"
+)
+
+
+def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
+    """Say what a request is: an ask and its format, auxiliary, unread, or nothing to do with models.
+
+    ``model_hosts`` are hosts or base URLs of which the user says that models are served there.
+    """
+    address = urlsplit(request.uri)
+    path = unquote(address.path)
+    named = is_named(address, model_hosts)
+    if request.method.upper() == "POST":
+        body = _body(request)
+        if format := _format(path, body, named):
+            return Classified("ask", format)
+    if _SERVES_MODELS.search(path):
+        return AUXILIARY
+    return _at_model_host(request, path) if named or is_known(address) else OTHER
+
+
+def model_in_path(uri: str) -> str:
+    """Give the model that a path names, or nothing; Azure has deployments there, Bedrock ARNs."""
+    path = urlsplit(uri).path
+    match = re.search(r"/(?:models|model|deployments)/([^/]+)", path)
+    name = unquote(match[1]) if match else ""
+    return re.sub(r":[a-z]+[A-Z]\w*$", "", name)
+
+
+def streamed_by_path(uri: str) -> bool:
+    """Whether a path asks for a stream."""
+    return _STREAMED.search(urlsplit(uri).path) is not None
+
+
+def _body(request: Request) -> Json:
+    try:
+        return json_object(request.body)
+    except UnreadableTraffic:
+        return NOTHING
+
+
+def _format(path: str, body: Json, named: bool) -> str:
+    for rule in RULES:
+        if rule.path.search(path) and rule.holds(body):
+            return rule.format
+    if named and not _SERVES_MODELS.search(path) and not _AT_MODEL_HOSTS.search(path):
+        return next((format for format, holds in BY_BODY if holds(body)), "")
+    return ""
+
+
+def _at_model_host(request: Request, path: str) -> Classified:
+    asks = request.method.upper() == "POST" and not _AT_MODEL_HOSTS.search(path)
+    return UNREAD if asks else AUXILIARY

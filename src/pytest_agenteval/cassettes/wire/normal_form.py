@@ -1,0 +1,148 @@
+"""Messages and calls in one form, so that a reply and its echo in the next request are equal.
+
+Clients send a reply back in their own way: arguments written anew, no text or an empty one, thoughts or none,
+an id where there was none. What they may change is brought into one form here, for both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+from pytest_agenteval.canonical import canonical, compact, digest_text
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.transcript import ToolCall, ToolError
+
+_THOUGHT = re.compile(r"\s*<(think|thinking|thought)>(.*?)</\1>", re.S)
+# So litellm and pydantic-ai wrap what a model wrote in place of an object, where the API takes objects only.
+_WRAPPED = "INVALID_JSON"
+_ROLES = {"developer": "system", "model": "assistant", "function": "tool"}
+
+
+class WireCall(FrozenValue, frozen=True):
+    """A tool call as a format holds it: ``arguments`` are a text or a JSON value, ``id`` may be empty."""
+
+    id: str
+    name: str
+    arguments: Any
+    by: Literal["agent", "provider"] = "agent"
+    result: Any = None
+    error: ToolError | None = None
+
+    @property
+    def arguments_text(self) -> str:
+        """The arguments as a text, which is no JSON object where the model wrote none."""
+        if isinstance(self.arguments, str):
+            return self.arguments.strip() or "{}"
+        return "{}" if self.arguments is None else compact(self.arguments)
+
+
+class Conversation:
+    """Collects the messages of a request in normal form.
+
+    ``numbered`` says that ids are made of a call's place, whatever the wire says: where a format has none,
+    clients invent some.
+    """
+
+    def __init__(self, *, numbered: bool = False) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.calls = 0
+        self._numbered = numbered
+        self._open: list[tuple[str, str, str]] = []
+
+    def add(self, role: str, content: str) -> None:
+        """Add what a system or a user says."""
+        self.messages.append({"role": normal_role(role), "content": content})
+
+    def add_reply(self, content: str, calls: Sequence[WireCall] = ()) -> None:
+        """Add what a model said; calls of its provider's are left out."""
+        own = [call for call in calls if call.by == "agent"]
+        ids = normal_ids(own, self.calls, numbered=self._numbered)
+        self.calls += len(own)
+        self.messages.append(assistant_message(content, own, ids))
+        self._open += [(call.id, call.name, id) for call, id in zip(own, ids, strict=True)]
+
+    def add_result(self, id: str, content: str, *, name: str = "", failed: bool = False) -> None:
+        """Add what a tool gave: for the call with that id, else the first one open, by that name if given."""
+        message = {"role": "tool", "content": content, "tool_call_id": self._answered(id, name)}
+        self.messages.append({**message, "error": True} if failed else message)
+
+    def _answered(self, id: str, name: str) -> str:
+        for place, (wire_id, called, normal_id) in enumerate(self._open):
+            if wire_id == id if id and wire_id else called == name or not name:
+                del self._open[place]
+                return normal_id
+        return id
+
+
+def normal_role(role: str) -> str:
+    """Give one of system, user, assistant, tool; who is none of them is a user."""
+    role = _ROLES.get(role, role)
+    return role if role in ("system", "user", "assistant", "tool") else "user"
+
+
+def assistant_message(content: str, calls: Sequence[WireCall], ids: Sequence[str]) -> dict[str, Any]:
+    """Write what a model said, without its thoughts and without blanks at either end: clients drop both."""
+    message: dict[str, Any] = {"role": "assistant", "content": spoken(content)[0]}
+    if calls:
+        message["tool_calls"] = [_entry(call, id) for call, id in zip(calls, ids, strict=True)]
+    return message
+
+
+def tool_calls(calls: Iterable[WireCall], ids: Mapping[int, str]) -> tuple[ToolCall, ...]:
+    """Write calls as a transcript holds them; ``ids`` are those of the agent's calls, by their place."""
+    return tuple(_tool_call(call, place, ids.get(place, call.id)) for place, call in enumerate(calls))
+
+
+def normal_ids(calls: Sequence[WireCall], prior: int, *, numbered: bool = False) -> list[str]:
+    """Give an id to each call of one reply: the wire's own where it is there, and no other's.
+
+    Else it is made of the call's place in the conversation and of what it asks, so that it is the same in
+    each later request. ``prior`` counts the calls that were made before.
+    """
+    ids: list[str] = []
+    for place, call in enumerate(calls, start=prior + 1):
+        asked = digest_text(f"{call.name} {canonical_arguments(call.arguments_text)}")[:8]
+        own = "" if numbered or call.id in ids else call.id
+        ids.append(own or f"call_{place}_{asked}")
+    return ids
+
+
+def canonical_arguments(text: str) -> str:
+    """Write arguments in the one way that every client's spelling of them comes to."""
+    args, raw = parse_arguments(text)
+    if raw is not None:
+        return raw
+    wrapped = args.get(_WRAPPED)
+    if len(args) == 1 and isinstance(wrapped, str):
+        return wrapped
+    return canonical(_whole_numbers(args))
+
+
+def spoken(content: str) -> tuple[str, str]:
+    """Part what a model said from the thoughts that servers without a parser of them leave before it."""
+    thought = _THOUGHT.match(content)
+    if thought is None:
+        return content.strip(), ""
+    return content[thought.end() :].strip(), thought[2].strip()
+
+
+def _entry(call: WireCall, id: str) -> dict[str, Any]:
+    arguments = canonical_arguments(call.arguments_text)
+    return {"id": id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _tool_call(call: WireCall, place: int, id: str) -> ToolCall:
+    args, raw = parse_arguments(call.arguments_text)
+    return ToolCall(id, 0, place, call.name, args, raw, call.result, call.error, by=call.by)
+
+
+def _whole_numbers(value: Any) -> Any:
+    """Write 5.0 as 5: JavaScript and Go do, and a call's echo is the call."""
+    if isinstance(value, dict):
+        return {name: _whole_numbers(it) for name, it in value.items()}
+    if isinstance(value, list):
+        return list(map(_whole_numbers, value))
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value

@@ -1,0 +1,202 @@
+"""OpenAI's chat completions, which most servers speak: Azure, vLLM, OpenRouter, groq, DeepSeek, llama.cpp."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.attachments import told, told_base64, told_url
+from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
+from pytest_agenteval.cassettes.wire.streams import DONE
+from pytest_agenteval.cassettes.wire.tool_specs import function_spec
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.records.transcript import Usage
+
+FORMAT = "openai.chat"
+NUMBERED = False
+
+_READ = ("model", "messages", "tools", "functions", "stream", "stream_options")
+_THOUGHTS = ("reasoning_content", "reasoning")
+
+
+def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
+    """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
+    conversation = Conversation()
+    for message in maps(body.get("messages")):
+        _add(conversation, message)
+    specs = [*maps(body.get("tools")), *({"function": spec} for spec in maps(body.get("functions")))]
+    return ModelRequest(
+        FORMAT,
+        as_text(body.get("model")) or model,
+        tuple(conversation.messages),
+        tuple(map(function_spec, specs)),
+        bool(body.get("stream")) or streamed,
+        rest_of(body, *_READ),
+    )
+
+
+def _add(conversation: Conversation, message: Json) -> None:
+    role = normal_role(as_text(message.get("role")))
+    if role == "assistant":
+        conversation.add_reply(_said(message), _calls(message))
+    elif role == "tool":
+        name = as_text(message.get("name"))
+        conversation.add_result(
+            as_text(message.get("tool_call_id")), text_of(message.get("content")), name=name
+        )
+    else:
+        conversation.add(role, text_of(message.get("content")))
+
+
+def text_of(content: Any, between: str = "\n") -> str:
+    """Give a message's content as a text, be it one, or parts of which some are no text."""
+    if isinstance(content, str):
+        return content
+    return between.join(filter(None, map(_part, maps(content))))
+
+
+def _part(part: Json) -> str:
+    kind = as_text(part.get("type"))
+    held: Any = part.get(kind)
+    if kind == "image_url":
+        return told_url("image", held.get("url") if isinstance(held, dict) else held)
+    if kind == "input_audio":
+        return told_base64("audio", as_map(held).get("data"), as_text(as_map(held).get("format")))
+    if kind in ("video_url", "audio_url"):
+        return told_url(kind[:5], as_map(held).get("url"))
+    if kind == "file":
+        return _file(as_map(held))
+    return as_text(part.get("text")) or as_text(part.get("refusal"))
+
+
+def _file(file: Json) -> str:
+    name = as_text(file.get("filename"))
+    if data := as_text(file.get("file_data")):
+        return told_url("file", data, name) if data[:5] == "data:" else told_base64("file", data, "", name)
+    return told("file", name, as_text(file.get("file_id")))
+
+
+def _said(message: Json) -> str:
+    """Give what an assistant said; parts follow each other without a break, as in the stream they came in."""
+    said = text_of(message.get("content"), "") or as_text(message.get("refusal"))
+    return said or as_text(as_map(message.get("audio")).get("transcript"))
+
+
+def _calls(message: Json) -> list[WireCall]:
+    calls = [_call(call) for call in maps(message.get("tool_calls"))]
+    legacy = as_map(message.get("function_call"))
+    return calls or ([WireCall("", as_text(legacy.get("name")), legacy.get("arguments"))] if legacy else [])
+
+
+def _call(call: Json) -> WireCall:
+    asked = as_map(call.get("function") or call.get("custom"))
+    arguments = asked.get("arguments", asked.get("input"))
+    return WireCall(as_text(call.get("id")), as_text(asked.get("name")), arguments)
+
+
+def read_reply(body: Json, asked: Asked) -> ModelReply:
+    """Read a whole reply; of several choices the first, as clients do."""
+    choices = maps(body.get("choices"))
+    if not choices:
+        raise UnreadableTraffic("the reply holds no choices")
+    choice = min(choices, key=lambda choice: as_count(choice.get("index")))
+    message = as_map(choice.get("message"))
+    return asked.reply(
+        ReplyParts(
+            _said(message),
+            _calls(message),
+            _usage(as_map(body.get("usage") or choice.get("usage"))),
+            as_text(choice.get("finish_reason")),
+            bool(message.get("refusal")),
+            _thoughts(message),
+            as_text(body.get("model")),
+            as_text(body.get("id")),
+        )
+    )
+
+
+def _thoughts(message: Json) -> str:
+    """Give the thoughts of a reply, which servers put into fields of their own, or into parts (Mistral)."""
+    parts = [text_of(part.get("thinking"), "") for part in maps(message.get("content"))]
+    return next(filter(None, (as_text(message.get(name)) for name in _THOUGHTS)), "") or "".join(parts)
+
+
+def _usage(usage: Json) -> Usage:
+    read, written = as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
+    cached = as_map(usage.get("prompt_tokens_details")).get("cached_tokens")
+    thought = as_count(as_map(usage.get("completion_tokens_details")).get("reasoning_tokens"))
+    if thought and as_count(usage.get("total_tokens")) == read + written + thought:
+        written += thought  # xAI counts them apart
+    cached = (
+        cached or usage.get("prompt_cache_hit_tokens") or usage.get("cached_tokens")
+    )  # DeepSeek, Moonshot
+    return usage_of(read, written, cached=cached, reasoning=thought, cost=usage.get("cost"))
+
+
+def join(events: Iterable[Json]) -> Json:
+    """Give the whole reply that a stream's events make."""
+    message: dict[str, Any] = {}
+    calls: list[dict[str, Any]] = []
+    whole: dict[str, Any] = {"choices": [{"message": message}]}
+    for event in events:
+        if event is DONE:
+            whole["choices"][0].setdefault("finish_reason", "stop")
+        whole.update({name: event[name] for name in ("id", "model", "usage") if event.get(name)})
+        if served := as_map(event.get("x_groq")).get("usage"):
+            whole["usage"] = served
+        for choice in _first_choices(event):
+            whole["choices"][0].update(rest_of(choice, "delta", "message", "index", "logprobs"))
+            _join_delta(message, calls, as_map(choice.get("delta") or choice.get("message")))
+    whole["choices"][0].setdefault("finish_reason", "incomplete")
+    return {**whole, "choices": [{**whole["choices"][0], "message": {**message, "tool_calls": calls}}]}
+
+
+def _first_choices(event: Json) -> Iterator[Json]:
+    return (choice for choice in maps(event.get("choices")) if not as_count(choice.get("index")))
+
+
+def _join_delta(message: dict[str, Any], calls: list[dict[str, Any]], delta: Json) -> None:
+    for name in ("refusal", *_THOUGHTS):
+        message[name] = as_text(message.get(name)) + as_text(delta.get(name))
+    content = delta.get("content")
+    if isinstance(content, list):  # Mistral, which streams parts
+        message["reasoning"] += _thoughts(delta)
+    message["content"] = as_text(message.get("content")) + text_of(content, "")
+    spoken_words = as_text(as_map(delta.get("audio")).get("transcript"))
+    if spoken_words or "audio" in message:
+        before = as_text(as_map(message.get("audio")).get("transcript"))
+        message["audio"] = {"transcript": before + spoken_words}
+    for call in maps(delta.get("tool_calls")):
+        _join_call(_slot(calls, call), call)
+    if legacy := as_map(delta.get("function_call")):
+        _join_function(message.setdefault("function_call", {"name": "", "arguments": ""}), legacy)
+
+
+def _slot(calls: list[dict[str, Any]], delta: Json) -> dict[str, Any]:
+    """Find the call that a delta goes on with; some servers count none, or give each the number 0."""
+    index, id = delta.get("index"), as_text(delta.get("id"))
+    for started in calls[::-1]:
+        same_place = index is None or started["index"] == index
+        if same_place and (not id or not started["id"] or id == started["id"]):
+            return started
+    new: dict[str, Any] = {"index": index, "id": "", "function": {"name": "", "arguments": ""}}
+    calls.append(new)
+    return new
+
+
+def _join_call(call: dict[str, Any], delta: Json) -> None:
+    started["id"] = started["id"] or as_text(delta.get("id"))
+    asked = as_map(delta.get("function") or delta.get("custom"))
+    _join_function(call["function"], {**asked, "arguments": asked.get("arguments", asked.get("input"))})
+
+
+def _join_function(function: dict[str, Any], delta: Json) -> None:
+    name, arguments = as_text(delta.get("name")), delta.get("arguments")
+    if name != function["name"]:  # a server that repeats it with each piece means the same one
+        function["name"] += name
+    if isinstance(arguments, str) and isinstance(function["arguments"], str):
+        function["arguments"] += arguments
+    elif isinstance(arguments, dict):
+        function["arguments"] = arguments

@@ -1,0 +1,117 @@
+"""The door to reading model traffic: pure functions on recorded requests and responses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any, Protocol, cast
+
+from pytest_agenteval.canonical import digest
+from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.wire.asked import Asked
+from pytest_agenteval.cassettes.wire.classification import classify as classify
+from pytest_agenteval.cassettes.wire.classification import model_in_path, streamed_by_path
+from pytest_agenteval.cassettes.wire.error_bodies import error_response as error_response
+from pytest_agenteval.cassettes.wire.error_bodies import refusal_in, refusal_of
+from pytest_agenteval.cassettes.wire.json_body import json_object
+from pytest_agenteval.cassettes.wire.streams import parts_of
+from pytest_agenteval.cassettes.wire.traffic import Classified as Classified
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import ModelRefused as ModelRefused
+
+FORMATS = {
+    "openai.chat": "openai_chat",
+    "openai.responses": "openai_responses",
+    "anthropic.messages": "anthropic_messages",
+    "gemini": "gemini",
+    "ollama.chat": "ollama_chat",
+    "bedrock.converse": "bedrock_converse",
+}
+"""The wire formats, and the module beside this one that reads each."""
+
+MADE_UP = frozenset(
+    {
+        "user",
+        "metadata",
+        "store",
+        "safety_identifier",
+        "prompt_cache_key",
+        "prompt_cache_retention",
+        "service_tier",
+    }
+)
+"""Settings that clients make up anew for each run, or that change nothing of what is asked."""
+
+# What is read may be anything, at any depth: whatever a reader stumbles over says that it is not the format.
+_STUMBLES = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError)
+
+
+class WireFormat(Protocol):
+    """What a module gives that reads one format."""
+
+    NUMBERED: bool
+    """Whether calls have no ids on this wire."""
+
+    def read_request(self, body: Json, model: str, streamed: bool) -> ModelRequest:
+        """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
+        ...
+
+    def read_reply(self, body: Json, asked: Asked) -> ModelReply:
+        """Read a whole reply."""
+        ...
+
+    def join(self, events: Iterable[Json]) -> Json:
+        """Give the whole reply that a stream's events make."""
+        ...
+
+
+def read_request(format: str, request: Request) -> ModelRequest:
+    """Read what is asked of a model; raises UnreadableTraffic where the body is not what the format says."""
+    try:
+        body = json_object(request.body)
+        return _reader(format).read_request(body, model_in_path(request.uri), streamed_by_path(request.uri))
+    except _STUMBLES as odd:
+        raise UnreadableTraffic(f"no request in the format {format}: {odd}") from odd
+
+
+def read_reply(format: str, request: Request, response: Response) -> ModelReply:
+    """Read what a model replied, whole or streamed.
+
+    Raises ModelRefused for an error of the provider's, be it the status or an event in the stream, and
+    UnreadableTraffic for what is not in the format.
+    """
+    if response.status >= 400:
+        raise refusal_of(response)
+    reader = _reader(format)
+    try:
+        parts = parts_of(response)
+        for event in parts.objects:
+            if refused := refusal_in(response.status, event):
+                raise refused
+        whole = reader.join(parts.objects) if parts.streamed else parts.objects[0]
+        return reader.read_reply(
+            whole, Asked(lambda: read_request(format, request), numbered=reader.NUMBERED)
+        )
+    except _STUMBLES as odd:
+        raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
+
+
+def prompt_identity(request: ModelRequest) -> str:
+    """Give a digest of model, messages, tools and settings, without the ids that clients make up."""
+    tools = [(spec.name, spec.description, spec.parameters) for spec in request.tools]
+    settings = {name: value for name, value in request.settings.items() if name not in MADE_UP}
+    messages = [_without_ids(message) for message in request.messages]
+    return digest({"model": request.model, "messages": messages, "tools": tools, "settings": settings})
+
+
+def _without_ids(message: Json) -> dict[str, Any]:
+    kept = {name: value for name, value in message.items() if name not in ("tool_calls", "tool_call_id")}
+    if calls := message.get("tool_calls"):
+        kept["calls"] = [call["function"] for call in calls]
+    return kept
+
+
+def _reader(format: str) -> WireFormat:
+    if format not in FORMATS:
+        raise UnreadableTraffic(f"the wire format {format!r} is not known: {', '.join(FORMATS)}")
+    return cast(WireFormat, import_module(f"{__package__}.{FORMATS[format]}"))

@@ -1,0 +1,97 @@
+"""Response bodies in parts: server-sent events, JSON lines, a JSON array, or one JSON value."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pytest_agenteval.cassettes.interaction import Response
+from pytest_agenteval.cassettes.wire.json_body import read_json, text_of_body
+from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
+from pytest_agenteval.records.record import FrozenValue
+
+DONE: Json = {"type": "[DONE]"}
+"""Stands for the line that ends a stream of OpenAI's, which is no JSON."""
+
+_LINE = re.compile(r"\r\n|\n|\r")
+_SSE_FIELD = re.compile(r"(?:data|event|id|retry)?:")
+
+
+class Parts(FrozenValue, frozen=True):
+    """The JSON objects of a response; ``streamed`` says that they are events, and not one whole reply."""
+
+    objects: Sequence[Json]
+    streamed: bool
+
+
+def parts_of(response: Response) -> Parts:
+    """Read a response's body; raises UnreadableTraffic for what is in none of these forms.
+
+    The body tells its form, not the header: recordings lose headers, and servers are wrong about them. What
+    a stream that was cut off ends in is left out, as its client left it out.
+    """
+    text = text_of_body(response.body).strip()
+    if _SSE_FIELD.match(text):
+        return Parts(list(_sse_objects(text)), True)
+    if text.startswith("["):
+        return Parts(_array_objects(text), True)
+    objects, whole = _line_objects(text)
+    return Parts(objects, not whole)
+
+
+def _sse_objects(text: str) -> Iterator[Json]:
+    blocks = list(_sse_data(text))
+    for place, data in enumerate(blocks, start=1):
+        if data.strip() == "[DONE]":
+            yield DONE
+            continue
+        try:
+            value = read_json(data)
+        except UnreadableTraffic:
+            if place == len(blocks):
+                return
+            raise
+        if isinstance(value, dict):
+            yield value
+
+
+def _sse_data(text: str) -> Iterator[str]:
+    """Give the data of each event; what has none, as comments that keep a connection open, is left out."""
+    data: list[str] = []
+    for line in (*_LINE.split(text), ""):
+        if not line:
+            if data:
+                yield "\n".join(data)
+            data = []
+        elif line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+
+
+def _line_objects(text: str) -> tuple[list[Json], bool]:
+    """Read JSON values that follow each other; say whether it is one alone."""
+    values = list(_values(text, 0))
+    if not values:
+        read_json(text)  # says what is wrong with it
+        raise UnreadableTraffic("the body is no JSON object")
+    return values, len(values) == 1
+
+
+def _array_objects(text: str) -> list[Json]:
+    return list(_values(text, 1))
+
+
+def _values(text: str, place: int) -> Iterator[Json]:
+    """Give the objects from a place on, until what is none: commas and blanks may stand between them."""
+    decoder = json.JSONDecoder()
+    while match := _NEXT.match(text, place):
+        try:
+            value, place = decoder.raw_decode(text, match.end())
+        except (ValueError, RecursionError):
+            return
+        if isinstance(value, dict):
+            yield value
+
+
+_NEXT: Any = re.compile(r"[\s,]*(?=\{)")

@@ -1,0 +1,51 @@
+"""What is common to every model's reply, whoever read it: counts that can be true, and why it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import isfinite
+from typing import Any
+
+from pytest_agenteval.records.transcript import Usage
+
+MOST_TOKENS = 10**9
+"""No model reads or writes as many in one reply."""
+
+UNKNOWN = Usage(cost_usd=None, asks=1, attempts=1)
+"""The usage of one reply that nobody can tell: no tokens to add, and a price that is not known."""
+
+FINISHES: Mapping[str, str] = {
+    "stop": "stop",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "length": "length",
+    "max_tokens": "length",
+    "content_filter": "content_filter",
+    "refusal": "content_filter",
+}
+
+
+def finish_of(reason: str, *, calls: bool, refused: bool = False) -> str:
+    """Give the reason for a reply's end in our words, or as it is where there is none for it.
+
+    Some providers say stop where they mean their calls.
+    """
+    finish = "content_filter" if refused else FINISHES.get(reason or "stop", reason or "stop")
+    return "tool_calls" if calls and finish == "stop" else finish
+
+
+def credible_usage(usage: Usage) -> Usage:
+    """Give the usage of one reply, or ``UNKNOWN`` where one of its counts cannot be true.
+
+    What is below 0 would take tokens off other replies' when they are added up.
+    """
+    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
+    if not all(map(_possible, counts)):
+        return UNKNOWN
+    cost = usage.cost_usd
+    priced = cost is None or (isfinite(cost) and cost >= 0)
+    return usage if priced else Usage(*counts, None, usage.asks, usage.attempts)
+
+
+def _possible(count: Any) -> bool:
+    return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS
