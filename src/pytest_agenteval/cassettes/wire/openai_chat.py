@@ -187,7 +187,7 @@ def _slot(calls: list[dict[str, Any]], delta: Json) -> dict[str, Any]:
 
 
 def _join_call(call: dict[str, Any], delta: Json) -> None:
-    started["id"] = started["id"] or as_text(delta.get("id"))
+    call["id"] = call["id"] or as_text(delta.get("id"))
     asked = as_map(delta.get("function") or delta.get("custom"))
     _join_function(call["function"], {**asked, "arguments": asked.get("arguments", asked.get("input"))})
 
