@@ -1,0 +1,148 @@
+"""The addresses that one trial has on this machine, and the requests that are under way at them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from fnmatch import fnmatch
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+
+if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.http.forwarding import Connections
+    from pytest_agenteval.cassettes.http.messages import Pairs
+    from pytest_agenteval.cassettes.http.scope import Scope
+
+HOST = "127.0.0.1"
+USER = "agenteval"
+GRACE_S = 2.0
+"""Seconds in which a response that has begun to come when its trial ends may come to its own end."""
+CUT_S = 0.05
+
+
+class Upstream(FrozenValue, frozen=True):
+    """Where the requests of one address really go, and how they are signed there.
+
+    ``name`` is its part of the path, ``base`` what the rest of the path is put behind. The value of the
+    environment variable ``key_env`` is sent as the header ``header``, behind ``prefix``; it is read when a
+    request is sent, and held nowhere. Where it is ``needed`` and not set, nothing is sent. The headers and
+    parameters of ``dummies`` are a program's own words for a key, and left out. ``version`` is what the
+    address ends with, as ``base`` does.
+    """
+
+    name: str
+    base: str
+    header: str = ""
+    prefix: str = ""
+    key_env: str = ""
+    needed: bool = False
+    dummies: tuple[str, ...] = ()
+    version: str = ""
+
+    def signature(self) -> Mapping[str, str]:
+        """Give the header that signs a request; none where there is no key."""
+        key = os.environ.get(self.key_env, "") if self.header and self.key_env else ""
+        return {self.header: f"{self.prefix}{key}"} if key else NOTHING
+
+    def without_dummies(self, headers: Pairs) -> list[tuple[str, str]]:
+        """Give a program's headers without its own words for a key."""
+        return [pair for pair in headers if pair[0].lower() not in self.dummies]
+
+    def url_of(self, path: str) -> str:
+        """Give the real address of a path and its query, as they follow the address that stands for it."""
+        path, _, query = path.partition("?")
+        if self.version and f"{path}/".startswith(f"/{self.version}/"):
+            path = path.removeprefix(f"/{self.version}")
+        pairs = [pair for pair in query.split("&") if pair and pair.partition("=")[0] not in self.dummies]
+        return f"{self.base.rstrip('/')}{path}" + (f"?{'&'.join(pairs)}" if pairs else "")
+
+
+class TrialAddress:
+    """The addresses that one trial has, as long as it lasts.
+
+    ``around`` holds the hosts, one for each request, that were asked past these addresses and refused;
+    ``failures`` a line for each request whose provider did not answer; ``broken`` what of ours raised.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        upstreams: Mapping[str, Upstream],
+        *,
+        port: int,
+        ignored: Sequence[str] = (),
+        leave: Callable[[str], object] = str,
+    ) -> None:
+        self.scope, self.upstreams, self.port = scope, upstreams, port
+        self.token = secrets.token_urlsafe(18)
+        self.around: list[str] = []
+        self.failures: list[str] = []
+        self.broken: list[BaseException] = []
+        self.closed = False
+        self.on_broken: Callable[[], object] = list
+        self._ignored, self._leave = ignored, leave
+        self._under_way: dict[Connections, bool] = {}
+        self._changed = threading.Condition()
+
+    def url(self, name: str) -> str:
+        """Give the address that stands for an upstream."""
+        version = self.upstreams[name].version
+        root = f"http://{HOST}:{self.port}/t/{self.token}/{quote(name, safe='')}"
+        return f"{root}/{version}" if version else root
+
+    @property
+    def refusing_proxy(self) -> str:
+        """Give the address of a proxy that refuses every request, and counts it for this trial."""
+        return f"http://{USER}:{self.token}@{HOST}:{self.port}"
+
+    def note_broken(self, broken: BaseException) -> None:
+        """Note what keeps the trial from going on, and tell whoever waits for it."""
+        self.broken.append(broken)
+        self.on_broken()
+
+    def note_around(self, host: str) -> None:
+        """Count a request that went past these addresses, unless nobody cares for its host."""
+        if not any(fnmatch(host.rpartition(":")[0] or host, pattern) for pattern in self._ignored):
+            self.around.append(host)
+
+    @contextmanager
+    def under_way(self, connections: Connections) -> Iterator[None]:
+        """Count a request as under way within the block."""
+        with self._changed:
+            self._under_way[connections] = False
+        try:
+            yield
+        finally:
+            with self._changed:
+                del self._under_way[connections]
+                self._changed.notify_all()
+
+    def note_response(self, connections: Connections) -> None:
+        """Note that a response comes, for which the end of the trial waits a little."""
+        with self._changed:
+            self._under_way[connections] = True
+
+    def close(self, grace_s: float = GRACE_S) -> None:
+        """Refuse whatever is asked from now on, and wait until nothing is under way.
+
+        A response that has begun has so many seconds to come to its end, and to be recorded: a program may
+        have ended as soon as it read the last word. All else is cut.
+        """
+        self.closed = True
+        self._leave(self.token)
+        with self._changed:
+            self._cut(begun=False)
+            self._changed.wait_for(lambda: not self._under_way, grace_s)
+            while self._under_way:
+                self._cut(begun=True)
+                self._changed.wait(CUT_S)
+
+    def _cut(self, *, begun: bool) -> None:
+        for connections, has_begun in tuple(self._under_way.items()):
+            if begun or not has_begun:
+                connections.cut()

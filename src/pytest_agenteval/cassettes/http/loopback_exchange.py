@@ -1,0 +1,129 @@
+"""One request at a trial's address: played, refused, or sent to where it really goes and recorded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+from pytest_agenteval.cassettes.http.forwarding import Connections, Sent, onward_headers
+from pytest_agenteval.cassettes.http.messages import recordable_request, recordable_response
+from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.errors import LimitReached, RequestRefused, exception_text
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.redaction.spellings import MARK
+
+if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.http.loopback_address import TrialAddress, Upstream
+    from pytest_agenteval.cassettes.http.messages import Pairs
+
+ENDED = "the trial has ended: nothing more is sent"
+BROKEN = "the trial is broken: nothing more is answered"
+# Two of the clients go by this header, and all by a status of 4xx: what is refused is not asked again.
+FINAL: Mapping[str, str] = MappingProxyType({"X-Should-Retry": "false"})
+JSON: Mapping[str, str] = MappingProxyType({"Content-Type": "application/json"})
+
+
+class Exchange:
+    """What a program asks at one of its trial's addresses, and what it is answered."""
+
+    def __init__(
+        self,
+        address: TrialAddress,
+        upstream: Upstream,
+        method: str,
+        path: str,
+        headers: Pairs,
+        body: bytes | None,
+    ) -> None:
+        self._address, self._upstream, self._method, self._body = address, upstream, method, body
+        self._url = upstream.url_of(path)
+        self._headers = upstream.without_dummies(onward_headers(headers))
+        self._signature = upstream.signature()
+        self._upgrades = any(name.lower() == "upgrade" for name, _ in headers)
+        self.request = recordable_request(method, self._url, self._headers, body)
+
+    def unsent(self) -> Response | None:
+        """Give what is answered without sending anything, be it recorded or a refusal; None to send it."""
+        address, scope = self._address, self._address.scope
+        if address.closed or scope.closed:
+            return refusal(403, "trial_ended", ENDED, self.request)
+        try:
+            if self._upgrades and not scope.live:  # a WebSocket is no request with a response
+                raise scope.refusal(self.request)
+            played = scope.play(self.request)
+        except (RequestRefused, ConnectionError) as refused:
+            return refusal(400, "not_recorded", exception_text(refused), self.request)
+        except LimitReached as reached:
+            return refusal(400, "limit_reached", str(reached), self.request)
+        except BaseException as broken:  # nobody is above us: whoever runs the program is told
+            address.note_broken(broken)
+            return refusal(400, "trial_broken", BROKEN, self.request)
+        if played is None and self._upstream.needed and not self._signature:
+            missing = (
+                f"{self._upstream.key_env} is not set where pytest runs, and requests are signed with it"
+            )
+            return refusal(401, "no_key", missing, self.request)
+        return None if played is None else self.with_own_address(played)
+
+    def send(self, connections: Connections) -> Sent:
+        """Send it, signed, and give the response that begins; raises one of ``Unanswered``."""
+        headers = [*self._headers, *self._signature.items()]
+        sent = connections.send(
+            self._method, self._url, headers, self._body, wanted=lambda: not self._address.closed
+        )
+        self._address.note_response(connections)
+        return sent
+
+    def record(self, sent: Sent, raw: bytes) -> Response:
+        """Record what was really answered, and give it."""
+        response = recordable_response(self._method, sent.status, sent.reason, sent.headers, raw)
+        if not self._address.scope.closed:
+            try:
+                self._address.scope.record(self.request, response)
+            except BaseException as broken:
+                self._address.note_broken(broken)
+        return self.with_own_address(response)
+
+    def clean(self, data: bytes) -> bytes:
+        """Give part of a body without the key that was sent: a provider may say it again."""
+        for key in self._signature.values():
+            data = data.replace(key.removeprefix(self._upstream.prefix).encode(), MARK.encode())
+        return data
+
+    def unanswered(self, failed: BaseException) -> Response:
+        """Say that nobody answered, in the way in which providers do: it may be tried again."""
+        host = urlsplit(self._url).netloc.rpartition("@")[2]
+        line = f"{host} did not answer: {type(failed).__name__}: {exception_text(failed)}"
+        self._address.failures.append(line)
+        return refusal(502, "unreachable", line, self.request, headers=NOTHING)
+
+    def with_own_address(self, response: Response) -> Response:
+        """Give a response that leads nowhere else: to where it redirects, the program comes back to us."""
+        headers = {
+            name: [self._own(value) if name.lower() == "location" else value for value in values]
+            for name, values in response.headers.items()
+        }
+        return replace(response, headers=headers)
+
+    def _own(self, location: str) -> str:
+        target, base = urljoin(self._url, location), self._upstream.base.rstrip("/")
+        if target.startswith((f"{base}/", f"{base}?")) or target == base:
+            return self._address.url(self._upstream.name) + target.removeprefix(base)
+        return location
+
+
+def refusal(
+    status: int,
+    kind: str,
+    message: str,
+    request: Request | None = None,
+    *,
+    headers: Mapping[str, str] = FINAL,
+) -> Response:
+    """Give a response that refuses a request, in the words of the provider that was asked."""
+    body = {"error": {"type": kind, "code": kind, "message": message}}
+    return Response(status, "", {**JSON, **headers}, json.dumps(body, ensure_ascii=False))
