@@ -16,7 +16,7 @@ from typing import Any
 
 from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.loopback_requests import LoopbackRequests
-from pytest_agenteval.cassettes.http.scope import Scope, untaped
+from pytest_agenteval.cassettes.http.scope import OWN_ADDRESSES, Scope, untaped
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.threads import in_daemon_thread
 
@@ -59,6 +59,7 @@ class _Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__((HOST, 0), LoopbackRequests)
         self.addresses: dict[str, TrialAddress] = {}
+        self.base = f"http://{HOST}:{self.server_port}"
         self.process = os.getpid()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -70,6 +71,7 @@ class _Server(ThreadingHTTPServer):
 
     def end(self) -> None:
         """Serve no more."""
+        OWN_ADDRESSES.discard(self.base)
         self.shutdown()
         self.server_close()
 
@@ -83,6 +85,7 @@ def _serving() -> _Server:
     with _starting:
         if not _servers or _servers[0].process != os.getpid():
             _servers[:] = [_Server()]
+            OWN_ADDRESSES.add(_servers[0].base)
             # It serves all trials, and is no part of the one that happens to be the first.
             contextvars.Context().run(_start, _servers[0])
             close_at_end(close)

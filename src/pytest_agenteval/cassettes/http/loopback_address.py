@@ -23,6 +23,8 @@ USER = "agenteval"
 GRACE_S = 2.0
 """Seconds in which a response that has begun to come when its trial ends may come to its own end."""
 CUT_S = 0.05
+MOST_REFUSED = 20
+"""How often a program may go on asking after a limit of its trial was reached."""
 
 
 class Upstream(FrozenValue, frozen=True):
@@ -83,7 +85,7 @@ class TrialAddress:
         self.around: list[str] = []
         self.failures: list[str] = []
         self.broken: list[BaseException] = []
-        self.closed = False
+        self.closed, self._limited = False, 0
         self.on_broken: Callable[[], object] = list
         self._ignored, self._leave = ignored, leave
         self._under_way: dict[Connections, bool] = {}
@@ -104,6 +106,12 @@ class TrialAddress:
         """Note what keeps the trial from going on, and tell whoever waits for it."""
         self.broken.append(broken)
         self.on_broken()
+
+    def note_limit(self, reached: BaseException) -> None:
+        """Note that a limit refused a request; a program that asks on and on is to be ended."""
+        self._limited += 1
+        if self._limited > MOST_REFUSED:
+            self.note_broken(reached)
 
     def note_around(self, host: str) -> None:
         """Count a request that went past these addresses, unless nobody cares for its host."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -11,8 +12,9 @@ from urllib.parse import urljoin, urlsplit
 
 from pytest_agenteval.cassettes.http.forwarding import Connections, Sent, onward_headers
 from pytest_agenteval.cassettes.http.messages import recordable_request, recordable_response
+from pytest_agenteval.cassettes.http.scope import NothingSent
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.errors import LimitReached, RequestRefused, exception_text
+from pytest_agenteval.errors import RequestRefused, exception_text
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.redaction.spellings import MARK
 
@@ -43,6 +45,7 @@ class Exchange:
         self._url = upstream.url_of(path)
         self._headers = upstream.without_dummies(onward_headers(headers))
         self._signature = upstream.signature()
+        self._first_byte_s: float | None = None
         self._upgrades = any(name.lower() == "upgrade" for name, _ in headers)
         self.request = recordable_request(method, self._url, self._headers, body)
 
@@ -55,13 +58,14 @@ class Exchange:
             if self._upgrades and not scope.live:  # a WebSocket is no request with a response
                 raise scope.refusal(self.request)
             played = scope.play(self.request)
-        except (RequestRefused, ConnectionError) as refused:
+        except (RequestRefused, NothingSent) as refused:
             return refusal(400, "not_recorded", exception_text(refused), self.request)
-        except LimitReached as reached:
-            return refusal(400, "limit_reached", str(reached), self.request)
-        except BaseException as broken:  # nobody is above us: whoever runs the program is told
+        except Exception as broken:  # nobody is above us: whoever runs the program is told
             address.note_broken(broken)
             return refusal(400, "trial_broken", BROKEN, self.request)
+        except BaseException as reached:  # what ends an agent in this process
+            address.note_limit(reached)
+            return refusal(400, "limit_reached", exception_text(reached), self.request)
         if played is None and self._upstream.needed and not self._signature:
             missing = (
                 f"{self._upstream.key_env} is not set where pytest runs, and requests are signed with it"
@@ -72,9 +76,11 @@ class Exchange:
     def send(self, connections: Connections) -> Sent:
         """Send it, signed, and give the response that begins; raises one of ``Unanswered``."""
         headers = [*self._headers, *self._signature.items()]
+        began = time.monotonic()
         sent = connections.send(
             self._method, self._url, headers, self._body, wanted=lambda: not self._address.closed
         )
+        self._first_byte_s = time.monotonic() - began
         self._address.note_response(connections)
         return sent
 
@@ -83,7 +89,7 @@ class Exchange:
         response = recordable_response(self._method, sent.status, sent.reason, sent.headers, raw)
         if not self._address.scope.closed:
             try:
-                self._address.scope.record(self.request, response)
+                self._address.scope.record(self.request, response, self._first_byte_s)
             except BaseException as broken:
                 self._address.note_broken(broken)
         return self.with_own_address(response)
