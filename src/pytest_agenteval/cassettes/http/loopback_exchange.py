@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
@@ -15,7 +12,6 @@ from pytest_agenteval.cassettes.http.messages import recordable_request, recorda
 from pytest_agenteval.cassettes.http.scope import NothingSent
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.errors import RequestRefused, exception_text
-from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.redaction.spellings import MARK
 
 if TYPE_CHECKING:
@@ -24,9 +20,6 @@ if TYPE_CHECKING:
 
 ENDED = "the trial has ended: nothing more is sent"
 BROKEN = "the trial is broken: nothing more is answered"
-# Two of the clients go by this header, and all by a status of 4xx: what is refused is not asked again.
-FINAL: Mapping[str, str] = MappingProxyType({"X-Should-Retry": "false"})
-JSON: Mapping[str, str] = MappingProxyType({"Content-Type": "application/json"})
 
 
 class Exchange:
@@ -105,7 +98,8 @@ class Exchange:
         host = urlsplit(self._url).netloc.rpartition("@")[2]
         line = f"{host} did not answer: {type(failed).__name__}: {exception_text(failed)}"
         self._address.failures.append(line)
-        return refusal(502, "unreachable", line, self.request, headers=NOTHING)
+        response = refusal(502, "unreachable", line, self.request)
+        return replace(response, headers={"Content-Type": "application/json"})
 
     def with_own_address(self, response: Response) -> Response:
         """Give a response that leads nowhere else: to where it redirects, the program comes back to us."""
@@ -122,14 +116,8 @@ class Exchange:
         return location
 
 
-def refusal(
-    status: int,
-    kind: str,
-    message: str,
-    request: Request | None = None,
-    *,
-    headers: Mapping[str, str] = FINAL,
-) -> Response:
-    """Give a response that refuses a request, in the words of the provider that was asked."""
-    body = {"error": {"type": kind, "code": kind, "message": message}}
-    return Response(status, "", {**JSON, **headers}, json.dumps(body, ensure_ascii=False))
+def refusal(status: int, kind: str, message: str, request: Request | None = None) -> Response:
+    """Give a response that refuses a request for good, in the words of the provider that was asked."""
+    from pytest_agenteval.cassettes.wire.reader import classify, error_response
+
+    return error_response("" if request is None else classify(request).format, status, kind, message)

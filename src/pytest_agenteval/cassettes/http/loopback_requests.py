@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterable
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
@@ -23,6 +24,7 @@ AROUND = (
     "this goes around the addresses that agenteval gives, and is refused; "
     "`proxy: {VARIABLE: base}` in suite.yaml gives a tool's one"
 )
+CHALLENGE = {"Proxy-Authenticate": 'Basic realm="agenteval"'}
 _OF_BODY = frozenset({"content-length", *HOP_BY_HOP})
 
 
@@ -147,8 +149,7 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         self.close_connection = True
         token = _password(self.headers.get("Proxy-Authorization", ""))
         if not token:
-            challenge = {"Proxy-Authenticate": 'Basic realm="agenteval"'}
-            return refusal(407, "no_trial", AROUND, headers=challenge)
+            return replace(refusal(407, "no_trial", AROUND), headers=CHALLENGE)
         address: TrialAddress | None = self.server.addresses.get(token)
         if address is not None:
             address.note_around(host.rpartition("@")[2])
