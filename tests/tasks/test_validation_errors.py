@@ -19,7 +19,7 @@ TASK_KEYS = (
 )
 SUITE_KEYS = (
     "acts, agent, cassettes, defaults, description, gate, kind, live, name, on_miss, prompts, regression, "
-    "require_reference_solution, settings, task_pass_threshold, tools"
+    "require_reference_solution, settings, task_pass_threshold, tasks, tools"
 )
 GRADER_KEYS = "config, label, require, threshold, weight"
 

@@ -46,7 +46,7 @@ class AuditItem(TrialItem):
         if isinstance(excinfo.value, AuditFailed) and self.trial is not None:
             said = str(excinfo.value)
             text = "\n".join([said, *explain_trial(self.trial)])
-            return longrepr(text, self.path, self.task.line, said)
+            return longrepr(text, self.source, self.task.line, said)
         return super().repr_failure(excinfo, style)
 
 

@@ -31,7 +31,13 @@ class TrialItem(PlannedItem):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Point to the task's own line, where editors and JUnit look."""
-        return self.path, self.task.line - 1, self.name
+        return self.source, self.task.line - 1, self.name
+
+    @property
+    def source(self) -> Path:
+        """The file in which the task's line counts: its own, or the table whose row it is."""
+        row_file = self.task.row_file
+        return self.config.rootpath / row_file if row_file else self.path
 
     @cached_property
     def location(self) -> tuple[str, int | None, str]:
@@ -40,7 +46,7 @@ class TrialItem(PlannedItem):
         Of a file below the root that is a piece of its text. pytest compares paths part by part, which for
         tasks in files of their own costs a tenth of a plain test.
         """
-        root, text = f"{self.config.rootpath}{os.sep}", str(self.path)
+        root, text = f"{self.config.rootpath}{os.sep}", str(self.source)
         if not text.startswith(root):
             return super().location
         return text[len(root) :], self.task.line - 1, self.name
@@ -66,7 +72,7 @@ class TrialItem(PlannedItem):
         """Say why a trial failed, in the graders' words and without a traceback."""
         if isinstance(excinfo.value, TrialFailed) and self.trial is not None:
             explanation = "\n".join(explain_trial(self.trial))
-            return longrepr(explanation, self.path, self.task.line, reason_below(self.trial))
+            return longrepr(explanation, self.source, self.task.line, reason_below(self.trial))
         return self._repr_failure_py(excinfo, style) if _says_all(excinfo) else super().repr_failure(excinfo)
 
     def _repr_failure_py(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:

@@ -80,6 +80,7 @@ class PlannedTask(Record, frozen=True):
     models only.
     ``file`` is the task's file as a terminal can jump to it, ``file_in_root`` the same from pytest's rootdir,
     wherever the run is started.
+    ``row_file`` is the table in which ``line`` counts, from pytest's rootdir, where a task is a row of one.
     ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
     are asked after it. ``tools`` are tool files, or names of toolsets; ``faults`` say which
     tools fail on purpose. ``live`` lets out what the agent asks by itself, where nobody says otherwise.
@@ -118,6 +119,7 @@ class PlannedTask(Record, frozen=True):
     label: Label = ""
     acting_files: tuple[str, ...] = ()
     acting_tools: tuple[str, ...] = ()
+    row_file: str = ""
 
 
 class Conditions(Record, frozen=True):

@@ -51,7 +51,7 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
         report.sections += _sections(trial)
     if report.when == telling_phase == "setup":
         text = error_text(trial)
-        report.longrepr = longrepr(text, item.path, item.task.line, text.partition("\n")[0])
+        report.longrepr = longrepr(text, item.source, item.task.line, text.partition("\n")[0])
     if report.when == "teardown":  # the last of its reports
         item.trial = None
 
@@ -86,7 +86,7 @@ def _task_place(item: Any) -> list[tuple[str, str]]:
     """Give file and line of what the trial missed, of a passed one those of its task."""
     trial: Trial = item.trial
     missed = None if trial.ending == "passed" else item.evals.task_lines.line_of(trial)
-    return place_properties(trial.file, missed or item.task.line)
+    return place_properties(item.task.row_file or trial.file, missed or item.task.line)
 
 
 def _sections(trial: Trial) -> list[tuple[str, str]]:

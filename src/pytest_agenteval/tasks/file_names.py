@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from pytest_agenteval.errors import Problem, ProblemsFound
 
 SUITE_NAMES = ("suite.yaml", "suite.yml", "suite.json")
 _SUFFIXES = (".json", ".yaml", ".yml")
+_NAMES_ROWS = re.compile(rb"""^\s*["']?tasks["']?\s*:""", re.MULTILINE)
 BASELINE_MARK = "agenteval_baseline"
 """The first key of a baseline's file: it may lie among tasks, and is none."""
 
@@ -50,6 +52,14 @@ def is_data_name(name: str) -> bool:
     """Whether a file so named may hold tasks below a suite: JSON or YAML, no suite, not set aside."""
     stem, _, suffix = name.lower().rpartition(".")
     return bool(stem) and f".{suffix}" in _SUFFIXES and stem != "suite" and not is_set_aside(name)
+
+
+def names_rows(suite: Path) -> bool:
+    """Tell whether a suite's file, however broken, looks as if it made tasks of rows."""
+    try:
+        return _NAMES_ROWS.search(suite.read_bytes()) is not None
+    except OSError:
+        return False
 
 
 def is_set_aside(name: str) -> bool:

@@ -20,9 +20,12 @@ from pytest_agenteval.tasks.documents import (
     read_document,
     short_path,
 )
-from pytest_agenteval.tasks.file_names import folder_of, is_task_name
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, is_task_name
+from pytest_agenteval.tasks.rows.row_tasks import RowPlace, RowTask, row_tasks
+from pytest_agenteval.tasks.rows.spec import Rows
+from pytest_agenteval.tasks.rows.tables import MOST_PROBLEMS, with_rest
 from pytest_agenteval.tasks.spec import Suite, Task
-from pytest_agenteval.tasks.spec_reading import read_spec
+from pytest_agenteval.tasks.spec_reading import problems_of, read_spec, spec_of
 from pytest_agenteval.tasks.task_detection import (
     is_blank,
     is_nearly_task,
@@ -43,13 +46,31 @@ class DoubtfulFile(ProblemsFound):
 
 
 class LoadedTask(FrozenValue, frozen=True):
-    """A task and where it was written; ``index`` is None for a task in a file of its own."""
+    """A task and where it was written; ``index`` is None for a task in a file of its own.
+
+    Of a task that is a row of a table ``file`` is the suite's, and ``row`` says where the row stands.
+    """
 
     task: Task
     file: Path
     line: int
     index: int | None
     bucket: str
+    row: RowPlace | None = None
+
+    def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+        """Tell what is wrong at a key of the task, where its author wrote that."""
+        if self.row is not None:
+            return self.row.problem(path, expected, found, hint)
+        path = path if self.index is None else (self.index, *path)
+        line = read_document(self.file).line_of(path)
+        return Problem(short_path(self.file), line, path, expected, found, hint)
+
+    def at_row(self, problem: Problem) -> Problem:
+        """Give a problem of the task as it is told of a row: where its author wrote that."""
+        if self.row is None or problem.path[:1] not in (("input",), ("graders",)):
+            return problem
+        return self.problem(problem.path, problem.expected, problem.found, problem.hint)
 
 
 def load_suite(path: Path) -> Suite:
@@ -71,8 +92,10 @@ def load_tasks(
     DoubtfulFile where it may as well be somebody's data. What is surely data gives no task. In no suite a
     file gives none unless it is a whole task, or its name says that it is one, or it was ``named`` on the
     command line; where it stands ``alone``, its name says little: other tools have a ``task.yaml`` too.
-    ``top`` is the suite's folder, else the project's.
+    ``top`` is the suite's folder, else the project's. A suite's own file gives the rows that it names.
     """
+    if suite is not None and suite.tasks and path.name in SUITE_NAMES:
+        return _load_rows(path, suite)
     task_name = is_task_name(path)
     sure = named or (task_name and not alone)
     document = _document(path, read_bytes(path), sure, below_suite=suite is not None)
@@ -86,6 +109,58 @@ def load_tasks(
         LoadedTask(task, path, lines[index], None if single else index, _named_bucket(task) or place)
         for index, task in enumerate(tasks)
     )
+
+
+def _load_rows(path: Path, suite: Suite) -> tuple[LoadedTask, ...]:
+    """Read the rows that a suite's file makes tasks of, or raise every problem in them."""
+    document = read_document(path)
+    tables = suite.tables
+    alone = isinstance(suite.tasks, Rows)
+    at: list[KeyPath] = [("tasks",) if alone else ("tasks", index) for index in range(len(tables))]
+    tasks: list[LoadedTask] = []
+    problems: list[Problem] = []
+    with_problems = 0
+    for index, row in enumerate(row_tasks(tables, document, at)):
+        task, wrong = _row_task(row, suite)
+        with_problems += bool(wrong)
+        problems += wrong if with_problems <= MOST_PROBLEMS else ()
+        if task is not None:
+            line = row.place.line if row.place.file else document.line_of((*row.place.at, "rows"))
+            bucket = _named_bucket(task) or row.bucket
+            tasks.append(LoadedTask(task, path, line, index, bucket, row.place))
+    if problems:
+        raise ProblemsFound(with_rest(list(dict.fromkeys(problems)), max(0, with_problems - MOST_PROBLEMS)))
+    return tuple(tasks)
+
+
+def _row_task(row: RowTask, suite: Suite) -> tuple[Task | None, list[Problem]]:
+    """Give the task that a row is, or what is wrong with it."""
+    document = _FilledRow(row)
+    wrong: list[Problem] = [
+        *_repeated_titles(row.value, document, ()),
+        *_missing_reference(row.value, suite, document, ()),
+    ]
+    try:
+        task = spec_of(Task, row.value)
+    except ValueError as error:
+        wrong += problems_of(Task, error, document, file="").problems
+        return None, [_of_row(row, problem) for problem in without_consequences(wrong)]
+    return task, [_of_row(row, problem) for problem in wrong]
+
+
+def _of_row(row: RowTask, problem: Problem) -> Problem:
+    return row.place.problem(problem.path, problem.expected, problem.found, problem.hint)
+
+
+class _FilledRow(Document):
+    """A row's task as a document, of which problems are told elsewhere."""
+
+    def __init__(self, row: RowTask) -> None:
+        super().__init__(row.place.suite.path, "", row.value)
+
+    def line_of(self, path: KeyPath) -> int:
+        """Give the row's line: what stands where within it nobody can say."""
+        return 1
 
 
 def _document(path: Path, data: bytes, sure: bool, *, below_suite: bool) -> Document | None:

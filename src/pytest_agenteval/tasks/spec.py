@@ -36,6 +36,7 @@ from pytest_agenteval.tasks.field_types import (
     check_named,
     expects,
 )
+from pytest_agenteval.tasks.rows.spec import Rows
 
 SOURCES = ("manual", "captured", "synthesized")
 OnMiss = Literal["error", "tool_error"]
@@ -299,6 +300,15 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
         bool, expects("true or false: whether each task needs a reference_solution")
     ] = False
     task_pass_threshold: Annotated[Share, expects("a number from 0 to 1")] = 1.0
+    tasks: Annotated[
+        Rows | tuple[Rows, ...],
+        expects("a map with `rows`, `input` and `graders`: each row is a task; or a list of such maps"),
+    ] = ()
+
+    @property
+    def tables(self) -> tuple[Rows, ...]:
+        """The tables whose rows are tasks: one that stands alone is a list of one."""
+        return (self.tasks,) if isinstance(self.tasks, Rows) else self.tasks
 
     def kind_of(self, task: str, bucket: str) -> Kind:
         """Give the kind of a task's trials: the suite's own, unless the task or its bucket is promoted."""

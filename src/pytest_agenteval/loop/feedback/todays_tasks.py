@@ -133,7 +133,8 @@ class TodaysTasks:
 
 
 def _tasks_below(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
-    for path in sorted(data_files(file.parent)):
+    files = [*sorted(data_files(file.parent)), *([file] if suite.tasks else [])]
+    for path in files:
         if suites.may_hold_tasks(path) and suites.file_of(path.parent) == file:
             try:
                 yield from load_tasks(path, suite, file.parent)

@@ -15,13 +15,22 @@ from pytest_agenteval.tasks.referenced_files import prompt_files
 
 
 class TaskPlace(FrozenValue, frozen=True):
-    """A task of a suite, and the paths of its file and prompts from the top of the tree."""
+    """A task of a suite, and the paths of its file and prompts from the top of the tree.
+
+    ``table`` is the file whose row the task is, if it is one.
+    """
 
     id: str
     bucket: str
     held_out: bool
     file: str
     prompts: Mapping[str, str]
+    table: str = ""
+
+    @property
+    def written_in(self) -> str:
+        """The file in which the task's own words stand."""
+        return self.table or self.file
 
 
 class SuiteTasks(FrozenValue, frozen=True):
@@ -64,6 +73,7 @@ def read_suite_tasks(tree: Path, suite_file: str) -> SuiteTasks:
                 name: _from_top(path, tree)
                 for name, path in prompt_files(loaded.task, suite, file.parent, loaded.file, tree).items()
             },
+            table=_from_top(loaded.row.file, tree) if loaded.row and loaded.row.file else "",
         )
         for loaded in tasks_of_suite(Suites(tree), file, suite)
     ]
@@ -77,15 +87,18 @@ def held_out_files(tasks: Iterable[TaskPlace], files: Iterable[str]) -> list[str
     that holds tasks of both splits is among them.
     """
     every = list(tasks)
-    own = {task.file for task in every if task.held_out}
-    dev = [PurePosixPath(task.file) for task in every if not task.held_out and task.file not in own]
+    own = {task.written_in for task in every if task.held_out}
+    dev = [
+        PurePosixPath(task.written_in) for task in every if not task.held_out and task.written_in not in own
+    ]
     folders = {
         folder
         for file in own
         if is_task_name(Path(file))
         and not any(each.is_relative_to(folder := PurePosixPath(file).parent) for each in dev)
     }
-    recordings = {recording for file in own for recording in _recordings(PurePosixPath(file))}
+    files_of_own = {task.file for task in every if task.held_out}
+    recordings = {recording for file in files_of_own for recording in _recordings(PurePosixPath(file))}
     return [
         file
         for file in files

@@ -83,4 +83,4 @@ def _cases(counts: tuple[tuple[str, int], ...]) -> Iterable[Case]:
 
 def _audited(task: PlannedTask) -> AuditedTask:
     graders = {grader.label: grader.name for grader in task.graders}
-    return AuditedTask(task.suite, task.id, f"{task.file}:{task.line}", graders)
+    return AuditedTask(task.suite, task.id, f"{task.row_file or task.file}:{task.line}", graders)

@@ -184,6 +184,7 @@ class Planner:
             input=task_input,
             file=source.short_path,
             line=loaded.line,
+            row_file=path_in_root(loaded.row.file, self._root) if loaded.row and loaded.row.file else "",
             file_in_root=source.file_in_root,
             tags=settings.tags,
             description=task.description,
@@ -219,7 +220,7 @@ class Planner:
         try:
             return find(loaded, loaded_suite)
         except ProblemsFound as raised:
-            wrong += raised.problems
+            wrong += map(loaded.at_row, raised.problems)
             return otherwise
 
     def _with_file_texts(self, loaded: LoadedTask, loaded_suite: LoadedSuite) -> LoadedTask:
@@ -234,12 +235,12 @@ class Planner:
 
     def _id_conflict(self, suite: str, loaded: LoadedTask) -> list[Problem]:
         """Say so when another file of the suite has a task of this id."""
-        here = (loaded.file, loaded.line)
+        here = ((loaded.row and loaded.row.file) or loaded.file, loaded.line)
         first = self._ids.setdefault((suite, loaded.task.id), here)
         if first == here:
             return []
         found = f"{loaded.task.id!r}, which is also in {short_path(first[0])}:{first[1]}"
-        return [_problem(loaded, ("id",), "an id that no other task of the suite has", found)]
+        return [loaded.problem(("id",), "an id that no other task of the suite has", found)]
 
     def _agent_problems(
         self, loaded: LoadedTask, settings: TaskSettings, loaded_suite: LoadedSuite
@@ -273,7 +274,7 @@ class Planner:
             if above and file:
                 yield Problem(short_path(file), read_document(file).line_of(above), above, *rest)
             else:
-                yield _problem(loaded, path, *rest)
+                yield loaded.problem(path, *rest)
 
     def _offered_tools(self, settings: TaskSettings, loaded_suite: LoadedSuite) -> Sequence[str]:
         """Give the tools that are offered where no settings name any, as far as the suite alone decides."""
@@ -338,9 +339,3 @@ def _key_in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | N
     if path[1] in suite.defaults.settings:
         return ("defaults", *path)
     return path if path[1] in suite.settings else None
-
-
-def _problem(loaded: LoadedTask, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
-    path = path if loaded.index is None else (loaded.index, *path)
-    line = read_document(loaded.file).line_of(path)
-    return Problem(short_path(loaded.file), line, path, expected, found, hint)

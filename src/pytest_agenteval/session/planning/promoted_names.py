@@ -16,7 +16,7 @@ from pytest_agenteval.tasks.spec import NOTHING_PROMOTED, Suite
 
 
 def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
-    """Read every task that a suite's file rules, in the order of their paths.
+    """Read every task that a suite's file rules, in the order of their paths; rows of tables come last.
 
     Raises ProblemsFound for a file that cannot be read, or holds a task with problems; what may be a broken
     task is one, unless a task names the file as its data.
@@ -29,6 +29,8 @@ def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedT
             except DoubtfulFile:
                 if is_task_name(path) or not suites.is_named(path):
                     raise
+    if suite.tasks:
+        yield from load_tasks(file, suite, folder)
 
 
 class PromotedNames:

@@ -14,15 +14,18 @@ from pytest_agenteval.errors import Problem, ProblemsFound, nearest, nearest_nam
 from pytest_agenteval.records.record import FrozenValue, Record
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import (
+    SUITE_NAMES,
     find_suite,
     folder_of,
     is_calibration_name,
     is_data_name,
     is_set_aside_folder,
     is_task_name,
+    names_rows,
 )
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.referenced_files import ReferencedFiles, files_named_by_tasks, suite_paths
+from pytest_agenteval.tasks.rows.row_tasks import rows_path, source_of
 from pytest_agenteval.tasks.spec import Suite
 
 Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
@@ -128,9 +131,18 @@ class Suites:
     def may_hold_tasks(self, path: Path) -> bool:
         """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
         folder = folder_of(path)
+        if path.name in SUITE_NAMES:
+            return self._names_rows(path) and not self._set_apart(folder)
         if self.file_of(folder) is None:
             return (is_task_name(path) or is_calibration_name(path)) and not self._set_apart(folder)
         return is_data_name(path.name) and not self._set_apart(folder)
+
+    def _names_rows(self, file: Path) -> bool:
+        """Whether a suite's file makes tasks of rows, or is broken and may be meant to."""
+        loaded = self.of(file)
+        if isinstance(loaded, ProblemsFound):
+            return names_rows(file)
+        return loaded.suite is not None and bool(loaded.suite.tasks)
 
     def belongs_to_none(self, path: Path) -> bool:
         """Whether a file lies in no suite and in no folder that is set apart."""
@@ -222,7 +234,9 @@ class Suites:
             folder = file.parent
             resources = load_suite_resources(suite, folder, self._root, self._toolsets, self._broken)
             prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
-            names = ReferencedFiles((*resources.files, *map(Path, resources.shared), *prompts), folder)
+            tables = (rows_path(source_of(rows), folder) for rows in suite.tables)
+            named = (*resources.files, *map(Path, resources.shared), *prompts, *filter(None, tables))
+            names = ReferencedFiles(named, folder)
             return LoadedSuite(suite, folder, resources, names)
         except ProblemsFound as wrong:
             return wrong

@@ -1,0 +1,260 @@
+"""Reading tables: CSV, lines of JSON, and lists in JSON, each row with the line on which it begins."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import isinf
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.tasks.documents import read_bytes, short_path
+from pytest_agenteval.tasks.rows.spec import RowSource
+from pytest_agenteval.tasks.validation_errors import value_text
+
+SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
+MOST_PROBLEMS = 20
+"""Rows whose problems are told one by one; of the others there is their number."""
+
+
+class Row(NamedTuple):
+    """One row: the line on which it begins, or its number where there are none, and its values by column."""
+
+    line: int
+    values: Mapping[str, Any]
+
+
+class Table(NamedTuple):
+    """The names of the columns, in their order, and the rows."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[Row]
+
+
+def read_table(path: Path, source: RowSource) -> Table:
+    """Read a table by its name's ending; raises ProblemsFound with everything that is wrong with it."""
+    text = _text(path, source.encoding)
+    wrong = _Problems(short_path(path))
+    suffix = path.suffix.lower()
+    if suffix in (".csv", ".tsv"):
+        table = _read_csv(text, source.delimiter or _delimiter(text, suffix), wrong)
+    else:
+        rows = list(_json_list(text, wrong) if suffix == ".json" else _json_lines(text, wrong))
+        table = table_of(rows)
+    wrong.raise_any()
+    if not table.rows:
+        wrong.add(1, "at least one row", "none")
+        wrong.raise_any()
+    return table
+
+
+def table_of(rows: Sequence[Row]) -> Table:
+    """Give rows with every column that any of them has."""
+    return Table(tuple(dict.fromkeys(name for row in rows for name in row.values)), rows)
+
+
+class _Problems:
+    """What is wrong with the rows of one file."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self._problems: list[Problem] = []
+        self._more = 0
+
+    def add(self, line: int | None, expected: str, found: str, hint: str = "") -> None:
+        if len(self._problems) < MOST_PROBLEMS:
+            self._problems.append(Problem(self.file, line, (), expected, found, hint))
+        else:
+            self._more += 1
+
+    def raise_any(self) -> None:
+        if self._problems:
+            raise ProblemsFound(with_rest(self._problems, self._more))
+
+
+def with_rest(problems: Sequence[Problem], more: int) -> Iterator[Problem]:
+    """Give problems, the last with the number of those that are not told."""
+    yield from problems
+    if more:
+        yield Problem(problems[-1].file, None, (), "rows without problems", f"{more} more rows with problems")
+
+
+def _text(path: Path, encoding: str) -> str:
+    data = read_bytes(path)
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as Excel's "Unicode text"
+        encoding = "utf-16"
+    name = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+    try:
+        return data.decode(name)
+    except LookupError:
+        _refuse(path, None, "the name of an encoding, as in cp949", repr(encoding))
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        hint = "save the file as UTF-8, or say `rows: {file: ..., encoding: cp949}`"
+        _refuse(path, line, f"a text in {encoding}", f"the byte 0x{data[error.start]:02x}", hint)
+
+
+def _refuse(path: Path, line: int | None, expected: str, found: str, hint: str = "") -> NoReturn:
+    raise ProblemsFound([Problem(short_path(path), line, (), expected, found, hint)]) from None
+
+
+def _delimiter(text: str, suffix: str) -> str:
+    """Tell what stands between cells: a comma, unless the first line has none and has semicolons or tabs."""
+    if suffix == ".tsv":
+        return "\t"
+    first = text.partition("\n")[0]
+    return "," if "," in first else next((mark for mark in ";\t" if mark in first), ",")
+
+
+def _read_csv(text: str, delimiter: str, wrong: _Problems) -> Table:
+    # newline="": a line break within quotes is the cell's own.
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    longest = csv.field_size_limit(sys.maxsize)
+    try:
+        return _rows_of(_cells(reader, wrong), wrong)
+    finally:
+        csv.field_size_limit(longest)
+
+
+def _cells(reader: Any, wrong: _Problems) -> Iterator[tuple[int, list[str]]]:
+    """Give the cells of each row, with the line on which it begins."""
+    begins = 1
+    try:
+        for cells in reader:
+            yield begins, cells
+            begins = reader.line_num + 1
+    except csv.Error as broken:
+        wrong.add(begins, "a table in CSV", str(broken), _way_out(str(broken)))
+
+
+def _way_out(reason: str) -> str:
+    if "end of data" in reason:
+        return "a cell that begins with a quote ends with one; within it a quote is written twice"
+    return "within a cell in quotes a quote is written twice" if "expected after" in reason else ""
+
+
+def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _Problems) -> Table:
+    columns: tuple[str, ...] = ()
+    rows: list[Row] = []
+    for line, cells in lines:
+        if not any(cells):  # a blank line, or one of nothing but delimiters
+            continue
+        if not columns:
+            columns = tuple(cell.strip() for cell in cells)
+            _check_header(columns, line, wrong)
+        elif len(cells) != len(columns):
+            hint = "a text with a delimiter in it stands in quotes" if len(cells) > len(columns) else ""
+            wrong.add(line, f"{len(columns)} cells, as the first line has", f"{len(cells)}", hint)
+        else:
+            rows.append(Row(line, dict(zip(columns, cells, strict=True))))
+    return Table(columns, rows)
+
+
+def _check_header(columns: Sequence[str], line: int, wrong: _Problems) -> None:
+    for at, name in enumerate(columns):
+        if not name:
+            wrong.add(line, f"a name for column {at + 1}", "nothing")
+        elif name in columns[:at]:
+            wrong.add(line, "each column's name only once", f"{name!r} a second time, in column {at + 1}")
+
+
+class _NotJson(ValueError):
+    """A number that JSON does not know, or a key that stands twice."""
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    mapping = dict(pairs)
+    if len(mapping) != len(pairs):
+        names = [name for name, _ in pairs]
+        again = next(name for name in names if names.count(name) > 1)
+        raise _NotJson(f"the key {again!r} a second time")
+    return mapping
+
+
+def _constant(text: str) -> NoReturn:
+    raise _NotJson(f"{text}, which JSON does not know")
+
+
+def _float(text: str) -> float:
+    number = float(text)
+    if isinf(number):
+        raise _NotJson(f"{text}, which no number can hold")
+    return number
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
+
+
+def _json_lines(text: str, wrong: _Problems) -> Iterator[Row]:
+    # Not splitlines: JSON's texts may hold what Unicode calls a line break.
+    for line, written in enumerate(text.split("\n"), start=1):
+        if written.strip():
+            yield from _json_row(written, line, wrong)
+
+
+def _json_row(written: str, line: int, wrong: _Problems) -> Iterator[Row]:
+    try:
+        value = _DECODER.decode(written)
+    except RecursionError:
+        wrong.add(line, "lists and maps not nested too deeply", "more levels than can be read")
+    except ValueError as broken:
+        wrong.add(line, "a JSON object", _reason(broken))
+    else:
+        yield from _checked(value, line, wrong)
+
+
+def _checked(value: Any, line: int, wrong: _Problems) -> Iterator[Row]:
+    if isinstance(value, dict):
+        yield Row(line, value)
+    else:
+        wrong.add(line, "a JSON object: a map from columns to values", value_text(value))
+
+
+def _reason(broken: ValueError) -> str:
+    return broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
+
+
+def _json_list(text: str, wrong: _Problems) -> Iterator[Row]:
+    """Read a list element by element: so each has its line."""
+    at, line, counted = _next(text, 0), 1, 0
+    if text[at : at + 1] != "[":
+        wrong.add(1, "a list of JSON objects", value_text(_whole(text)))
+        return
+    at = _next(text, at + 1)
+    while text[at : at + 1] not in ("]", ""):
+        line += text.count("\n", counted, at)
+        counted = at
+        try:
+            value, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError) as broken:
+            broken_at = broken.lineno if isinstance(broken, json.JSONDecodeError) else line
+            found = _reason(broken) if isinstance(broken, ValueError) else "more levels than can be read"
+            wrong.add(broken_at, "a JSON object", found)
+            return
+        yield from _checked(value, line, wrong)
+        at = _next(text, at)
+        if text[at : at + 1] == ",":
+            at = _next(text, at + 1)
+        elif text[at : at + 1] != "]":
+            break
+    if text[at : at + 1] != "]" or _next(text, at + 1) != len(text):
+        wrong.add(text.count("\n", 0, at) + 1, "a comma, or ] as the list's end", repr(text[at : at + 20]))
+
+
+def _next(text: str, at: int) -> int:
+    """Give the place of the next character that is no blank."""
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _whole(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text[:40]

@@ -1,0 +1,206 @@
+"""Rows of tables as tasks: read as their authors mean them, with their types, told with their lines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
+from tests.suites import only_our_plugin, run, write
+
+pytest_plugins = ["pytester"]
+
+SUITE = """name: rows
+kind: regression
+defaults: {model: scripted}
+tasks:
+  rows: data.csv
+  id: "{{ name }}"
+  input: question
+  script: [{text: "{{ says }}"}]
+  bucket: level
+  graders:
+    - name: answer_contains
+      config: {text: "{{ wants }}"}
+"""
+CSV = (
+    "\ufeffname,question,says,wants,level\r\n"
+    'a/b,"Hi,\r\nthere",Hello Mina,Mina,easy\r\n'
+    "a b,Two,Hello Bo,Bo,hard\r\n\r\n"
+    "last,Three,Nope,Bo,hard\r\n"
+)
+
+
+def rows(folder: Path, table: str, more: str = "", *, file: str = "data.csv") -> tuple[LoadedTask, ...]:
+    """Give the tasks of a suite that reads one table, whose text is given."""
+    (folder / file).write_bytes(table.encode())
+    tasks = f"name: rows\ntasks:\n  rows: {file}\n{more}"
+    if "graders:" not in more:
+        tasks += "  graders: [{name: answer_contains, config: {text: x}}]\n"
+    suite = folder / "suite.yaml"
+    suite.write_text(tasks, encoding="utf-8")
+    return load_tasks(suite, load_suite(suite), folder)
+
+
+def problems(folder: Path, table: str, more: str, *, file: str = "data.csv") -> list[tuple[str, int | None]]:
+    """Give file and line of everything that is wrong."""
+    with pytest.raises(ProblemsFound) as wrong:
+        rows(folder, table, more, file=file)
+    return [(Path(each.file).name, each.line) for each in wrong.value.problems]
+
+
+def test_rows_are_items_of_their_suite(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row is an item of suite.yaml: found by -k, tried again by --lf and by its id, in workers too."""
+    only_our_plugin(monkeypatch)
+    write(pytester.path, {"evals/rows/suite.yaml": SUITE})
+    (pytester.path / "evals/rows/data.csv").write_bytes(CSV.encode())
+    result = run(pytester, "evals", "-v")
+    result.stdout.fnmatch_lines(
+        [
+            "evals/rows/suite.yaml::a_b?scripted-1? PASSED*",
+            "evals/rows/suite.yaml::a_b-2?scripted-1? PASSED*",
+            "evals/rows/suite.yaml::last?scripted-1? FAILED*",
+        ]
+    )
+    run(pytester, "evals", "--lf").assert_outcomes(failed=1)
+    run(pytester, "evals/rows/suite.yaml::a_b-2[scripted-1]").assert_outcomes(passed=1)
+    run(pytester, "evals", "-k", "hard", "--junitxml=report.xml", workers=2).assert_outcomes(
+        passed=1, failed=1
+    )
+    assert 'file="evals/rows/data.csv" line="6"' in (pytester.path / "report.xml").read_text("utf-8")
+
+
+def test_cells_are_read_as_written(tmp_path: Path) -> None:
+    """A byte order mark, line breaks in quotes, blank lines and semicolons are as spreadsheets write them."""
+    tasks = rows(tmp_path, '\ufeffid;q\r\n007;"a;b\r\nc"\r\n\r\n8;d\r\n', "  input: q\n")
+    assert [(task.task.id, task.task.input["content"], task.line) for task in tasks] == [
+        ("007", "a;b\r\nc", 2),
+        ("8", "d", 5),
+    ]
+    other = tmp_path / "other.tsv"
+    other.write_bytes("id\tq\n1\t한글\n".encode("utf-16"))
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(suite.read_text("utf-8").replace("data.csv", "other.tsv"), encoding="utf-8")
+    (task,) = load_tasks(suite, load_suite(suite), tmp_path)
+    assert task.task.input["content"] == "한글"
+
+
+def test_values_keep_their_types(tmp_path: Path) -> None:
+    """A column that stands alone gives the row's own value; in a text it is written; nothing is left out."""
+    lines = [{"id": 7, "q": "Why?", "n": 0.5, "deep": {"tags": ["a", "b"]}}, {"id": 8, "q": None, "n": 1}]
+    more = """  input: {content: "Q: {{ q }}", count: "{{ n }}", second: "{{ deep.tags[1] }}", always: null}
+  tags: "{{ deep.tags }}"
+  graders: [{name: answer_contains, weight: "{{ n }}", config: {text: "{{ q }}"}}]
+"""
+    first, second = rows(tmp_path, "\n".join(map(json.dumps, lines)), more, file="data.jsonl")
+    assert first.task.id == "7"
+    assert first.task.input == {"content": "Q: Why?", "count": 0.5, "second": "b", "always": None}
+    assert (first.task.tags, first.task.graders[0].weight) == (("a", "b"), 0.5)
+    assert second.task.input == {"content": "Q: ", "count": 1, "always": None}
+    assert (second.task.tags, second.task.graders[0].config) == ((), {})
+
+
+def test_texts_are_read_as_numbers_json_and_lists(tmp_path: Path) -> None:
+    """What CSV can only spell is read by the word behind the bar; an empty cell is no value."""
+    more = """  input: {content: "{{ q }}", args: "{{ args | json }}", names: "{{ names | list }}"}
+  graders: [{name: answer_contains, threshold: "{{ least | number }}", config: {text: x}}]
+"""
+    first, second = rows(tmp_path, 'q,args,names,least\nA,"{""a"": [1]}","x, y",0.5\nB,,,\n', more)
+    assert first.task.input == {"content": "A", "args": {"a": [1]}, "names": ["x", "y"]}
+    assert (first.task.graders[0].threshold, second.task.graders[0].threshold) == (0.5, None)
+    assert second.task.input == {"content": "B", "names": []}
+
+
+def test_ids_are_safe_and_unique(tmp_path: Path) -> None:
+    """What node ids cannot bear becomes _, what stands twice is numbered; no number takes another's id."""
+    table = "id,q\na b,1\na/b,2\na_b-2,3\n" + "x" * 300 + ",4\n"
+    ids = [task.task.id for task in rows(tmp_path, table, "  input: q\n")]
+    assert ids[:3] == ["a_b", "a_b-3", "a_b-2"]
+    assert len(ids[3]) <= 80
+    assert [task.task.id for task in rows(tmp_path, "q\n1\n2\n", "  input: q\n")] == ["row_2", "row_3"]
+
+
+def test_rows_are_chosen(tmp_path: Path) -> None:
+    """Of rows those are meant that a condition holds for, and of these the first so many."""
+    table = "id,q,level\n1,a,easy\n2,b,hard\n3,c,7\n4,d,7\n"
+    more = "  input: q\n  where: {level: [easy, 7]}\n  limit: 2\n"
+    assert [task.task.id for task in rows(tmp_path, table, more)] == ["1", "3"]
+
+
+@pytest.mark.parametrize(
+    ("file", "table", "more", "wrong"),
+    [
+        ("data.csv", "id,q\n1,a,b\n2\n3,c\n", "  input: q\n", [("data.csv", 2), ("data.csv", 3)]),
+        ("data.csv", 'id,q\n1,"a\nb\n', "  input: q\n", [("data.csv", 2)]),
+        ("data.csv", "id,id\n1,2\n", "  input: id\n", [("data.csv", 1)]),
+        (
+            "data.jsonl",
+            '{"q": 1}\n[]\n{"q": NaN}\n{"q"',
+            "  input: q\n",
+            [("data.jsonl", n) for n in (2, 3, 4)],
+        ),
+        ("data.json", '[\n{"q": 1},\n\n{"q": }]', "  input: q\n", [("data.json", 4)]),
+        ("data.json", '[\n{"q": 1}\n\n{"q": 2}]', "  input: q\n", [("data.json", 4)]),
+        (
+            "data.csv",
+            "id,q\n1,a\n",
+            "  input: qq\n  where: {lvl: 1}\n",
+            [("suite.yaml", 4), ("suite.yaml", 5)],
+        ),
+        ("data.csv", "id,q\n,a\n2,b\n", "  input: q\n", [("data.csv", 2)]),
+        ("data.csv", "id,q\n", "  input: q\n", [("data.csv", 1)]),
+        (
+            "data.csv",
+            "id,q,w\n1,a,x\n2,b,1\n",
+            '  input: q\n  trials_per_run: "{{ w | number }}"\n',
+            [("data.csv", 2)],
+        ),
+        (
+            "data.csv",
+            "id,q,w\n1,a,0\n2,b,0\n",
+            '  input: q\n  clock: noon\n  trials_per_run: "{{ w | number }}"\n',
+            [("suite.yaml", 5), ("data.csv", 2), ("data.csv", 3)],
+        ),
+        ("none.txt", "id,q\n1,a\n", "  input: q\n", [("suite.yaml", 3)]),
+    ],
+)
+def test_everything_wrong_is_told_where_it_stands(
+    tmp_path: Path, file: str, table: str, more: str, wrong: list[Any]
+) -> None:
+    """What differs from row to row is told on the row's line, what all share once, in the suite's file."""
+    assert sorted(problems(tmp_path, table, more, file=file)) == sorted(wrong)
+
+
+def test_of_many_broken_rows_the_first_are_told(tmp_path: Path) -> None:
+    """A table in which every row is wrong fills no terminal: the others are counted."""
+    table = "id,q\n" + "1,2,3\n" * 100
+    with pytest.raises(ProblemsFound) as wrong:
+        rows(tmp_path, table, "  input: q\n")
+    assert len(wrong.value.problems) == 21
+    assert wrong.value.problems[-1].found == "80 more rows with problems"
+
+
+def test_without_the_package_a_dataset_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows of a Hugging Face dataset name the missing package, at the key that asks for it."""
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(ProblemsFound, match="pip install datasets") as wrong:
+        rows_of_hub(tmp_path)
+    assert [each.line for each in wrong.value.problems] == [3]
+
+
+def rows_of_hub(folder: Path) -> tuple[LoadedTask, ...]:
+    """Give the tasks of a suite that reads a dataset by its name."""
+    suite = folder / "suite.yaml"
+    suite.write_text(
+        "name: rows\ntasks:\n  rows: hf://owner/name\n  input: q\n  split: test\n"
+        "  graders: [{name: answer_contains, config: {text: x}}]\n",
+        encoding="utf-8",
+    )
+    return load_tasks(suite, load_suite(suite), folder)
