@@ -18,7 +18,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("patterns", "value_paths", "json_form"),
     ("redaction",),
     ("threads", "records", "factories", "closers"),
-    ("tasks", "cassettes", "workspace", "limits", "prompts", "trial_output"),
+    ("tasks", "cassettes", "workspace", "limits", "prompts", "trial_output", "transcripts"),
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),
     ("name_table", "reports", "importers", "calibration"),

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.agents.agent import AgentTraits
 from pytest_agenteval.closers import close_at_end, close_clients
-from pytest_agenteval.engine.agent_run import InvalidAnswer, as_answer, as_end_state
+from pytest_agenteval.engine.answer import InvalidAnswer, as_answer, as_end_state
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.factories import GRADER
 from pytest_agenteval.graders.grader import GraderTraits

@@ -38,6 +38,7 @@ class AgentChat:
         """Give the model's next reply; raises LimitReached where the trial may ask no more."""
         self._budget.step()
         recorder = self._recorder
+        recorder.offer_tools(tools)
         recorder.turn += 1
         turn, started = recorder.turn, recorder.at()
         recorder.add_prompt(messages)

@@ -14,12 +14,12 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import is_user_turn, turn_text
 from pytest_agenteval.cassettes.http.patches import own_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
-from pytest_agenteval.errors import LimitReached, TrialBroken
+from pytest_agenteval.engine.answer import as_answer
+from pytest_agenteval.errors import LimitReached
 from pytest_agenteval.limits import LimitIgnored
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.toolbox import ToolBox
 
@@ -109,60 +109,6 @@ async def _run_in_thread(run: Callable[..., Any], task_input: Mapping[str, Any],
         return await in_daemon_thread(acting)
     finally:
         ctx.limits.forgive_wait_of_answer()
-
-
-_MOST_KEYS = 8
-_WHAT_TO_RETURN = "expected a text, or pytest_agenteval.Answer(text, state)"
-
-
-class InvalidAnswer(TrialBroken):
-    """An agent gave back something that is no answer."""
-
-    cause = "answer"
-
-
-def as_answer(value: Any, transcript: Recorder) -> Answer:
-    """Give the answer that a value is; raises InvalidAnswer for one that is none.
-
-    None is an empty answer, for an agent may do all its work in the workspace; the transcript says so.
-    """
-    if value is None:
-        transcript.event(NO_ANSWER, f"the agent returned None: graded as an empty answer; {_WHAT_TO_RETURN}")
-        return Answer()
-    if isinstance(value, str):
-        return Answer(value)
-    if not isinstance(value, Answer):
-        raise InvalidAnswer(f"the agent returned {_type_in_words(value)}; {_WHAT_TO_RETURN}")
-    if not isinstance(value.text, str):
-        raise InvalidAnswer(
-            f"the agent returned an Answer whose text is {_type_in_words(value.text)}; expected a text"
-        )
-    if value.state is None:  # somebody's agent has none to tell
-        return Answer(value.text)
-    if not isinstance(value.state, Mapping):
-        raise InvalidAnswer(
-            f"the agent returned an Answer whose state is {_type_in_words(value.state)}; expected a map"
-        )
-    return value
-
-
-def as_end_state(value: Any) -> Mapping[str, Any]:
-    """Give the end state that a value is; raises InvalidAnswer for one that is none."""
-    if isinstance(value, Mapping):
-        return value
-    if inspect.iscoroutine(value):
-        value.close()  # else Python complains that nobody waited for it
-    raise InvalidAnswer(f"the agent's end_state gave {_type_in_words(value)}; expected a map")
-
-
-def _type_in_words(value: Any) -> str:
-    name = type(value).__name__
-    article = "an" if name[0].lower() in "aeiou" else "a"
-    if not isinstance(value, dict):
-        return f"{article} {name}"
-    keys = [str(key) for key in value]
-    more = ", …" if len(keys) > _MOST_KEYS else ""
-    return f"a {name} (keys: {', '.join(keys[:_MOST_KEYS])}{more})" if keys else f"an empty {name}"
 
 
 class OwnRequests:

@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
 from pytest_agenteval.chat.recording_chat import AgentChat
-from pytest_agenteval.engine.agent_run import OwnRequests, as_end_state, run_within_limits, user_turns
+from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits, user_turns
+from pytest_agenteval.engine.answer import as_end_state
 from pytest_agenteval.engine.decision import has_acted
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first

@@ -75,10 +75,16 @@ class Evidence(Record, frozen=True, dict=True):
 
 
 class Answer(Record, frozen=True):
-    """What an agent gives back: its last words and, where it keeps one, its state."""
+    """What an agent gives back: its last words and, where it keeps one, its state.
+
+    ``transcript`` tells its course where nobody saw that: messages as OpenAI or Anthropic have them, an ATIF
+    trajectory, or a ``Transcript``. It goes into the trial's own transcript; no answer that is stored has it.
+    Without a text, the last words in it are the answer.
+    """
 
     text: str = ""
     state: Mapping[str, Any] = NOTHING
+    transcript: Any = None
 
 
 class FileText(Record, frozen=True):

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from pytest_agenteval.errors import CassetteMiss, dotted
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.returned_calls import completed_calls, is_ended, united_calls
+from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import (
     NOT_FINISHED,
     NOTHING,
@@ -56,6 +57,8 @@ class Recorder:
         self.last_words = ""
         self._lock = threading.RLock()
         self._pending_calls: dict[str, int] = {}
+        self._tools: tuple[ToolSpec, ...] = ()
+        self._offered: Sequence[ToolSpec] = ()
 
     @property
     def phase(self) -> int:
@@ -160,6 +163,36 @@ class Recorder:
                 self._calls[place] = replace(self._calls[place], error=error)
             self._pending_calls.clear()
 
+    def offer_tools(self, tools: Sequence[ToolSpec]) -> None:
+        """Write down which tools a model is told of; one that was written down under its name stands."""
+        if not tools or tools is self._offered:
+            return
+        with self._lock:
+            self._offered = tools
+            names = {tool.name for tool in self._tools}
+            self._tools += tuple(tool.declared() for tool in tools if tool.name not in names)
+
+    def add_returned(self, returned: Transcript) -> None:
+        """Take what an agent tells of its own course.
+
+        Where replies of models were seen, they stand, and only results and times of calls are added, by the
+        calls' ids; where none was, all is taken over, and calls that were seen keep what came of them.
+        """
+        with self._lock:
+            if self._asks:
+                self._calls = completed_calls(self._calls, returned.calls)
+                ended = {call.id for call in self._calls if is_ended(call)}
+                self._pending_calls = {id: at for id, at in self._pending_calls.items() if id not in ended}
+                return
+            self._calls = [bounded_call(call) for call in united_calls(self._calls, returned.calls)]
+            self._messages += map(_bounded_message, returned.messages)
+            self._asks += returned.asks
+            self._events += returned.events
+            self.usage = self.usage + returned.usage
+            self.turn = max([ask.turn for ask in returned.asks], default=self.turn)
+            self.offer_tools(returned.tools)
+            self.last_words = returned.last_words or self.last_words
+
     def add_miss(self, miss: CassetteMiss) -> None:
         """Write down what was asked and not recorded, and what there is in its place."""
         problem = miss.problem
@@ -190,7 +223,12 @@ class Recorder:
     def transcript(self) -> Transcript:
         """Give what has been written so far."""
         return Transcript(
-            tuple(self._messages), tuple(self._calls), tuple(self._asks), tuple(self._events), self.usage
+            tuple(self._messages),
+            tuple(self._calls),
+            tuple(self._asks),
+            tuple(self._events),
+            self.usage,
+            self._tools,
         )
 
     def _message(self, message: Mapping[str, Any], seeded: bool, phase: int) -> Message:
@@ -203,6 +241,12 @@ class Recorder:
             phase,
             message.get("tool_call_id", ""),
         )
+
+
+def _bounded_message(message: Message) -> Message:
+    content = bounded_text(message.content)
+    calls = tuple(map(bounded_call, message.calls))
+    return replace(message, content=content, calls=calls)
 
 
 def _goes_on(conversation: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:

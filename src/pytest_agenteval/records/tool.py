@@ -9,6 +9,9 @@ from typing import Any
 
 from pytest_agenteval.records.record import NOTHING, Record
 
+NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
+"""The schema of a tool that takes no arguments, as it is declared."""
+
 
 class ToolSpec(Record, frozen=True):
     """A tool's name, what it is for, and the JSON Schema of its arguments.
@@ -25,9 +28,13 @@ class ToolSpec(Record, frozen=True):
     taped: bool = False
     blocking: bool = True
 
+    def declared(self) -> ToolSpec:
+        """Give the tool as a model knows it: by name, description and schema."""
+        return ToolSpec(self.name, self.description, self.parameters)
+
     def declaration(self) -> dict[str, Any]:
         """Give the tool as chat-completion APIs want it."""
-        parameters = dict(self.parameters) or {"type": "object", "properties": {}}
+        parameters = dict(self.parameters or NO_PARAMETERS)
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from pytest_agenteval.records.record import NOTHING as NOTHING
 from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.tool import ToolSpec
 
 Role = Literal["system", "user", "assistant", "tool"]
 TapeStatus = Literal["hit", "miss", "live", "none"]
@@ -140,10 +141,20 @@ class Ask(Record, frozen=True):
 
 
 class Transcript(Record, frozen=True):
-    """Everything said and called in one trial, in the order in which it happened."""
+    """Everything said and called in one trial, in the order in which it happened.
+
+    ``tools`` are those that a model was told of.
+    """
 
     messages: tuple[Message, ...] = ()
     calls: tuple[ToolCall, ...] = ()
     asks: tuple[Ask, ...] = ()
     events: tuple[Event, ...] = ()
     usage: Usage = Usage()
+    tools: tuple[ToolSpec, ...] = ()
+
+    @property
+    def last_words(self) -> str:
+        """What the last message of an assistant that says anything says."""
+        said = (message.content for message in reversed(self.messages) if message.role == "assistant")
+        return next(filter(None, said), "")

@@ -155,6 +155,7 @@ TRANSCRIPT_LINE = published(
             "calls": list_schema(CALL),
             "asks": list_schema(ASK),
             "events": list_schema(EVENT),
+            "tools": {**LONG, "description": "the tools that a model was told of: JSON, beside other texts"},
         }
         | {"answer": TEXT_OR_LONG, "state": MAP}
         | {"before": {"type": "object", "additionalProperties": FILE}}

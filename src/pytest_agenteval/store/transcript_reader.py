@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import NOTHING, Ask, Event, Message, ToolCall, ToolError, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -60,7 +62,12 @@ def _transcript(entry: JournalEntry, line: Line, text_of: TextOf) -> Transcript:
         tuple(_ask(ask) for ask in line.get("asks", ())),
         tuple(_event(event) for event in line.get("events", ())),
         entry.usage,
+        _tools(line.get("tools"), text_of),
     )
+
+
+def _tools(stored: Line | None, text_of: TextOf) -> tuple[ToolSpec, ...]:
+    return () if stored is None else tuple(map(ToolSpec.from_json, json.loads(text_of(stored["d"]))))
 
 
 def _message(line: Line, text_of: TextOf) -> Message:

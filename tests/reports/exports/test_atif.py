@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -44,7 +45,10 @@ def test_every_trial_makes_a_trajectory_by_the_rules(trial: Trial) -> None:
     check_trajectory(trajectory(RUN, trial))
 
 
-@pytest.mark.parametrize("trial", [TALK, NEVER_BEGUN, FULL_TODAY], ids=["talk", "never begun", "full"])
+WITH_TOOLS = replace(TALK, transcript=replace(TALK.transcript, tools=(ToolSpec("search"),)))
+
+
+@pytest.mark.parametrize("trial", [WITH_TOOLS, NEVER_BEGUN, FULL_TODAY], ids=["talk", "never begun", "full"])
 def test_harbors_own_model_accepts_a_trajectory(trial: Trial) -> None:
     """The model that harbor validates trajectories with, and nothing of it left over."""
     reason = "harbor's own model: pip install --no-deps --ignore-requires-python harbor"
@@ -54,6 +58,17 @@ def test_harbors_own_model_accepts_a_trajectory(trial: Trial) -> None:
     accepted = models.Trajectory.model_validate_json(json.dumps(data))
 
     assert accepted.to_json_dict() == data
+
+
+def test_system_prompt_and_tool_definitions_are_told() -> None:
+    """Whoever trains on a trajectory needs what the model was told, as chat completions declare it."""
+    parameters = {"type": "object", "properties": {"q": {"type": "string"}}}
+    tools = (ToolSpec("search", "Finds people.", parameters, taped=True),)
+    data = trajectory(RUN, replace(TALK, transcript=replace(TALK.transcript, tools=tools)))
+
+    assert _said(data["steps"][0]) == "system: Be kind."
+    function = {"name": "search", "description": "Finds people.", "parameters": parameters}
+    assert data["agent"]["tool_definitions"] == [{"type": "function", "function": function}]
 
 
 def test_what_was_said_stands_in_order_and_nothing_twice(told: dict[str, Any]) -> None:
@@ -105,6 +120,7 @@ def test_a_reply_stands_with_its_calls_their_results_and_what_it_took(told: dict
         "started_at": "2026-11-21T09:30:15.623000+00:00",
         "ended_at": "2026-11-21T09:30:15.873000+00:00",
         "tape": "hit",
+        "json": True,
     }
     assert refused["extra"]["agenteval"]["error"] == {"type": "bad_arguments", "message": "no JSON"}
 

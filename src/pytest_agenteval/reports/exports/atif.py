@@ -12,6 +12,8 @@ What of version 1.7 is used, as harbor's own models state it:
 - any other key is refused everywhere, but within ``extra``.
 
 What the format has no word for stands in ``extra`` below ``agenteval``. What is not known is left out.
+``transcripts/atif.py`` reads all of it back: what it would not guess of a message or a call, such as a place
+out of the usual order, is told in ``extra``.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.records.transcript import Ask, Message, Usage
+from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.trial_identity import (
     moment,
@@ -30,26 +32,25 @@ from pytest_agenteval.reports.exports.trial_identity import (
 )
 from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.transcripts.atif import OURS
 
 SCHEMA_VERSION = "ATIF-v1.7"
 """The oldest version with all that is used here; 1.8 adds audio. Readers refuse versions they do not know."""
 
 SOURCES: Mapping[str, str] = {"system": "system", "user": "user", "assistant": "agent", "tool": "system"}
-OURS = "agenteval"
-
 Fields = dict[str, Any]
 
 
 def trajectory(run: Run, trial: Trial) -> Fields:
     """Give a trial as an ATIF trajectory, in JSON values."""
     name = run_name(run)
-    steps = list(map(_Steps(trial).fields, conversation_steps(trial.transcript))) or [_only_step(trial)]
+    steps = _Steps(trial).all_fields() or [_only_step(trial)]
     numbered = [{"step_id": number, **step} for number, step in enumerate(steps, start=1)]
     return _filled(
         schema_version=SCHEMA_VERSION,
         session_id=session_name(name, trial.key),
         trajectory_id=trial_id(name, trial),
-        agent=_agent(run, trial),
+        agent=_agent(run, trial) | _filled(tool_definitions=_tool_definitions(trial)),
         steps=numbered,
         final_metrics=_final_metrics(trial, len(numbered)),
         extra=_ours(**_about(run, trial)),
@@ -77,6 +78,10 @@ def _agent(run: Run, trial: Trial) -> Fields:
     )
 
 
+def _tool_definitions(trial: Trial) -> list[Fields]:
+    return [tool.declaration() for tool in trial.transcript.tools]
+
+
 class _Steps:
     """Writes the steps of one trial."""
 
@@ -84,19 +89,26 @@ class _Steps:
         self._started_at = trial.started_at
         self._phased = any(message.phase > 1 for message in trial.transcript.messages)
         self._request_times = {ask.turn: ask.started for ask in reversed(trial.transcript.asks)}
+        self._steps = conversation_steps(trial.transcript)
+        self._places = _unusual_places(trial.transcript, self._steps)
 
-    def fields(self, step: Step) -> Fields:
+    def all_fields(self) -> list[Fields]:
+        """Give all steps without their numbers."""
+        return list(map(self._fields, self._steps))
+
+    def _fields(self, step: Step) -> Fields:
         """Give a step without its number."""
         if step.message is None:
             return self._calls_of_agent_code(step)
         message, ask = step.message, step.ask
         orphan = message.role == "tool"  # it answers nothing that was asked for
-        observation = [{"content": message.content}] if orphan else list(self._results(step.calls))
+        observation = [{"content": message.content}] if orphan else list(self._results(step))
         required = {"source": SOURCES[message.role], "message": "" if orphan else message.content}
         return required | _filled(
             timestamp=self._timestamp(step),
+            model_name=ask.model if ask else None,
             reasoning_content=ask.reasoning if ask else None,
-            tool_calls=list(map(_tool_call, step.calls)),
+            tool_calls=[_tool_call(call, at, step) for at, call in enumerate(step.calls)],
             observation={"results": observation} if observation else None,
             metrics=_metrics(ask.usage) if ask else None,
             is_copied_context=step.is_context or None,
@@ -110,10 +122,11 @@ class _Steps:
         started = [execution.started for execution in executions if execution.by == "agent"]
         return {"source": "agent", "message": ""} | _filled(
             timestamp=self._at(min(started)) if started else None,
-            tool_calls=list(map(_tool_call, step.calls)),
-            observation={"results": list(self._results(step.calls))},
+            tool_calls=[_tool_call(call, at, step) for at, call in enumerate(step.calls)],
+            observation={"results": list(self._results(step))},
             is_copied_context=None if started else True,
             llm_call_count=0,
+            extra=_ours(turn=step.calls[0].request.turn, requested=False),
         )
 
     def _timestamp(self, step: Step) -> str | None:
@@ -129,26 +142,34 @@ class _Steps:
         at = moment(self._started_at, offset_s)
         return at.isoformat(timespec="microseconds") if at else None
 
-    def _results(self, calls: Sequence[StepCall]) -> Iterator[Fields]:
-        for call in calls:
+    def _results(self, step: Step) -> Iterator[Fields]:
+        for call in step.calls:
             if call.content is not None:
                 result = {"source_call_id": call.request.id, "content": call.content}
-                yield result | _filled(extra=self._call_extra(call))
+                yield result | _filled(extra=self._result_extra(call, step))
 
-    def _call_extra(self, call: StepCall) -> Fields | None:
+    def _result_extra(self, call: StepCall, step: Step) -> Fields | None:
+        message = _ours_of_answer(call.answer, step.message, step.ask, self._places)
         execution = call.execution
         if execution is None:
-            return None
-        real = execution.by == "agent"  # what a task says was called before has no times
-        matches_content = result_text(execution) == call.content
-        return _ours(
+            return _ours(message=message)
+        real = execution.by != "seed"  # what a task says was called before has no times
+        is_shown = result_text(execution) == call.content
+        is_text = isinstance(execution.result, str) or execution.error is not None
+        told = _filled(
             started_at=self._at(execution.started) if real else None,
             ended_at=self._at(execution.ended) if real else None,
             error=execution.error.to_json() if execution.error else None,
             tape=execution.tape if execution.tape != "none" else None,
-            by=execution.by if not real else None,
-            result=None if matches_content else execution.result,
+            by=execution.by if execution.by != "agent" else None,
+            json=True if is_shown and not is_text else None,
+            shown=False if call.answer is None and step.message is not None else None,
+            place=self._places.get(id(execution)),
+            **_differences(execution, call.request),
         )
+        if not is_shown and execution.error is None:  # also where it is empty, or null
+            told["result"] = execution.result
+        return {OURS: (told or {"executed": True}) | _filled(message=message)}
 
     def _message_extra(self, message: Message, ask: Ask | None) -> Fields | None:
         return _ours(
@@ -156,18 +177,71 @@ class _Steps:
             phase=message.phase if self._phased else None,
             call_id=message.call_id,
             calls=None if message.role == "assistant" else [call.to_json() for call in message.calls],
-            turn=ask.turn if ask else None,
+            turn=message.turn or None,
+            place=self._places.get(id(message)),
+            ask_turn=ask.turn if ask and ask.turn != message.turn else None,
             sent_at=self._at(ask.started) if ask else None,
             first_token_s=ask.first_token_s if ask else None,
             finish=ask.finish if ask else None,
             attempts=ask.usage.attempts or None if ask else None,
+            asks=ask.usage.asks if ask and ask.usage.asks != 1 else None,
         )
 
 
-def _tool_call(call: StepCall) -> Fields:
+def _unusual_places(transcript: Transcript, steps: Sequence[Step]) -> Mapping[int, int]:
+    """Give the numbers of messages and of calls, by identity, where their order is not that of the steps."""
+    messages: list[object] = []
+    calls: list[object] = []
+    for step in steps:
+        answers = [call.answer for call in step.calls if call.answer is not None]
+        messages += [*([] if step.message is None else [step.message]), *answers]
+        calls += [call.execution for call in step.calls if call.execution is not None]
+    return {
+        id(each): number
+        for listed, usual in ((transcript.messages, messages), (transcript.calls, calls))
+        if [*map(id, listed)] != [*map(id, usual)]
+        for number, each in enumerate(listed)
+    }
+
+
+def _ours_of_answer(
+    answer: Message | None, asking: Message | None, ask: Ask | None, places: Mapping[int, int]
+) -> Fields | None:
+    """Give what is not as usual of the message that tells a call's result."""
+    if answer is None or asking is None:
+        return None
+    usual = asking.turn + 1 if ask else asking.turn
+    return _filled(
+        turn=answer.turn if answer.turn != usual else None,
+        seeded=answer.seeded if answer.seeded != asking.seeded else None,
+        phase=answer.phase if answer.phase != asking.phase else None,
+        place=places.get(id(answer)),
+    )
+
+
+def _tool_call(call: StepCall, at: int, step: Step) -> Fields:
     request = call.request
     fields = {"tool_call_id": request.id, "function_name": request.tool, "arguments": dict(request.args)}
-    return fields | _filled(extra=_ours(raw_arguments=request.raw_args))
+    turn = step.message.turn if step.message else step.calls[0].request.turn
+    usual = ("agent", turn) if step.ask or step.message is None else ("seed", 0)
+    return fields | _filled(
+        extra=_ours(
+            raw_arguments=request.raw_args,
+            by=request.by if request.by != usual[0] else None,
+            turn=request.turn if request.turn != usual[1] else None,
+            index=request.index if request.index != at else None,
+        )
+    )
+
+
+def _differences(execution: ToolCall, request: ToolCall) -> Fields:
+    """Give what a call that was carried out has otherwise than the request for it."""
+    names = {"turn": "turn", "index": "index", "args": "arguments", "raw_args": "raw_arguments"}
+    return {
+        name: getattr(execution, field)
+        for field, name in names.items()
+        if getattr(execution, field) != getattr(request, field)
+    }
 
 
 def _only_step(trial: Trial) -> Fields:

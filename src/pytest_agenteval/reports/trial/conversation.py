@@ -21,13 +21,18 @@ Place: TypeAlias = tuple[int, int]
 class StepCall(FrozenValue, frozen=True):
     """A call as a message requests it.
 
-    ``execution`` is the same call with what came of it, None where it was never carried out. ``reply`` is the
-    text of its result in the conversation, None where there is none.
+    ``execution`` is the same call with what came of it, None where it was never carried out. ``answer`` is
+    the message that tells its result in the conversation, None where there is none.
     """
 
     request: ToolCall
     execution: ToolCall | None = None
-    reply: str | None = None
+    answer: Message | None = None
+
+    @property
+    def reply(self) -> str | None:
+        """The text of its result in the conversation, None where there is none."""
+        return None if self.answer is None else self.answer.content
 
     @property
     def content(self) -> str | None:
@@ -55,7 +60,7 @@ def conversation_steps(transcript: Transcript) -> tuple[Step, ...]:
     """Put a transcript's messages, calls and asks together; no message and no call is in two steps."""
     messages = transcript.messages
     replies = reply_asks(transcript)
-    reply_texts, answers = _reply_texts(messages)
+    reply_messages, answers = _reply_messages(messages)
     executions, unclaimed = _executions(transcript, replies)
     repeated = _repeated(messages)
     steps: list[Step] = []
@@ -64,7 +69,7 @@ def conversation_steps(transcript: Transcript) -> tuple[Step, ...]:
         if number in answers:
             continue
         calls = [
-            StepCall(call, executions.get((number, at)), reply_texts.get((number, at)))
+            StepCall(call, executions.get((number, at)), reply_messages.get((number, at)))
             for at, call in enumerate(call_requests(message))
         ]
         is_foreign = (message.role == "assistant" and bool(replies)) or number in repeated or message.seeded
@@ -109,10 +114,10 @@ def _may_be_reply(message: Message) -> bool:
     return message.role == "assistant" and not is_context
 
 
-def _reply_texts(messages: Sequence[Message]) -> tuple[Mapping[Place, str], set[int]]:
-    """Give the text that answers each call, and the numbers of the messages that hold these texts."""
+def _reply_messages(messages: Sequence[Message]) -> tuple[Mapping[Place, Message], set[int]]:
+    """Give the message that answers each call, and the numbers of these messages."""
     waiting: dict[tuple[int, str], list[Place]] = defaultdict(list)
-    texts: dict[Place, str] = {}
+    replies: dict[Place, Message] = {}
     answers: set[int] = set()
     for number, message in enumerate(messages):
         for at, call in enumerate(call_requests(message)):
@@ -120,9 +125,9 @@ def _reply_texts(messages: Sequence[Message]) -> tuple[Mapping[Place, str], set[
         if message.role == "tool" and (places := waiting[message.phase, message.call_id]):
             place = _next_place(places)
             places.remove(place)
-            texts[place] = message.content
+            replies[place] = message
             answers.add(number)
-    return texts, answers
+    return replies, answers
 
 
 def _next_place(waiting: Sequence[Place]) -> Place:

@@ -1,0 +1,1 @@
+"""Transcripts that somebody else wrote, read: messages of OpenAI and Anthropic, trajectories, spans."""

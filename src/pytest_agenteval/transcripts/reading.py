@@ -1,0 +1,45 @@
+"""What an agent gave as its transcript, in whichever of the known forms, as a transcript of ours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_agenteval.errors import KeyPath
+from pytest_agenteval.records.transcript import Transcript
+from pytest_agenteval.transcripts.atif import read_atif
+from pytest_agenteval.transcripts.messages import read_messages
+from pytest_agenteval.transcripts.parts import usage_of
+from pytest_agenteval.transcripts.place import Place
+
+FORMS = "a list of messages (OpenAI's or Anthropic's), an ATIF trajectory, or exported spans"
+
+
+def read_transcript(value: Any, path: KeyPath = ("transcript",), *, usage: Any = None) -> Transcript:
+    """Read messages of OpenAI or Anthropic, an ATIF trajectory (also as JSON text), or a transcript of ours.
+
+    ``path`` is where the value stands for whoever wrote it, ``usage`` what all replies together took, where
+    the messages do not say. Raises UnreadableTranscript, whose one line names the place.
+    """
+    if isinstance(value, Transcript):
+        return value
+    place = Place(_parsed(value), path)
+    total = usage_of(None if usage is None else Place(usage, ("usage",)))
+    if isinstance(place.value, list | tuple):
+        return read_messages(place, total)
+    if isinstance(place.value, Mapping) or hasattr(place.value, "model_dump"):
+        trajectory = place.map()
+        if "steps" in trajectory or "schema_version" in trajectory:
+            return read_atif(place)
+    raise place.wrong(FORMS)
+
+
+def _parsed(value: Any) -> Any:
+    """Read a JSON text; any other stays what it is, and is refused as that."""
+    if not isinstance(value, str | bytes):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
