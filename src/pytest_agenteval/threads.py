@@ -58,6 +58,11 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
     Unlike with ``asyncio.to_thread``, a function that never returns does not keep the interpreter from
     exiting after ``-x`` or Ctrl-C. Context variables travel along.
     """
+    return await start_in_daemon_thread(function, *args)
+
+
+def start_in_daemon_thread(function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    """Call the function in a daemon thread; give a future of the running loop for what it returns."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
@@ -71,13 +76,13 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
         try:
             value: Any = context.run(function, *args)
         except BaseException as raised:
-            put, value = future.set_exception, _acceptable_exception(raised)
+            put, value = future.set_exception, acceptable_exception(raised)
         # Not future.set_result: futures belong to their loop's thread.
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, put, value)
 
     DaemonThread(body, loop).start()
-    return await future
+    return future
 
 
 class DaemonThreads(ThreadPoolExecutor):
@@ -89,11 +94,15 @@ class DaemonThreads(ThreadPoolExecutor):
     def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
         super().__init__()
         self._loop = loop
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._free = threading.Semaphore(0)
+        self._over = threading.Event()
+        self._started = 0
 
     def submit(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """Call the function in a daemon thread."""
+        if self._over.is_set():
+            raise RuntimeError("cannot schedule new futures after shutdown")
         future: Future[T] = Future()
 
         def body() -> None:
@@ -102,23 +111,30 @@ class DaemonThreads(ThreadPoolExecutor):
             try:
                 result = function(*args, **kwargs)
             except BaseException as raised:
-                future.set_exception(_acceptable_exception(raised))
+                future.set_exception(acceptable_exception(raised))
             else:
                 future.set_result(result)
 
         self._jobs.put(body)
         if not self._free.acquire(blocking=False):
+            self._started += 1
             thread = DaemonThread(lambda: self._work(thread), self._loop)
             thread.start()
         return future
 
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Take nothing more, and let the threads end that have nothing to do; nobody waits for the others."""
+        self._over.set()
+        for _ in range(self._started):
+            self._jobs.put(None)
+
     def _work(self, thread: DaemonThread) -> None:
-        while True:
-            thread.next(self._jobs.get)()
+        while (job := thread.next(self._jobs.get)) is not None:
+            job()
             self._free.release()
 
 
-def _acceptable_exception(raised: BaseException) -> BaseException:
+def acceptable_exception(raised: BaseException) -> BaseException:
     """Give the exception, or one that stands for it where asyncio would refuse it and wait for ever."""
     if not isinstance(raised, StopIteration):
         return raised

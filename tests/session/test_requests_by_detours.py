@@ -231,13 +231,13 @@ def test_nothing_is_sent_by_detours(
     causes = {name: line.get("cause") for name, line in finished(pytester.path).items()}
     assert {name for name, cause in causes.items() if cause == "cassette_miss"} == set(REFUSED)
     output = result.stdout.str() + result.stderr.str()
-    for place in (
-        "nowhere.invalid:80",
-        "somewhere.invalid:443",
-        "anywhere.invalid",
-        f"localhost:{server.server_address[1]}",
+    for request in (
+        "GET http://nowhere.invalid/()",
+        "CONNECT socket://somewhere.invalid:443()",
+        "CONNECT socket://anywhere.invalid()",
+        f"GET http://localhost:{server.server_address[1]}/standing()",
     ):
-        assert f"CONNECT socket://{place}()" in output
+        assert request in output
     assert f"cassettes/raw.yaml: CONNECT socket://127.0.0.1:{server.server_address[1]}()" in output
     assert "ScopeClosed" not in output
 

@@ -70,13 +70,15 @@ class AgentTraits(Protocol):
     ``templates`` are its own prompt templates by name, replaced where task, suite or variant say so and
     rendered through ``ctx.prompts``. ``prompt_names`` names the prompts that it asks for without having a
     text of its own. A prompt file of another name is a mistake: nobody would read it. ``tools`` names the
-    tools to offer, in this order; without names, all of the suite's are. All are read before the trial's
-    clock starts, the first two before anything is tried.
+    tools to offer, in this order; without names, all of the suite's are. ``loop`` is ``own`` for a loop of
+    its own in each trial, as it is without a word, or ``shared`` for the one of all agents that say so. All
+    are read before the trial's clock starts, the first two before anything is tried.
     """
 
     templates: Mapping[str, str]
     prompt_names: Sequence[str]
     tools: Sequence[str]
+    loop: str
 
 
 Read: TypeAlias = Callable[[str], str | None]
@@ -126,6 +128,7 @@ AGENT_TRAITS = (
     Trait("templates", "a map from names of prompts to texts", is_map_of_texts),
     Trait("prompt_names", "a list of names", are_names),
     Trait("tools", "a list of names", are_names),
+    Trait("loop", "`own` or `shared`", lambda loop: not isinstance(loop, str) or loop in ("own", "shared")),
     Trait("end_state", "a method (task_input, ctx)", callable),
     Trait("prepared", "a static method (task_input, task_id, clock, read)", callable),
     Trait("input_problems", "a static method (task_input)", callable),
@@ -149,6 +152,11 @@ def prompt_names_of(agent: object) -> Sequence[str] | None:
     """Give the names of the prompts that an agent asks for without a text of its own; None for no word."""
     names: Sequence[str] | None = getattr(agent, "prompt_names", None)
     return names
+
+
+def loop_of(agent: object) -> object:
+    """Give what an agent says of the loop that it runs on; None where it says nothing."""
+    return getattr(agent, "loop", None)
 
 
 def reports_end_state(agent: object) -> TypeGuard[ReportsEndState]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +14,13 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import is_user_turn, turn_text
 from pytest_agenteval.cassettes.http.patches import own_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
+from pytest_agenteval.engine.agent_loops import AgentThread, LoopKind
 from pytest_agenteval.engine.answer import as_answer
 from pytest_agenteval.errors import LimitReached
 from pytest_agenteval.limits import LimitIgnored
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def user_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | No
 
 
 async def run_within_limits(
-    run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext
+    run: Callable[..., Any], kind: LoopKind, task_input: Mapping[str, Any], ctx: AgentContext
 ) -> tuple[Answer, str]:
     """Run the agent until it answers or one of the trial's own limits runs out; give that limit's name too.
 
@@ -49,15 +49,18 @@ async def run_within_limits(
     difference to how the trial ends.
     """
     limits, answer = ctx.limits, None
+    course = _course_of(run, kind, task_input, ctx)
     try:
         async with asyncio.timeout(limits.seconds_left) as deadline:
             limits.forgiving = _deadline_extender(deadline)
-            answer = await _run(run, task_input, ctx)
+            answer = as_answer(await course.answer(), ctx.transcript)
     except (Exception, LimitIgnored):
         if limits.reached is None and not deadline.expired():
             raise
     finally:
         limits.forgiving = None
+        await course.end()
+        limits.forgive_wait_of_answer()
     reached = limits.reached
     left = limits.seconds_left  # below 0 where the last reply came late, and nothing was waited for after it
     if reached is None and (deadline.expired() or (left is not None and left < 0)):
@@ -66,6 +69,27 @@ async def run_within_limits(
         ctx.transcript.event("limit", str(reached))
     answer = Answer(ctx.transcript.last_words) if answer is None else answer
     return answer, reached.limit if reached else ""
+
+
+class _OnLoopOfTrials:
+    """One run of an agent of ours, on the loop that it is waited for on."""
+
+    def __init__(self, act: Callable[[], Awaitable[Any]]) -> None:
+        self._act = act
+
+    async def answer(self) -> Any:
+        """Give what the agent answers, or raise what it raises."""
+        return await self._act()
+
+    async def end(self) -> None:
+        """Do nothing: it has ended."""
+
+
+def _course_of(
+    run: Callable[..., Any], kind: LoopKind, task_input: Mapping[str, Any], ctx: AgentContext
+) -> AgentThread | _OnLoopOfTrials:
+    act = partial(run, task_input, ctx)
+    return _OnLoopOfTrials(act) if kind == "trials" else AgentThread(act, ctx.limits.note_answer, kind)
 
 
 def _deadline_extender(deadline: asyncio.Timeout) -> Callable[[float], None]:
@@ -85,30 +109,6 @@ def _deadline_extender(deadline: asyncio.Timeout) -> Callable[[float], None]:
                 loop.call_soon_threadsafe(postpone, seconds)
 
     return forgive
-
-
-async def _run(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
-    if inspect.iscoroutinefunction(run):
-        answer = await run(task_input, ctx)
-    else:
-        answer = await _run_in_thread(run, task_input, ctx)
-        answer = await answer if inspect.isawaitable(answer) else answer
-    return as_answer(answer, ctx.transcript)
-
-
-async def _run_in_thread(run: Callable[..., Any], task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
-    """Run an agent in a thread; what its answer then waits for a busy loop is no second of the agent's."""
-
-    def acting() -> Any:
-        try:
-            return run(task_input, ctx)
-        finally:
-            ctx.limits.note_answer()
-
-    try:
-        return await in_daemon_thread(acting)
-    finally:
-        ctx.limits.forgive_wait_of_answer()
 
 
 class OwnRequests:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
+from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
@@ -95,6 +96,7 @@ class Pool:
         self.most_running = 0
         with without_socket_guard():
             self._loop = asyncio.new_event_loop()
+        share_pools(self._loop)
         self._up = asyncio.Event()
         # A daemon: a loop that some agent's code never gives back must not keep the process from its end.
         self._thread = threading.Thread(target=self._serve, name="agenteval-loop", daemon=True)

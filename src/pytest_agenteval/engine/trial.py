@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -13,7 +12,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
+from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.chat.recording_chat import AgentChat
+from pytest_agenteval.engine.agent_loops import ChatOfTrials
 from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits, user_turns
 from pytest_agenteval.engine.answer import as_end_state
 from pytest_agenteval.engine.decision import has_acted
@@ -29,6 +30,7 @@ from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import NO_ERROR, Digests, ErrorDetails, TapeCounts, Trial
+from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.tools.tool import compile_schemas
 from pytest_agenteval.tools.toolbox import ToolBox
@@ -103,7 +105,11 @@ class _TrialRun:
     async def act(self) -> None:
         """Let the agent act, and look at what it left behind, also after a crash."""
         with self.context.setup_excluded():
-            stage = self._set_up()
+            box = self._tool_box()
+            own_requests = OwnRequests(self.plan, box, self.recorder)
+        instance = await self._agent_instance(own_requests)
+        with self.context.setup_excluded():
+            stage = self._set_up(instance, box, own_requests)
         # What is looked at stays within: nothing that the agent has left running goes out meanwhile.
         with stage.own_requests.answering():
             await self._run_agent(stage)
@@ -116,10 +122,10 @@ class _TrialRun:
             self.error = error_details(self.recorder.broken)
 
     async def _run_agent(self, stage: _Stage) -> None:
-        run = stage.instance.agent.run
+        run, kind = stage.instance.agent.run, stage.instance.loop
         try:
-            with self.context.agent_running(self.budget, on_loop=inspect.iscoroutinefunction(run)):
-                answer, self.limit = await run_within_limits(run, self._own_input(), stage.ctx)
+            with self.context.agent_running(self.budget, on_loop=kind == "trials"):
+                answer, self.limit = await run_within_limits(run, kind, self._own_input(), stage.ctx)
             self.answer = bounded_answer(answer)
         except BaseException as raised:  # even SystemExit: an agent must not end the run
             if is_own_cancellation(raised):
@@ -146,35 +152,48 @@ class _TrialRun:
         only_texts = type(task_input) is dict and {*map(type, task_input.values())} == {str}
         return dict(task_input) if only_texts else deepcopy(task_input)
 
-    def _set_up(self) -> _Stage:
-        """Import and make what the agent needs, and build its workspace: no second of this is the agent's."""
-        plan, task, context, recorder = self.plan, self.plan.task, self.context, self.recorder
-        inner, chat_tape = open_chat(plan.model, plan, context, self.budget, recorder)
-        self.chat_tapes += [] if chat_tape is None else [chat_tape]
+    def _tool_box(self) -> ToolBox:
+        """Make the box through which every call of a tool goes."""
+        plan, task, context = self.plan, self.plan.task, self.context
         tools = context.tools(task)
-        box = ToolBox(
-            recorder,
+        if tools or context.has_own_agent(task):
+            # Not at the first request: a process forked while a thread imports waits for that for ever.
+            import pytest_agenteval.cassettes.library
+            import pytest_agenteval.tools.tape  # noqa: F401
+        return ToolBox(
+            self.recorder,
             tape=partial(open_tool_tape, plan, context) if task.cassette else None,
             on_miss=task.on_miss,
             faults=faults_of(task.faults),
             registered=tools,
         )
-        own_requests = OwnRequests(plan, box, recorder)
-        if tools or context.has_own_agent(task):
-            # Not at the first request: a process forked while a thread imports waits for that for ever.
-            import pytest_agenteval.cassettes.library
-            import pytest_agenteval.tools.tape  # noqa: F401
-        instance = context.agent_instance(task, plan.variant)
-        if instance is None:
-            # Not closed: an agent that is made here, and the threads that it starts, serve later trials too.
-            with own_requests.answering(closing=False):
-                instance = context.make_agent_instance(task, plan.variant)
+
+    async def _agent_instance(self, own_requests: OwnRequests) -> AgentInstance:
+        """Give the agent; where it has to be imported and made first, that holds up no other trial."""
+        task, variant = self.plan.task, self.plan.variant
+        instance = self.context.agent_instance(task, variant)
+        if instance is not None:
+            return instance
+        # Not closed: an agent that is made here, and the threads that it starts, serve later trials too.
+        with own_requests.answering(closing=False):
+            if not self.context.has_own_agent(task):
+                with self.context.setup_excluded():
+                    return self.context.make_agent_instance(task, variant)
+            return await in_daemon_thread(self.context.make_agent_instance, task, variant)
+
+    def _set_up(self, instance: AgentInstance, box: ToolBox, own_requests: OwnRequests) -> _Stage:
+        """Make what the agent needs, and build its workspace: no second of this is the agent's."""
+        plan, task, context, recorder = self.plan, self.plan.task, self.context, self.recorder
+        inner, chat_tape = open_chat(plan.model, plan, context, self.budget, recorder)
+        self.chat_tapes += [] if chat_tape is None else [chat_tape]
         if tool_names := self._tool_names(instance.agent):
             box.offer_named(tool_names)
             compile_schemas(box.specs)
         instance.prompts.load()
         prompts = instance.prompts.recorded_by(recorder.prompt_read)
-        chat = AgentChat(inner, recorder=recorder, budget=self.budget, tape=chat_tape)
+        chat: Chat = AgentChat(inner, recorder=recorder, budget=self.budget, tape=chat_tape)
+        if instance.loop != "trials":
+            chat = ChatOfTrials(chat)
         turns = user_turns(task.input)
         ctx = AgentContext(
             self.workspace, box, chat, Clock(task.clock), self.budget, prompts, turns, recorder

@@ -13,6 +13,7 @@ from pytest_agenteval.agents.agent import Agent, templates_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.closers import close_clients
 from pytest_agenteval.engine.agent_code import code_digest
+from pytest_agenteval.engine.agent_loops import LoopKind, loop_kind
 from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.engine.executors.executor import UnusedRecordings
 from pytest_agenteval.engine.grading import GradingService
@@ -39,14 +40,15 @@ class NoAgent(TrialBroken):
 class AgentInstance(NamedTuple):
     """An agent with the prompts that it has in a task and a variant, for all trials that want the same.
 
-    ``code_digest`` is that of the agent's own source files. ``prompt_maps`` are those of task and variant: as
-    long as they are held nothing else has their ids.
+    ``code_digest`` is that of the agent's own source files, ``loop`` the kind of loop that it runs on.
+    ``prompt_maps`` are those of task and variant: as long as they are held nothing else has their ids.
     """
 
     agent: Agent
     prompts: Prompts
     prompt_digest: str
     code_digest: str
+    loop: LoopKind
     prompt_maps: tuple[object, object]
 
 
@@ -75,7 +77,7 @@ class WorkerContext:
         self.digest_cache = DigestCache()
         self._running_agents: dict[Budget, bool] = {}
         self._library: Library | None = None
-        self._opening = threading.Lock()
+        self._opening, self._making = threading.Lock(), threading.Lock()
         self._tools: dict[tuple[str, ...], Mapping[str, Tool]] = {}
         self._agents: dict[tuple[str, str], Agent] = {}
         self._instances: dict[tuple[str, str, int, int], AgentInstance] = {}
@@ -95,12 +97,21 @@ class WorkerContext:
         return self._instances.get(_instance_key(task, variant))
 
     def make_agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
-        """Make the task's agent, once for each set of settings, and read the prompts that it has here."""
+        """Make the task's agent, once for each set of settings, and read the prompts that it has here.
+
+        May be called from any thread: one agent is imported and made after the other.
+        """
+        with self._making:
+            instance = self.agent_instance(task, variant)  # another trial may have waited for the same
+            return instance or self._new_instance(task, variant)
+
+    def _new_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
         agent = self._agent(task)
         prompts = Prompts(templates_of(agent) or {}, {**task.prompts, **variant.prompts})
         factory = self.registry.agent_factory(task.agent)
         code = self.digest_cache.once("code", type(agent), lambda: code_digest(agent, factory), id(factory))
-        instance = AgentInstance(agent, prompts, prompts.digest(), code, (task.prompts, variant.prompts))
+        maps, loop = (task.prompts, variant.prompts), loop_kind(agent, agent.run)
+        instance = AgentInstance(agent, prompts, prompts.digest(), code, loop, maps)
         self._instances[_instance_key(task, variant)] = instance
         return instance
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_agenteval.cassettes.http.events import events, is_event_stream
 from pytest_agenteval.cassettes.interaction import Body, Request, Response
 from pytest_agenteval.redaction.spellings import MARK
 
@@ -19,6 +20,7 @@ Pairs = Iterable[tuple[str, str]]
 _OF_TRAVEL = frozenset({"content-length", "transfer-encoding", "connection", "keep-alive"})
 _OF_ENCODING = frozenset({"content-encoding", "content-length"})
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
+_CHUNKED = ("Transfer-Encoding", "chunked")
 _NO_BODY = frozenset({204, 304})
 _GZIP = b"\x1f\x8b"
 _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I)
@@ -93,17 +95,31 @@ def playable_response(response: Response, method: str) -> tuple[list[tuple[str, 
         and not (name.lower() == "content-encoding" and "gzip" in value.lower() and not zipped)
     ]
     if _has_body(response, method):
-        played_headers.append(("Content-Length", str(len(raw))))
+        in_events = is_event_stream(played_headers)
+        played_headers.append(_CHUNKED if in_events else ("Content-Length", str(len(raw))))
     return played_headers, raw
 
 
 def on_the_wire(response: Response, method: str) -> bytes:
-    """Write a response as a server would send it."""
+    """Write a response as a server would send it; what consists of events comes in chunks."""
     headers, raw = playable_response(response, method)
-    message = response.message or _phrase(response.status)
-    lines = [f"HTTP/1.1 {response.status} {message}", *(f"{name}: {value}" for name, value in headers)]
+    head = head_on_the_wire(response.status, response.message, headers)
+    if _CHUNKED not in headers:
+        return head + raw
+    return head + b"".join(map(chunk_on_the_wire, [*events(headers, raw), b""]))
+
+
+def head_on_the_wire(status: int, message: str, headers: Pairs) -> bytes:
+    """Write what comes before a body as a server would send it."""
+    first = f"HTTP/1.1 {status} {message or _phrase(status)}"
+    lines = [first, *(f"{name}: {value}" for name, value in headers)]
     head = "".join(f"{_one_line(line)}\r\n" for line in lines)
-    return head.encode("utf-8", "surrogateescape") + b"\r\n" + raw
+    return head.encode("utf-8", "surrogateescape") + b"\r\n"
+
+
+def chunk_on_the_wire(part: bytes) -> bytes:
+    """Write one chunk of a body that comes in chunks; the empty one is its end."""
+    return b"%x\r\n%b\r\n" % (len(part), part)
 
 
 def whole(body: Any) -> bytes | None:

@@ -6,11 +6,21 @@ All above is aiohttp's own: redirects, cookies, middlewares, decoding, streaming
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request, recordable_response
-from pytest_agenteval.cassettes.http.scope import answering
+from pytest_agenteval.cassettes.http.events import comes_in_parts
+from pytest_agenteval.cassettes.http.messages import (
+    chunk_on_the_wire,
+    head_on_the_wire,
+    on_the_wire,
+    recordable_request,
+)
+from pytest_agenteval.cassettes.http.pools_of_loops import copy_of_loop, drop_copy, trial_loop
+from pytest_agenteval.cassettes.http.scope import answering, current
+from pytest_agenteval.cassettes.http.streaming import Exchange
 from pytest_agenteval.cassettes.interaction import Response
 
 
@@ -20,6 +30,8 @@ class _PlayedTransport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self._closing = False
+        self.flowing = asyncio.Event()
+        self.flowing.set()
 
     def write(self, data: Any) -> None:
         """Forget it."""
@@ -36,9 +48,11 @@ class _PlayedTransport(asyncio.Transport):
     abort = close
 
     def pause_reading(self) -> None:
-        """Do nothing: all has been read."""
+        """Hold back what comes until it is wanted."""
+        self.flowing.clear()
 
-    resume_reading = pause_reading
+    def resume_reading(self) -> None:
+        self.flowing.set()
 
 
 class _BodyCollector:
@@ -59,8 +73,9 @@ class _BodyCollector:
 
 def patch_points(aiohttp: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
-    connecting = _patch_connect(aiohttp)
-    yield aiohttp.BaseConnector, "connect", connecting
+    yield aiohttp.BaseConnector, "connect", _patch_connect(aiohttp)
+    yield aiohttp.ClientSession, "_request", _patch_request(aiohttp)
+    yield aiohttp.ClientSession, "close", _patch_close
 
 
 def _patch_connect(aiohttp: Any) -> Any:
@@ -68,9 +83,13 @@ def _patch_connect(aiohttp: Any) -> Any:
     from aiohttp.connector import Connection
 
     class Played(Connection):
-        """A connection that no pool ever gets."""
+        """A connection that no pool ever gets; with a ``stream``, which ends with it."""
+
+        stream: asyncio.Task[None] | None = None
 
         def close(self) -> None:
+            if self.stream is not None:
+                self.stream.cancel()
             self._notify_release()
             self._protocol = None
 
@@ -79,12 +98,23 @@ def _patch_connect(aiohttp: Any) -> Any:
         def __del__(self, _warnings: Any = None) -> None:
             """Leave nothing behind."""
 
-    def played_connection(connector: Any, request: Any, answer: Response) -> Any:
-        loop = asyncio.get_running_loop()
+    def connection(connector: Any, request: Any) -> tuple[Any, Any, _PlayedTransport]:
+        loop, transport = asyncio.get_running_loop(), _PlayedTransport()
         protocol = ResponseHandler(loop)
-        protocol.connection_made(_PlayedTransport())
+        protocol.connection_made(transport)
+        return Played(connector, request.connection_key, protocol, loop), protocol, transport
+
+    def played_connection(connector: Any, request: Any, answer: Response) -> Any:
+        played, protocol, _ = connection(connector, request)
         protocol.data_received(on_the_wire(answer, request.method))
-        return Played(connector, request.connection_key, protocol, loop)
+        return played
+
+    def streamed_connection(connector: Any, request: Any, given: Any, exchange: Exchange) -> Any:
+        streamed, protocol, transport = connection(connector, request)
+        headers = [*_lasting_headers(given), ("Transfer-Encoding", "chunked")]
+        protocol.data_received(head_on_the_wire(given.status, given.reason or "", headers))
+        streamed.stream = asyncio.ensure_future(_pass_on(given, exchange, protocol, transport))
+        return streamed
 
     def patched(real: Any) -> Any:
         async def connect(connector: Any, req: Any, traces: Any, timeout: Any) -> Any:
@@ -98,15 +128,119 @@ def _patch_connect(aiohttp: Any) -> Any:
             if "Upgrade" in req.headers:  # a WebSocket is no request with a response
                 raise scope.refusal(question)
             answer = scope.play(question)
-            if answer is None:
-                with scope.sending():
-                    answer = await _send_request(await real(connector, req, traces, timeout), req, timeout)
-                scope.record(question, answer)
+            if answer is not None:
+                return played_connection(connector, req, answer)
+            exchange = Exchange(scope, question, req.method)
+            with exchange.reading():
+                given = await _send_request(await real(connector, req, traces, timeout), req, timeout)
+                exchange.begin(given.status, given.reason or "", given.headers.items())
+                if _has_parts(given):
+                    return streamed_connection(connector, req, given, exchange)
+                answer = exchange.end(await given.read())
             return played_connection(connector, req, answer)
 
         return connect
 
     return patched
+
+
+def _has_parts(given: Any) -> bool:
+    return given.method != "HEAD" and given.status not in (204, 304) and comes_in_parts(given.headers.items())
+
+
+def _lasting_headers(given: Any) -> list[tuple[str, str]]:
+    """Give the headers of a response but for those that say how its body travelled."""
+    return [(name, value) for name, value in given.headers.items() if name.lower() not in _FRAMING]
+
+
+_FRAMING = {"content-length", "transfer-encoding", "connection", "keep-alive"}
+
+
+async def _pass_on(given: Any, exchange: Exchange, protocol: Any, transport: _PlayedTransport) -> None:
+    """Hand on each part of a response as it comes, until its end or until nobody wants it any more."""
+    try:
+        while True:
+            with exchange.reading():
+                part = await given.content.readany()
+            if not part:
+                break
+            exchange.take(part)
+            protocol.data_received(chunk_on_the_wire(part))
+            await transport.flowing.wait()
+        exchange.end()
+        protocol.data_received(chunk_on_the_wire(b""))
+    except BaseException as raised:
+        exchange.cut()
+        given.close()
+        # Whoever reads is told, also of what is no Exception: aiohttp hands it on as it is.
+        protocol.set_exception(raised)
+        if protocol._payload is not None:
+            protocol._payload.set_exception(raised)
+        if not isinstance(raised, Exception):
+            raise
+
+
+def _patch_request(aiohttp: Any) -> Any:
+    """Let a session that belongs to another loop ask on this one through a copy of itself."""
+
+    def patched(real: Any) -> Any:
+        async def _request(session: Any, *args: Any, **kwargs: Any) -> Any:
+            loop = None if current() is None else trial_loop()
+            if loop is None or session._loop is loop or session.closed or not _can_copy(aiohttp, session):
+                return await real(session, *args, **kwargs)
+            copied = await copy_of_loop(loop, session, partial(_copied_session, aiohttp), _close_session)
+            return await real(copied, *args, **kwargs)
+
+        return _request
+
+    return patched
+
+
+def _patch_close(real: Any) -> Any:
+    async def close(session: Any) -> None:
+        copied = drop_copy(session)
+        if copied is not None:
+            await _close_session(copied)
+        await real(session)
+
+    return close
+
+
+_SETTINGS = (
+    "_limit",
+    "_limit_per_host",
+    "_keepalive_timeout",
+    "_force_close",
+    "_ssl",
+    "_family",
+    "_local_addr_infos",
+    "_happy_eyeballs_delay",
+    "_interleave",
+    "_socket_factory",
+    "_ssl_shutdown_timeout",
+    "_use_dns_cache",
+)
+"""What of a connector belongs to no loop."""
+
+
+def _can_copy(aiohttp: Any, session: Any) -> bool:
+    return type(session.connector) in (aiohttp.TCPConnector, aiohttp.UnixConnector)
+
+
+def _copied_session(aiohttp: Any, session: Any) -> Any:
+    connector = session.connector
+    if type(connector) is aiohttp.UnixConnector:
+        own = aiohttp.UnixConnector(connector.path)
+    else:
+        own = aiohttp.TCPConnector(resolver=None if connector._resolver_owner else connector._resolver)
+    vars(own).update({name: vars(connector)[name] for name in _SETTINGS if name in vars(connector)})
+    copied = copy.copy(session)
+    vars(copied).update(_loop=own._loop, _connector=own, _connector_owner=True)
+    return copied
+
+
+async def _close_session(session: Any) -> None:
+    await session.connector.close()
 
 
 async def _read_body(aiohttp: Any, request: Any) -> bytes:
@@ -126,8 +260,8 @@ async def _read_body(aiohttp: Any, request: Any) -> bytes:
     return raw
 
 
-async def _send_request(connection: Any, request: Any, timeout: Any) -> Response:
-    """Really ask, and read the response to its end, as it travels."""
+async def _send_request(connection: Any, request: Any, timeout: Any) -> Any:
+    """Really ask, and give the response, its body not read yet and as it travels."""
     try:
         connection.protocol.set_response_params(
             timer=request._timer if hasattr(request, "_timer") else None,
@@ -138,8 +272,7 @@ async def _send_request(connection: Any, request: Any, timeout: Any) -> Response
         )
         given = await request.send(connection)
         await given.start(connection)
-        raw = await given.read()
     except BaseException:
         connection.close()
         raise
-    return recordable_response(request.method, given.status, given.reason or "", given.headers.items(), raw)
+    return given

@@ -1,45 +1,165 @@
-"""http.client, and what stands on it: urllib.request, and urllib3 with requests on top.
+"""http.client, and urllib.request, which stands on it as urllib3 does.
 
-The requests of both arrive at http.client only where they are sent. urllib is patched where do_open would
-give a response, urllib3 where a pool sends on a connection, below redirects and retries.
+The requests of both arrive at http.client only where they are sent: they are played above it. A response is
+listened to here, whoever has asked.
 """
 
 from __future__ import annotations
 
 import http.client
 import io
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import IO, Any
 
-from pytest_agenteval.cassettes.http.messages import (
-    on_the_wire,
-    recordable_request,
-    recordable_response,
-    whole,
-)
+from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request, whole
 from pytest_agenteval.cassettes.http.scope import answering, is_own_address
+from pytest_agenteval.cassettes.http.streaming import Exchange
 from pytest_agenteval.cassettes.interaction import Request, Response
 
-_UNPREPARED = "_agenteval_unprepared"
 _PORTS = {"http": 80, "https": 443}
 
 
 class Sent:
-    """Stands for the socket of a connection that has received a whole response."""
+    """Stands for the socket of a connection: a response reads what the file holds."""
 
-    def __init__(self, raw: bytes) -> None:
-        self._raw = raw
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
 
-    def makefile(self, mode: str) -> io.BytesIO:
+    def makefile(self, mode: str) -> IO[bytes]:
         """Give the one file that a response reads."""
-        return io.BytesIO(self._raw)
+        return self._file
 
 
 def as_received(response: Response, method: str) -> http.client.HTTPResponse:
     """Give a response of the standard library, its headers read and its body yet to be."""
-    received = http.client.HTTPResponse(Sent(on_the_wire(response, method)), method=method)  # type: ignore[arg-type]  # makefile is all it needs
+    received = http.client.HTTPResponse(Sent(io.BytesIO(on_the_wire(response, method))), method=method)  # type: ignore[arg-type]  # makefile is all it needs
     received.begin()
     return received
+
+
+class _TeeFile:
+    """Stands before the file from which a response reads: what is read goes to the exchange too, at its end.
+
+    It holds what travelled, framing included; at the end that is read once more, to see whether it is whole.
+    """
+
+    def __init__(self, response: http.client.HTTPResponse, exchange: Exchange) -> None:
+        self._file, self._exchange = response.fp, exchange
+        self._head = _framing(response)
+        self._raw = io.BytesIO()
+        self._at_end = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._file, name)
+
+    def read(self, *size: int) -> bytes:
+        return self._tee(lambda: self._file.read(*size), ends=not size or size[0] != 0)
+
+    def read1(self, *size: int) -> bytes:
+        return self._tee(lambda: self._file.read1(*size), ends=not size or size[0] != 0)
+
+    def readline(self, *size: int) -> bytes:
+        return self._tee(lambda: self._file.readline(*size))
+
+    def readinto(self, buffer: Any) -> int:
+        count = 0
+
+        def read() -> bytes:
+            nonlocal count
+            count = self._file.readinto(buffer)
+            return bytes(memoryview(buffer)[:count])
+
+        self._tee(read, ends=len(buffer) > 0)
+        return count
+
+    def _tee(self, read: Callable[[], bytes], ends: bool = True) -> bytes:
+        answering()  # a trial that has ended reads no more
+        with self._exchange.reading():
+            part = read()
+        self._exchange.note_part(part)
+        self._raw.write(part)
+        self._at_end = self._at_end or (ends and not part)
+        return part
+
+    def close(self) -> None:
+        """Record what was read if it is whole, then close the file."""
+        try:
+            self._conclude()
+        finally:
+            self._file.close()
+
+    def _conclude(self) -> None:
+        if self._exchange.over:
+            return
+        reading_on = self._exchange.worth_reading_on
+        body = _body_of(self._head, self._raw.getvalue(), self._file if reading_on else None)
+        if body is None or (self._head.endswith(_UNTIL_CLOSED) and not (self._at_end or reading_on)):
+            self._exchange.cut()
+        else:
+            self._exchange.end(body)
+
+
+_UNTIL_CLOSED = b"200 OK\r\n\r\n"
+
+
+def _framing(response: http.client.HTTPResponse) -> bytes:
+    """Write a head that says no more than how the body's end is told."""
+    if response.chunked:
+        return b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    if response.length is None:
+        return b"HTTP/1.1 " + _UNTIL_CLOSED
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % response.length
+
+
+def _body_of(head: bytes, raw: bytes, rest: Any) -> bytes | None:
+    """Give the body that was read, and with ``rest`` what comes of it yet; None where it is not whole."""
+    first = io.BytesIO(head + raw)
+    joined = io.BufferedReader(_Joined(first, rest)) if rest else first
+    received = http.client.HTTPResponse(Sent(joined))  # type: ignore[arg-type]  # makefile is all it needs
+    try:
+        received.begin()
+        return received.read()
+    except (http.client.HTTPException, OSError, ValueError):
+        return None
+
+
+class _Joined(io.RawIOBase):
+    """One file after the other."""
+
+    def __init__(self, *files: Any) -> None:
+        self._files = list(files)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Read from the first that has anything left."""
+        while self._files:
+            part = self._files[0].read1(len(buffer))
+            if part:
+                buffer[: len(part)] = part
+                return len(part)
+            self._files.pop(0)
+        return 0
+
+
+_sent: ContextVar[Exchange | None] = ContextVar("pytest_agenteval_http_sent", default=None)
+"""What urllib or urllib3 has just sent, whose response http.client is about to give."""
+
+_PLAYED, _SENT = "_agenteval_played", "_agenteval_sent"
+
+
+@contextmanager
+def sending(exchange: Exchange) -> Iterator[None]:
+    """Send within it, above http.client: the response that this one gives belongs to the exchange."""
+    token = _sent.set(exchange)
+    try:
+        with exchange.reading():
+            yield
+    finally:
+        _sent.reset(token)
 
 
 def patch_points_of_urllib(module: Any) -> Iterator[tuple[type, str, Any]]:
@@ -60,11 +180,8 @@ def _patch_do_open(real: Any) -> Any:
             return real(handler, connection, request, **settings)
         answer = scope.play(question)
         if answer is None:
-            with scope.sending(), real(handler, connection, request, **settings) as given:
-                answer = recordable_response(
-                    method, given.status, given.reason, given.getheaders(), given.read()
-                )
-            scope.record(question, answer)
+            with sending(Exchange(scope, question, method)):
+                return real(handler, connection, request, **settings)
         received = as_received(answer, method)
         # As do_open leaves it, for who reads `url` and the old `msg`.
         received.url, received.msg = request.get_full_url(), received.reason  # type: ignore[assignment]
@@ -76,6 +193,8 @@ def _patch_do_open(real: Any) -> Any:
 def patch_points_of_client(client: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
     yield client.HTTPConnection, "putrequest", _patch_putrequest
+    yield client.HTTPConnection, "request", _patch_request
+    yield client.HTTPConnection, "getresponse", _patch_getresponse
 
 
 def _patch_putrequest(real: Any) -> Any:
@@ -89,111 +208,62 @@ def _patch_putrequest(real: Any) -> Any:
     return putrequest
 
 
-def patch_points_of_urllib3(urllib3: Any) -> Iterator[tuple[type, str, Any]]:
-    """Say what is patched."""
-    pools = urllib3.connectionpool
-    sending = _patch_version_2 if int(urllib3.__version__.partition(".")[0]) > 1 else _patch_version_1
-    yield pools.HTTPConnectionPool, "_make_request", lambda real: sending(urllib3, real)
-    yield pools.HTTPSConnectionPool, "_prepare_proxy", _patch_prepare_proxy
+def _patch_request(real: Any) -> Any:
+    """Play or send what is asked of http.client itself, by nobody who stands on it."""
 
-
-def _patch_prepare_proxy(real: Any) -> Any:
-    """Put off the tunnel through a proxy, which is a connection, until something is really sent."""
-
-    def _prepare_proxy(pool: Any, connection: Any) -> None:
-        if answering() is None:
-            real(pool, connection)
-        else:
-            setattr(connection, _UNPREPARED, real)
-
-    return _prepare_proxy
-
-
-def _prepare_proxy_now(pool: Any, connection: Any) -> None:
-    real = getattr(connection, _UNPREPARED, None)
-    if real is not None:
-        setattr(connection, _UNPREPARED, None)
-        real(pool, connection)
-
-
-def _patch_version_2(urllib3: Any, real: Any) -> Any:
-    def _make_request(
-        pool: Any, connection: Any, method: str, url: str, body: Any = None, headers: Any = None, **rest: Any
+    def request(
+        connection: Any, method: str, url: str, body: Any = None, headers: Any = None, **settings: Any
     ) -> Any:
-        scope = answering()
-        if scope is None:
-            return real(pool, connection, method, url, body=body, headers=headers, **rest)
-        sent = whole(body)
-        question = recordable_request(method, _address(pool, url), (headers or {}).items(), sent)
+        scope, listed = answering(), dict(headers or {})
+        vars(connection).pop(_PLAYED, None)
+        if scope is None or _sent.get() is not None:
+            return real(connection, method, url, body, listed, **settings)
+        body = body if isinstance(body, str) else whole(body)  # a text is sent as Latin-1
+        question = recordable_request(method, _client_address(connection, url), listed.items(), whole(body))
         if scope.lets_by(question):
-            _prepare_proxy_now(pool, connection)
-            return real(pool, connection, method, url, body=sent, headers=headers, **rest)
+            return real(connection, method, url, body, listed, **settings)
         answer = scope.play(question)
-        if answer is None:
-            # The connection goes back into its pool with the response that is handed out, not with this one.
-            aside = {**rest, "response_conn": None, "preload_content": False, "decode_content": False}
-            with scope.sending():
-                _prepare_proxy_now(pool, connection)
-                given = real(pool, connection, method, url, body=sent, headers=headers, **aside)
-                raw = given.read(decode_content=False)
-            headers_given = given.headers.items()
-            answer = recordable_response(method, given.status, given.reason or "", headers_given, raw)
-            scope.record(question, answer)
-        return _response(urllib3, pool, answer, method, url, rest)
+        if answer is not None:
+            vars(connection)[_PLAYED] = as_received(answer, method)
+            return None
+        exchange = vars(connection)[_SENT] = Exchange(scope, question, method)
+        with exchange.reading():
+            return real(connection, method, url, body, listed, **settings)
 
-    return _make_request
+    return request
 
 
-def _response(urllib3: Any, pool: Any, answer: Response, method: str, url: str, rest: Any) -> Any:
-    received = as_received(answer, method)
-    return urllib3.HTTPResponse(
-        body=received,
-        headers=urllib3.HTTPHeaderDict(received.getheaders()),
-        status=received.status,
-        version=received.version,
-        version_string="HTTP/1.1",
-        reason=received.reason,
-        preload_content=rest.get("preload_content", True),
-        decode_content=rest.get("decode_content", True),
-        original_response=received,
-        pool=pool,
-        connection=rest.get("response_conn"),
-        retries=rest.get("retries"),
-        enforce_content_length=rest.get("enforce_content_length", True),
-        request_method=method,
-        request_url=url,
-    )
+def _client_address(connection: Any, url: str) -> str:
+    scheme = "https" if isinstance(connection, http.client.HTTPSConnection) else "http"
+    host, port = connection.host, connection.port
+    if getattr(connection, "_tunnel_host", None):
+        host, port = connection._tunnel_host, connection._tunnel_port
+    return whole_address(scheme, host, port, url)
 
 
-def _patch_version_1(urllib3: Any, real: Any) -> Any:
-    def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **rest: Any) -> Any:
-        scope = answering()
-        if scope is None:
-            return real(pool, connection, method, url, *args, **rest)
-        rest["body"] = whole(rest.get("body"))
-        question = recordable_request(
-            method, _address(pool, url), (rest.get("headers") or {}).items(), rest["body"]
-        )
-        if scope.lets_by(question):
-            _prepare_proxy_now(pool, connection)
-            return real(pool, connection, method, url, *args, **rest)
-        answer = scope.play(question)
-        if answer is None:
-            with scope.sending():
-                _prepare_proxy_now(pool, connection)
-                given = real(pool, connection, method, url, *args, **rest)
-                raw = given.read()
-            answer = recordable_response(method, given.status, given.reason, given.getheaders(), raw)
-            scope.record(question, answer)
-        return as_received(answer, method)
+def _patch_getresponse(real: Any) -> Any:
+    def getresponse(connection: Any) -> Any:
+        played = vars(connection).pop(_PLAYED, None)
+        if played is not None:
+            return played
+        exchange = _sent.get() or vars(connection).pop(_SENT, None)
+        if exchange is None:
+            return real(connection)
+        with exchange.reading():
+            response = real(connection)
+        exchange.begin(response.status, response.reason or "", response.getheaders())
+        if response.fp is None:
+            exchange.end()
+        else:
+            response.fp = _TeeFile(response, exchange)
+        return response
 
-    return _make_request
+    return getresponse
 
 
-def _address(pool: Any, url: str) -> str:
-    """Give the whole address; towards a proxy the pool has it already."""
+def whole_address(scheme: str, host: str, port: int | None, url: str) -> str:
+    """Give the whole address; towards a proxy the URL is it already."""
     if "://" in url.partition("?")[0]:
         return url
-    host = f"[{pool.host}]" if ":" in pool.host else pool.host
-    port = "" if pool.port in (None, _PORTS.get(pool.scheme)) else f":{pool.port}"
-    return f"{pool.scheme}://{host}{port}{url}"
+    host = f"[{host}]" if ":" in host else host
+    return f"{scheme}://{host}{'' if port in (None, _PORTS.get(scheme)) else f':{port}'}{url}"

@@ -2,39 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, NamedTuple
 
-from pytest_agenteval.cassettes.http.messages import (
-    playable_response,
-    recordable_request,
-    recordable_response,
-)
-from pytest_agenteval.cassettes.http.scope import Scope, answering
-from pytest_agenteval.cassettes.interaction import Response
+from pytest_agenteval.cassettes.http.events import events
+from pytest_agenteval.cassettes.http.messages import playable_response, recordable_request
+from pytest_agenteval.cassettes.http.pools_of_loops import copy_of_loop, drop_copy, trial_loop
+from pytest_agenteval.cassettes.http.scope import answering, current
+from pytest_agenteval.cassettes.http.streaming import Exchange
+from pytest_agenteval.cassettes.interaction import Request, Response
 
 
 def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
+    streams = _streams(httpx)
 
     def blocking(real: Any) -> Any:
         def handle_request(transport: Any, request: Any) -> Any:
             scope = answering()
             if scope is None:
                 return real(transport, request)
-            exchange = _Exchange(httpx, scope, request, b"".join(request.stream))
-            if exchange.passes:
+            question = _question(httpx, request, b"".join(request.stream))
+            if scope.lets_by(question):
                 return real(transport, request)
-            if exchange.answer is None:
-                with scope.sending():
-                    given = real(transport, request)
-                    try:
-                        exchange.record(given, b"".join(given.stream))
-                    finally:
-                        # It is read to its end, and what is handed out is made anew: the connection goes back
-                        # into its pool.
-                        given.stream.close()
-            return exchange.response()
+            answer = scope.play(question)
+            if answer is not None:
+                return _response(httpx, streams, answer, request)
+            exchange = Exchange(scope, question, request.method)
+            with exchange.sending():
+                given = real(transport, request)
+            return _with_tee(streams.blocking, exchange, given)
 
         return handle_request
 
@@ -42,55 +40,153 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
         async def handle_async_request(transport: Any, request: Any) -> Any:
             scope = answering()
             if scope is None:
-                return await real(transport, request)
-            exchange = _Exchange(httpx, scope, request, b"".join([part async for part in request.stream]))
-            if exchange.passes:
-                return await real(transport, request)
-            if exchange.answer is None:
-                with scope.sending():
-                    given = await real(transport, request)
-                    try:
-                        exchange.record(given, b"".join([part async for part in given.stream]))
-                    finally:
-                        await given.stream.aclose()
-            return exchange.response()
+                return await real(await _of_this_loop(transport), request)
+            question = _question(httpx, request, b"".join([part async for part in request.stream]))
+            if scope.lets_by(question):
+                return await real(await _of_this_loop(transport), request)
+            answer = scope.play(question)
+            if answer is not None:
+                return _response(httpx, streams, answer, request)
+            exchange = Exchange(scope, question, request.method)
+            with exchange.sending():
+                given = await real(await _of_this_loop(transport), request)
+            return _with_tee(streams.waiting, exchange, given)
 
         return handle_async_request
 
     yield httpx.HTTPTransport, "handle_request", blocking
     yield httpx.AsyncHTTPTransport, "handle_async_request", waiting
+    yield httpx.AsyncHTTPTransport, "aclose", _patch_aclose
+    yield httpx.AsyncHTTPTransport, "__aexit__", _patch_aclose
 
 
-class _Exchange:
-    """One request and its answer: recorded, or still to be got by whoever can wait for it."""
-
-    def __init__(self, httpx: Any, scope: Scope, request: Any, body: bytes) -> None:
-        self._httpx, self._scope, self._request = httpx, scope, request
-        request.stream = httpx.ByteStream(body)  # the one that was read to its end cannot be sent
-        self._question = recordable_request(
-            request.method, str(request.url), request.headers.multi_items(), body
-        )
-        self.passes = scope.lets_by(self._question)
-        self.answer = None if self.passes else scope.play(self._question)
-
-    def record(self, given: Any, raw: bytes) -> None:
-        """Keep what was really given, with its body as it travelled."""
-        headers = given.headers.multi_items()
-        self.answer = recordable_response(
-            self._request.method, given.status_code, given.reason_phrase, headers, raw
-        )
-        self._scope.record(self._question, self.answer)
-
-    def response(self) -> Any:
-        """Give the answer as httpx does."""
-        assert self.answer is not None
-        return _response(self._httpx, self.answer, self._request)
+def _question(httpx: Any, request: Any, body: bytes) -> Request:
+    request.stream = httpx.ByteStream(body)  # the one that was read to its end cannot be sent
+    return recordable_request(request.method, str(request.url), request.headers.multi_items(), body)
 
 
-def _response(httpx: Any, answer: Response, request: Any) -> Any:
+def _with_tee(kind: Any, exchange: Exchange, given: Any) -> Any:
+    """Give the response as it is, but for its body, which is listened to as it is read."""
+    exchange.begin(given.status_code, given.reason_phrase, given.headers.multi_items())
+    given.stream = kind(exchange, given.stream)
+    return given
+
+
+class _Streams(NamedTuple):
+    """Classes of bodies as httpx wants them: recorded ones in parts, and live ones that are listened to."""
+
+    played: Any
+    blocking: Any
+    waiting: Any
+
+
+def _streams(httpx: Any) -> _Streams:
+    class Played(httpx.SyncByteStream, httpx.AsyncByteStream):  # type: ignore[misc]  # of whichever httpx it is
+        def __init__(self, parts: list[bytes]) -> None:
+            self._parts = parts
+
+        def __iter__(self) -> Iterator[bytes]:
+            yield from self._parts
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            for part in self._parts:
+                yield part
+
+    class Blocking(httpx.SyncByteStream):  # type: ignore[misc]
+        def __init__(self, exchange: Exchange, stream: Any) -> None:
+            self._exchange, self._stream = exchange, stream
+            self._parts = iter(stream)
+
+        def __iter__(self) -> Iterator[bytes]:
+            while not self._exchange.over:
+                with self._exchange.reading():
+                    part = next(self._parts, None)
+                if part is None:
+                    self._exchange.end()
+                else:
+                    self._exchange.take(part)
+                    yield part
+
+        def close(self) -> None:
+            try:
+                if self._exchange.worth_reading_on:
+                    for _ in self:
+                        pass
+            finally:
+                self._exchange.cut()
+                with self._exchange.sending():
+                    self._stream.close()
+
+    class Waiting(httpx.AsyncByteStream):  # type: ignore[misc]
+        def __init__(self, exchange: Exchange, stream: Any) -> None:
+            self._exchange, self._stream = exchange, stream
+            self._parts = aiter(stream)
+
+        async def __aiter__(self) -> AsyncIterator[bytes]:
+            while not self._exchange.over:
+                with self._exchange.reading():
+                    part = await anext(self._parts, None)
+                if part is None:
+                    self._exchange.end()
+                else:
+                    self._exchange.take(part)
+                    yield part
+
+        async def aclose(self) -> None:
+            try:
+                if self._exchange.worth_reading_on:
+                    async for _ in self:
+                        pass
+            finally:
+                self._exchange.cut()
+                with self._exchange.sending():
+                    await self._stream.aclose()
+
+    return _Streams(Played, Blocking, Waiting)
+
+
+def _response(httpx: Any, streams: _Streams, answer: Response, request: Any) -> Any:
     headers, raw = playable_response(answer, request.method)
     extensions: dict[str, Any] = {"http_version": b"HTTP/1.1"}
     if answer.message:
         extensions["reason_phrase"] = answer.message.encode("ascii", "ignore")
     pairs = [(name.encode("utf-8"), value.encode("utf-8", "surrogateescape")) for name, value in headers]
-    return httpx.Response(answer.status, headers=pairs, stream=httpx.ByteStream(raw), extensions=extensions)
+    parts = events(headers, raw)
+    stream = streams.played(parts) if len(parts) > 1 else httpx.ByteStream(raw)
+    return httpx.Response(answer.status, headers=pairs, stream=stream, extensions=extensions)
+
+
+async def _of_this_loop(transport: Any) -> Any:
+    """Give the transport with connections of this loop alone, whichever loops use it besides."""
+    loop = None if current() is None else trial_loop()
+    if loop is None or not getattr(getattr(transport, "_pool", None), "__dict__", {}).keys() >= _POOLS:
+        return transport
+    return await copy_of_loop(loop, transport, _with_empty_pool, _close)
+
+
+_POOLS = {"_connections", "_requests", "_optional_thread_lock"}
+"""What a pool of httpcore consists of, be it one to a proxy, besides its settings."""
+
+
+def _with_empty_pool(transport: Any) -> Any:
+    copied = copy.copy(transport)
+    pool = copied._pool = copy.copy(transport._pool)
+    pool._connections, pool._requests = [], []
+    pool._optional_thread_lock = type(pool._optional_thread_lock)()
+    return copied
+
+
+async def _close(transport: Any) -> None:
+    await transport._pool.aclose()
+
+
+def _patch_aclose(real: Callable[..., Awaitable[Any]]) -> Any:
+    """Close with a transport what this loop has opened in its place."""
+
+    async def aclose(transport: Any, *args: Any) -> Any:
+        copied = drop_copy(transport)
+        if copied is not None:
+            await _close(copied)
+        return await real(transport, *args)
+
+    return aclose

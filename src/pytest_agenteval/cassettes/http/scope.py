@@ -56,6 +56,10 @@ class ModelTraffic(Protocol):
         """Read what was really answered, and keep it; the request is the one that was to be played."""
         ...
 
+    def cut(self, request: Request, response: Response) -> None:
+        """Note an answer that ended before its time: its body is what had come; status 0 is that of none."""
+        ...
+
 
 class NothingSent(ConnectionError):
     """Says so to who works off a queue or a pool: it would die of what is no Exception, and others wait."""
@@ -69,7 +73,8 @@ class Scope:
     """The requests of one trial, or of one call of a tool; several tasks and threads may make them.
 
     ``tapes`` are the tapes, or a function that opens them at the first request. ``missed`` holds, redacted,
-    what was refused: a request that is tried again is one. What belongs to a scope that is ``passing`` goes
+    what was refused: a request that is tried again is one; ``cuts`` what was answered in part and so is not
+    recorded. What belongs to a scope that is ``passing`` goes
     out as it is, but for what ``traffic`` claims: requests of models, which are its own whatever the tapes
     say. A scope opened inside another closes with it; once closed, it refuses for ever.
     """
@@ -89,6 +94,7 @@ class Scope:
         self._refused: set[Key] = set()
         self._refusing = threading.Lock()
         self.missed: list[Request] = []
+        self.cuts: list[Request] = []
         self.played = self.recorded = 0
 
     @property
@@ -166,6 +172,16 @@ class Scope:
         elif not self.passing:
             self._own.record(request, response)
             self.recorded += 1
+
+    def cut(self, request: Request, response: Response) -> None:
+        """Note that an answer ended before its time, closed by who asked or broken off: it is not kept.
+
+        Status 0 is that of one that never began, as where nobody listens.
+        """
+        if self.traffic is not None and self.traffic.claims(request):
+            self.traffic.cut(request, response)
+        elif response.status and not self.passing:
+            self.cuts.append(self._own.cassette.redactor.request(request))
 
     @cached_property
     def _call_matcher(self) -> CallMatcher | None:

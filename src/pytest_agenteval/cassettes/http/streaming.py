@@ -1,0 +1,89 @@
+"""Responses that come in parts: handed on as they come, kept once they are whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from pytest_agenteval.cassettes.http.events import is_event_stream
+from pytest_agenteval.cassettes.http.messages import Pairs, recordable_response
+from pytest_agenteval.cassettes.http.scope import Scope, answering
+from pytest_agenteval.cassettes.interaction import Request, Response
+
+
+class Exchange:
+    """A request that is really sent, and its response as it comes: recorded at its end, and only whole.
+
+    ``raw`` parts are as they travelled, encoded if the response's headers say so.
+    """
+
+    def __init__(self, scope: Scope, request: Request, method: str) -> None:
+        self._scope, self._request, self._method = scope, request, method
+        self._began = time.monotonic()
+        self._first_byte_s: float | None = None
+        self._parts: list[bytes] = []
+        self._status, self._reason = 0, ""
+        self._headers: list[tuple[str, str]] = []
+        self._has_begun = False
+        self.over = False
+
+    def sending(self) -> AbstractContextManager[None]:
+        """Let the sockets through for as long as something is sent or read."""
+        return self._scope.sending()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Let the sockets through while a part is read; a response that breaks off is cut."""
+        try:
+            with self._scope.sending():
+                yield
+        except BaseException:
+            self.cut()
+            raise
+
+    def begin(self, status: int, reason: str, headers: Pairs) -> None:
+        """Take what comes before the body."""
+        self._status, self._reason, self._headers = status, reason, list(headers)
+
+    @property
+    def worth_reading_on(self) -> bool:
+        """Whether the rest is read where somebody closes it unread, who wanted its status; no stream is."""
+        return not self._has_begun and not is_event_stream(self._headers)
+
+    def take(self, part: bytes) -> None:
+        """Take the next part of the body; raises what ends a thread, or a task, whose trial has ended."""
+        answering()
+        self.note_part(part)
+        self._parts.append(part)
+
+    def note_part(self, part: bytes) -> None:
+        """Note that some of the body has come, which is taken later."""
+        self._has_begun = self._has_begun or bool(part)
+        self._note_first_byte()
+
+    def end(self, body: bytes | None = None) -> Response:
+        """Record the response, which is whole, and give it: of the parts that were taken, or of this body."""
+        self._parts = self._parts if body is None else [body]
+        response = self._response()
+        if not self.over:
+            self.over = True
+            self._note_first_byte()
+            if not self._scope.closed:
+                self._scope.record(self._request, response, self._first_byte_s)
+        return response
+
+    def cut(self) -> None:
+        """Say that the response ended before its time, or never began: what came of it is no recording."""
+        if not self.over:
+            self.over = True
+            if not self._scope.closed:
+                self._scope.cut(self._request, self._response())
+
+    def _note_first_byte(self) -> None:
+        if self._first_byte_s is None:
+            self._first_byte_s = time.monotonic() - self._began
+
+    def _response(self) -> Response:
+        raw = b"".join(self._parts)
+        return recordable_response(self._method, self._status, self._reason, self._headers, raw)
