@@ -58,7 +58,7 @@ def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
 
 
 class AgentThread:
-    """One run of an agent in a thread; what it returns to be awaited is awaited on its own loop or the shared.
+    """One run of an agent in a thread; what it returns to be awaited is awaited there, or on the shared loop.
 
     ``answered`` is called in that thread as soon as there is an answer, or was an order to stop.
     """

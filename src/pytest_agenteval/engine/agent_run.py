@@ -111,6 +111,10 @@ def _deadline_extender(deadline: asyncio.Timeout) -> Callable[[float], None]:
     return forgive
 
 
+_CUT_RESPONSE = "cut_response"
+_CUT = "the response was closed or broke off before its end, and is not recorded"
+
+
 class OwnRequests:
     """The requests of one trial that are neither a tool's nor a chat's; its threads' are among them.
 
@@ -142,6 +146,8 @@ class OwnRequests:
             miss = self._tape.agents_miss(request)
             self._recorder.add_miss(miss)
             self._recorder.broken = self._recorder.broken or miss
+        for request in tuple(scope.cuts):
+            self._recorder.event(_CUT_RESPONSE, f"{request.method} {request.uri}: {_CUT}")
 
     def _tapes(self) -> Sequence[Tape]:
         return self._tape.of_agent
