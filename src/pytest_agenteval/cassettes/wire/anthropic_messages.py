@@ -118,7 +118,7 @@ def _error(answer: Json, result: Any) -> ToolError | None:
     code = as_text(as_map(result).get("error_code"))
     if not code and answer.get("is_error") is not True:
         return None
-    message = as_text(as_map(result).get("error_message")) or text_of(result) or compact(result)
+    message = as_text(as_map(result).get("error_message")) or text_of(result) or code or compact(result)
     return ToolError(code or "tool_error", message)
 
 
@@ -172,6 +172,8 @@ def join(events: Iterable[Json]) -> Json:
         elif kind == "message_delta":
             whole.update(rest_of(as_map(event.get("delta"))))
             whole["usage"].update(rest_of(as_map(event.get("usage"))))
+    if "role" not in whole and not blocks:
+        return {}
     return {**whole, "content": [_with_input(blocks[place]) for place in sorted(blocks)]}
 
 

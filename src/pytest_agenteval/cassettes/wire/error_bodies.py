@@ -6,7 +6,8 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, json_object, text_of_body
+from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, text_of_body
+from pytest_agenteval.cassettes.wire.streams import parts_of
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic
 
 _GOOGLE_WORDS = {
@@ -53,8 +54,8 @@ def _body(format: str, status: int, kind: str, message: str) -> dict[str, Any]:
 def refusal_of(response: Response) -> ModelRefused:
     """Read a response whose status says that it is an error; a body that is no JSON is quoted."""
     try:
-        kind, message = _told(json_object(response.body))
-    except UnreadableTraffic:
+        kind, message = _told(parts_of(response).objects[0])
+    except (UnreadableTraffic, IndexError):
         kind, message = "", text_of_body(response.body)[:_SHOWN] or response.message
     header = next((it[0] for name, it in response.headers.items() if name.lower() == "x-amzn-errortype"), "")
     return ModelRefused(response.status, kind or header.partition(":")[0], message)

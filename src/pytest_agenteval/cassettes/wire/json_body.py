@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Body
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
 from pytest_agenteval.records.record import NOTHING
@@ -30,6 +31,11 @@ def json_object(body: Body) -> Json:
 def text_of_body(body: Body) -> str:
     """Give a body as text; a byte that is no UTF-8 becomes a question mark of Unicode's."""
     return body.decode("utf-8-sig", "replace") if isinstance(body, bytes) else (body or "").lstrip("\ufeff")
+
+
+def raw_body(body: Body) -> bytes:
+    """Give a body as the bytes that it was on the wire."""
+    return body if isinstance(body, bytes) else (body or "").encode("utf-8", "surrogatepass")
 
 
 def as_map(value: Any) -> Json:
@@ -57,6 +63,26 @@ def as_count(value: Any) -> int:
 def rest_of(body: Json, *read: str) -> dict[str, Any]:
     """Give what a body holds besides the keys that were read; what is null counts as absent."""
     return {name: value for name, value in body.items() if name not in read and value is not None}
+
+
+def wrapped_result(result: Any) -> tuple[str, bool]:
+    """Give a tool's result as a text, and whether it is an error, where an API takes nothing but objects.
+
+    Clients call the one key in their own way; what has more keys is the result itself.
+    """
+    if isinstance(result, Mapping) and len(result) == 1:
+        (name, inner), *_ = result.items()
+        if name in _WRAPPERS:
+            return _written(inner), name in _FAILED
+    return _written(result), False
+
+
+def _written(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else compact(value)
+
+
+_FAILED = ("error", "call_error")
+_WRAPPERS = ("result", "output", "content", "return_value", *_FAILED)
 
 
 def _refuse_constant(constant: str) -> Any:

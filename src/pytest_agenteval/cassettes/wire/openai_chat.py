@@ -139,18 +139,21 @@ def join(events: Iterable[Json]) -> Json:
     """Give the whole reply that a stream's events make."""
     message: dict[str, Any] = {}
     calls: list[dict[str, Any]] = []
-    whole: dict[str, Any] = {"choices": [{"message": message}]}
+    whole: dict[str, Any] = {}
+    choice: dict[str, Any] = {}
     for event in events:
         if event is DONE:
-            whole["choices"][0].setdefault("finish_reason", "stop")
+            choice.setdefault("finish_reason", "stop")
         whole.update({name: event[name] for name in ("id", "model", "usage") if event.get(name)})
         if served := as_map(event.get("x_groq")).get("usage"):
             whole["usage"] = served
-        for choice in _first_choices(event):
-            whole["choices"][0].update(rest_of(choice, "delta", "message", "index", "logprobs"))
-            _join_delta(message, calls, as_map(choice.get("delta") or choice.get("message")))
-    whole["choices"][0].setdefault("finish_reason", "incomplete")
-    return {**whole, "choices": [{**whole["choices"][0], "message": {**message, "tool_calls": calls}}]}
+        for piece in _first_choices(event):
+            choice.update(rest_of(piece, "delta", "message", "index", "logprobs"))
+            _join_delta(message, calls, as_map(piece.get("delta") or piece.get("message")))
+            whole["choices"] = [choice]
+    choice.setdefault("finish_reason", "incomplete")
+    choice["message"] = {**message, "tool_calls": calls}
+    return whole
 
 
 def _first_choices(event: Json) -> Iterator[Json]:

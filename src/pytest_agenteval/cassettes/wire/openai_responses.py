@@ -11,7 +11,7 @@ from pytest_agenteval.cassettes.wire.attachments import told, told_base64, told_
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.tool_specs import function_spec
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
 from pytest_agenteval.records.transcript import ToolError, Usage
 
 FORMAT = "openai.responses"
@@ -165,7 +165,9 @@ def _error(item: Json) -> ToolError | None:
 
 def read_reply(body: Json, asked: Asked) -> ModelReply:
     """Read a whole reply."""
-    items = maps(body.get("output"))
+    if not isinstance(body.get("output"), list):
+        raise UnreadableTraffic("the reply holds no output")
+    items = maps(body["output"])
     parts = [part for item in items for part in maps(item.get("content")) if _kind(item) == "message"]
     return asked.reply(
         ReplyParts(
@@ -218,6 +220,8 @@ def join(events: Iterable[Json]) -> Json:
             items[place] = _with_delta(as_map(items.get(place)), kind, as_text(event.get("delta")))
         if held := as_map(event.get("response")):
             whole = {**held, "ended": kind in _ENDINGS}
+    if not (whole or items):
+        return {}
     if not maps(whole.get("output")):  # cut off, or a server that tells the items only one by one
         whole["output"] = [items[place] for place in sorted(items)]
     return whole if whole.get("ended") else {**whole, "status": "incomplete"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from importlib import import_module
+from struct import error as StructError
 from typing import Any, Protocol, cast
 
 from pytest_agenteval.canonical import digest
@@ -43,7 +44,7 @@ MADE_UP = frozenset(
 """Settings that clients make up anew for each run, or that change nothing of what is asked."""
 
 # What is read may be anything, at any depth: whatever a reader stumbles over says that it is not the format.
-_STUMBLES = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError)
+_STUMBLES = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError, StructError)
 
 
 class WireFormat(Protocol):

@@ -1,4 +1,4 @@
-"""Response bodies in parts: server-sent events, JSON lines, a JSON array, or one JSON value."""
+"""Response bodies in parts: server-sent events, JSON lines, a JSON array, AWS frames, or one JSON value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.cassettes.wire.json_body import read_json, text_of_body
+from pytest_agenteval.cassettes.wire.aws_events import is_event_stream, objects_of
+from pytest_agenteval.cassettes.wire.json_body import raw_body, read_json, text_of_body
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
 from pytest_agenteval.records.record import FrozenValue
 
@@ -32,7 +33,12 @@ def parts_of(response: Response) -> Parts:
     The body tells its form, not the header: recordings lose headers, and servers are wrong about them. What
     a stream that was cut off ends in is left out, as its client left it out.
     """
+    raw = raw_body(response.body)
+    if is_event_stream(raw):
+        return Parts(list(objects_of(raw)), True)
     text = text_of_body(response.body).strip()
+    if not text:
+        raise UnreadableTraffic("the body is empty")
     if _SSE_FIELD.match(text):
         return Parts(list(_sse_objects(text)), True)
     if text.startswith("["):

@@ -1,0 +1,177 @@
+"""Bedrock's converse: content is a list of blocks, each of which is named by its only key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.attachments import told, told_base64
+from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
+from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import ToolError, Usage
+
+FORMAT = "bedrock.converse"
+NUMBERED = False
+
+_FINISHES = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "guardrail_intervened": "content_filter",
+    "content_filtered": "content_filter",
+}
+
+
+def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
+    """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
+    conversation = Conversation()
+    if system := text_of(maps(body.get("system"))):
+        conversation.add("system", system)
+    for message in maps(body.get("messages")):
+        _add(conversation, as_text(message.get("role")), maps(message.get("content")))
+    config = as_map(body.get("toolConfig"))
+    settings = rest_of({**body, "toolChoice": config.get("toolChoice")}, "messages", "system", "toolConfig")
+    specs = tuple(spec for tool in maps(config.get("tools")) for spec in _specs(tool))
+    return ModelRequest(FORMAT, model, tuple(conversation.messages), specs, streamed, settings)
+
+
+def _specs(tool: Json) -> list[ToolSpec]:
+    if spec := as_map(tool.get("toolSpec")):
+        schema = as_map(spec.get("inputSchema")).get("json")
+        return [tool_spec(as_text(spec.get("name")), spec.get("description"), schema)]
+    named = ((kind, as_text(as_map(it).get("name"))) for kind, it in tool.items() if kind != "cachePoint")
+    return [tool_spec(name or kind, None, None) for kind, name in named]
+
+
+def _add(conversation: Conversation, role: str, blocks: Sequence[Json]) -> None:
+    if role == "assistant":
+        conversation.add_reply(text_of(blocks, ""), _calls(blocks))
+        return
+    results = [as_map(block["toolResult"]) for block in blocks if "toolResult" in block]
+    for result in results:
+        failed, id = result.get("status") == "error", as_text(result.get("toolUseId"))
+        conversation.add_result(id, text_of(maps(result.get("content"))), failed=failed)
+    text = text_of(blocks)
+    if text or not results:
+        conversation.add(role, text)
+
+
+def text_of(blocks: Iterable[Json], between: str = "\n") -> str:
+    """Give blocks as a text; thoughts, calls and their results are none."""
+    return between.join(filter(None, map(_block_text, blocks)))
+
+
+def _block_text(block: Json) -> str:
+    for kind in ("image", "document", "video", "audio"):
+        if held := as_map(block.get(kind)):
+            return _attached(kind, held)
+    if "json" in block:
+        return compact(block["json"])
+    if guarded := as_map(block.get("guardContent")):
+        return as_text(as_map(guarded.get("text")).get("text"))
+    if cited := as_map(block.get("citationsContent")):
+        return text_of(maps(cited.get("content")), "")
+    return as_text(block.get("text"))
+
+
+def _attached(kind: str, held: Json) -> str:
+    source, form = as_map(held.get("source")), as_text(held.get("format"))
+    if s3 := as_map(source.get("s3Location")):
+        return told(kind, as_text(held.get("name")), form, as_text(s3.get("uri")))
+    return told_base64(kind, source.get("bytes"), form, as_text(held.get("name")))
+
+
+def _calls(blocks: Sequence[Json]) -> list[WireCall]:
+    """Read calls; a server's tool, as Nova's grounding, has its result beside it."""
+    results = {it.get("toolUseId"): it for it in (as_map(block.get("toolResult")) for block in blocks)}
+    uses = filter(None, (as_map(block.get("toolUse")) for block in blocks))
+    return [_call(use, results.get(use.get("toolUseId"))) for use in uses]
+
+
+def _call(use: Json, answer: Json | None) -> WireCall:
+    id, name = as_text(use.get("toolUseId")), as_text(use.get("name"))
+    if use.get("type") != "server_tool_use":
+        return WireCall(id, name, use.get("input"))
+    text = text_of(maps(as_map(answer).get("content")))
+    error = ToolError("tool_error", text) if as_map(answer).get("status") == "error" else None
+    return WireCall(id, name, use.get("input"), "provider", text, error)
+
+
+def read_reply(body: Json, asked: Asked) -> ModelReply:
+    """Read a whole reply."""
+    message = as_map(as_map(body.get("output")).get("message"))
+    if not isinstance(message.get("content"), list):
+        raise UnreadableTraffic("the reply holds no message")
+    blocks, reason = maps(message["content"]), as_text(body.get("stopReason"))
+    router = as_map(as_map(body.get("trace")).get("promptRouter"))
+    return asked.reply(
+        ReplyParts(
+            text_of(blocks, ""),
+            _calls(blocks),
+            _usage(as_map(body.get("usage"))),
+            _FINISHES.get(reason, reason),
+            reasoning="\n\n".join(filter(None, map(_thought, blocks))),
+            model=as_text(router.get("invokedModelId")),
+        )
+    )
+
+
+def _thought(block: Json) -> str:
+    return as_text(as_map(as_map(block.get("reasoningContent")).get("reasoningText")).get("text"))
+
+
+def _usage(usage: Json) -> Usage:
+    cached = as_count(usage.get("cacheReadInputTokens"))
+    written_to_cache = as_count(usage.get("cacheWriteInputTokens"))
+    read = as_count(usage.get("inputTokens")) + cached + written_to_cache
+    return usage_of(read, usage.get("outputTokens"), cached=cached)
+
+
+def join(events: Iterable[Json]) -> Json:
+    """Give the whole reply that a stream's events make."""
+    whole: dict[str, Any] = {}
+    blocks: dict[int, dict[str, Any]] = {}
+    for event in events:
+        start, delta = as_map(event.get("contentBlockStart")), as_map(event.get("contentBlockDelta"))
+        if start:
+            blocks[as_count(start.get("contentBlockIndex"))] = _started(as_map(start.get("start")))
+        elif delta:
+            place = as_count(delta.get("contentBlockIndex"))
+            _join_delta(blocks.setdefault(place, {}), as_map(delta.get("delta")))
+        whole.update(rest_of(as_map(event.get("messageStop"))))
+        whole.update(rest_of(as_map(event.get("metadata"))))
+    if not (blocks or whole):
+        return {}
+    content = [_with_input(blocks[place]) for place in sorted(blocks)]
+    return {"stopReason": "incomplete", **whole, "output": {"message": {"content": content}}}
+
+
+def _started(start: Json) -> dict[str, Any]:
+    return {kind: dict(as_map(held)) for kind, held in start.items()}
+
+
+def _join_delta(block: dict[str, Any], delta: Json) -> None:
+    if "text" in delta:
+        block["text"] = as_text(block.get("text")) + as_text(delta["text"])
+    if piece := as_map(delta.get("reasoningContent")):
+        thought = block.setdefault("reasoningContent", {"reasoningText": {"text": ""}})["reasoningText"]
+        thought["text"] += as_text(piece.get("text"))
+    if piece := as_map(delta.get("toolUse")):
+        use = block.setdefault("toolUse", {})
+        use["partial"] = as_text(use.get("partial")) + as_text(piece.get("input"))
+    if isinstance(delta.get("toolResult"), list):
+        result = block.setdefault("toolResult", {})
+        result["content"] = [*result.get("content", ()), *delta["toolResult"]]
+
+
+def _with_input(block: dict[str, Any]) -> Json:
+    """Put the arguments into a call, as they came: the text of a stream that was cut off is no object."""
+    use = block.get("toolUse")
+    return {"toolUse": {**use, "input": use.get("partial") or {}}} if use is not None else block

@@ -1,0 +1,189 @@
+"""Google's Gemini, asked of AI Studio or Vertex: content is a list of parts, and calls have no ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.attachments import told_base64, told_url
+from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of, wrapped_result
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
+from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.transcript import ToolError, Usage
+
+FORMAT = "gemini"
+NUMBERED = True
+
+_READ = ("model", "contents", "systemInstruction", "system_instruction", "tools")
+_FILTERED = (
+    "SAFETY",
+    "RECITATION",
+    "BLOCKLIST",
+    "PROHIBITED_CONTENT",
+    "SPII",
+    "IMAGE_SAFETY",
+    "IMAGE_PROHIBITED_CONTENT",
+    "MODEL_ARMOR",
+)
+_FINISHES = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_FILTERED, "content_filter")}
+
+
+def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
+    """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
+    conversation = Conversation(numbered=True)
+    system = _either(body, "systemInstruction")
+    if instructions := text_of(_parts(system)):
+        conversation.add("system", instructions)
+    contents = body.get("contents")
+    for content in [contents] if isinstance(contents, dict) else maps(contents):
+        _add(conversation, normal_role(as_text(content.get("role"))), _parts(content))
+    return ModelRequest(
+        FORMAT,
+        model or as_text(body.get("model")),
+        tuple(conversation.messages),
+        tuple(spec for tool in maps(body.get("tools")) for spec in _specs(tool)),
+        streamed,
+        rest_of(body, *_READ),
+    )
+
+
+def _either(holder: Json, name: str) -> Any:
+    """Give what is written in camel case or, as the API also takes it, in snake case."""
+    snake = "".join(f"_{c.lower()}" if c.isupper() else c for c in name)
+    return holder.get(name, holder.get(snake))
+
+
+def _parts(content: Any) -> list[Json]:
+    if isinstance(content, str):
+        return [{"text": content}]
+    parts = as_map(content).get("parts")
+    return maps([parts] if isinstance(parts, dict) else parts)
+
+
+def _specs(tool: Json) -> list[ToolSpec]:
+    declared = _either(tool, "functionDeclarations")
+    if declared is None:
+        return [tool_spec(name, None, None) for name in tool]
+    return list(map(_spec, maps(declared)))
+
+
+def _spec(function: Json) -> ToolSpec:
+    schema = _either(function, "parametersJsonSchema") or function.get("parameters")
+    return tool_spec(as_text(function.get("name")), function.get("description"), schema)
+
+
+def _add(conversation: Conversation, role: str, parts: Sequence[Json]) -> None:
+    if role == "assistant":
+        conversation.add_reply(text_of(parts, ""), _calls(parts))
+        return
+    answers = [as_map(_either(part, "functionResponse")) for part in parts]
+    for answer in filter(None, answers):
+        text, failed = wrapped_result(answer.get("response"))
+        attached = text_of(maps(answer.get("parts")))
+        name, id = as_text(answer.get("name")), as_text(answer.get("id"))
+        content = "\n".join(filter(None, (text, attached)))
+        conversation.add_result(id, content, name=name, failed=failed)
+    text = text_of(parts)
+    if text or not any(answers):
+        conversation.add(role, text)
+
+
+def text_of(parts: Iterable[Json], between: str = "\n") -> str:
+    """Give parts as a text; thoughts, calls and their results are none."""
+    return between.join(filter(None, map(_part_text, parts)))
+
+
+def _part_text(part: Json) -> str:
+    if part.get("thought") is True:
+        return ""
+    if data := as_map(_either(part, "inlineData")):
+        mime = as_text(_either(data, "mimeType"))
+        return told_base64(_kind(mime), data.get("data"), mime)
+    if file := as_map(_either(part, "fileData")):
+        return told_url(_kind(as_text(_either(file, "mimeType"))), _either(file, "fileUri"))
+    return as_text(part.get("text"))
+
+
+def _kind(mime: str) -> str:
+    kind = mime.partition("/")[0]
+    return kind if kind in ("image", "audio", "video") else "file"
+
+
+def _calls(parts: Sequence[Json]) -> list[WireCall]:
+    """Read calls; code that the provider ran is followed by a part that holds what came of it."""
+    calls: list[WireCall] = []
+    for part in parts:
+        asked, code = as_map(_either(part, "functionCall")), as_map(_either(part, "executableCode"))
+        if asked:
+            calls.append(WireCall(as_text(asked.get("id")), as_text(asked.get("name")), asked.get("args")))
+        elif code:
+            calls.append(WireCall(f"code_{len(calls) + 1}", "code_execution", code, "provider"))
+        elif result := as_map(_either(part, "codeExecutionResult")):
+            calls[-1:] = [_with_result(call, result) for call in calls[-1:]]
+    return calls
+
+
+def _with_result(call: WireCall, result: Json) -> WireCall:
+    outcome, output = as_text(result.get("outcome")), as_text(result.get("output"))
+    error = None if outcome in ("", "OUTCOME_OK") else ToolError(outcome.lower(), output)
+    return WireCall(call.id, call.name, call.arguments, call.by, output, error)
+
+
+def _searches(candidate: Json) -> list[WireCall]:
+    """Read what the provider searched for by itself, with the pages it went by."""
+    grounding = as_map(candidate.get("groundingMetadata"))
+    if not grounding.get("webSearchQueries"):
+        return []
+    pages = [as_map(chunk.get("web")) for chunk in maps(grounding.get("groundingChunks"))]
+    asked = {"queries": grounding["webSearchQueries"]}
+    return [WireCall("search_1", "google_search", asked, "provider", [dict(page) for page in pages if page])]
+
+
+def read_reply(body: Json, asked: Asked) -> ModelReply:
+    """Read a whole reply; of several candidates the first, as clients do."""
+    blocked = as_text(as_map(body.get("promptFeedback")).get("blockReason"))
+    candidates = maps(body.get("candidates"))
+    if not (candidates or blocked or "usageMetadata" in body):
+        raise UnreadableTraffic("the reply holds no candidates")
+    candidate = min(candidates, key=lambda it: as_count(it.get("index")), default={})
+    parts, reason = _parts(candidate.get("content")), as_text(candidate.get("finishReason"))
+    thoughts = [as_text(part.get("text")) for part in parts if part.get("thought") is True]
+    return asked.reply(
+        ReplyParts(
+            text_of(parts, ""),
+            [*_searches(candidate), *_calls(parts)],
+            _usage(as_map(body.get("usageMetadata"))),
+            "content_filter" if blocked else _FINISHES.get(reason, reason.lower()),
+            reasoning="".join(thoughts),
+            model=as_text(body.get("modelVersion")),
+            id=as_text(body.get("responseId")),
+        )
+    )
+
+
+def _usage(usage: Json) -> Usage:
+    prompt, written = as_count(usage.get("promptTokenCount")), as_count(usage.get("candidatesTokenCount"))
+    thought = as_count(usage.get("thoughtsTokenCount"))
+    read = prompt + as_count(usage.get("toolUsePromptTokenCount"))
+    if as_count(usage.get("totalTokenCount")) != prompt + written:  # some models count thoughts as written
+        written += thought
+    return usage_of(read, written, cached=usage.get("cachedContentTokenCount"), reasoning=thought)
+
+
+def join(events: Iterable[Json]) -> Json:
+    """Give the whole reply that a stream's pieces make."""
+    whole: dict[str, Any] = {}
+    candidate: dict[str, Any] = {"finishReason": "incomplete"}
+    parts: list[Json] = []
+    for event in events:
+        whole.update(rest_of(event, "candidates"))
+        for piece in maps(event.get("candidates")):
+            if not as_count(piece.get("index")):
+                candidate.update(rest_of(piece, "content"))
+                parts += _parts(piece.get("content"))
+                whole["candidates"] = [candidate]
+    candidate["content"] = {"parts": parts}
+    return whole

@@ -1,0 +1,81 @@
+"""Ollama's own chat: JSON lines, arguments as objects, and calls that have no ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.attachments import told_base64
+from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps, rest_of
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
+from pytest_agenteval.cassettes.wire.tool_specs import function_spec
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+
+FORMAT = "ollama.chat"
+NUMBERED = True
+
+_READ = ("model", "messages", "tools", "stream")
+
+
+def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
+    """Read a request's body; a stream is what this API gives unless told not to."""
+    conversation = Conversation(numbered=True)
+    for message in maps(body.get("messages")):
+        _add(conversation, message)
+    return ModelRequest(
+        FORMAT,
+        as_text(body.get("model")) or model,
+        tuple(conversation.messages),
+        tuple(map(function_spec, maps(body.get("tools")))),
+        body.get("stream") is not False,
+        rest_of(body, *_READ),
+    )
+
+
+def _add(conversation: Conversation, message: Json) -> None:
+    role, content = normal_role(as_text(message.get("role"))), as_text(message.get("content"))
+    if role == "assistant":
+        conversation.add_reply(content, _calls(message))
+    elif role == "tool":
+        name = as_text(message.get("tool_name")) or as_text(message.get("name"))
+        conversation.add_result("", content, name=name)
+    else:
+        images = message.get("images")
+        told = [told_base64("image", image) for image in images] if isinstance(images, list) else []
+        conversation.add(role, "\n".join(filter(None, (content, *told))))
+
+
+def _calls(message: Json) -> list[WireCall]:
+    asked = [as_map(call.get("function")) for call in maps(message.get("tool_calls"))]
+    return [WireCall("", as_text(call.get("name")), call.get("arguments")) for call in asked]
+
+
+def read_reply(body: Json, asked: Asked) -> ModelReply:
+    """Read a whole reply; the only object of a stream that was cut off is one too, and says so."""
+    if not isinstance(body.get("message"), dict):
+        raise UnreadableTraffic("the reply holds no message")
+    message = as_map(body["message"])
+    return asked.reply(
+        ReplyParts(
+            as_text(message.get("content")),
+            _calls(message),
+            usage_of(body.get("prompt_eval_count"), body.get("eval_count")),
+            "incomplete" if body.get("done") is False else as_text(body.get("done_reason")),
+            reasoning=as_text(message.get("thinking")),
+            model=as_text(body.get("model")),
+        )
+    )
+
+
+def join(events: Iterable[Json]) -> Json:
+    """Give the whole reply that a stream's lines make."""
+    whole: dict[str, Any] = {}
+    message: dict[str, Any] = {"content": "", "thinking": "", "tool_calls": []}
+    for event in events:
+        piece = as_map(event.get("message"))
+        for name in ("content", "thinking"):
+            message[name] += as_text(piece.get(name))
+        message["tool_calls"] += maps(piece.get("tool_calls"))
+        whole.update({**rest_of(event), "message": message})
+    return whole
