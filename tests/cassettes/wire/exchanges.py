@@ -1,4 +1,4 @@
-"""The wire files: exchanges with model APIs in the shapes that providers document, and how each is to be read.
+"""The wire files: exchanges with model APIs in the shapes that providers document, and how each is read.
 
 A file holds a ``request``, ``responses`` that are all to be read in the same way (a JSON body, a text, or AWS
 ``frames``, which ``cut`` leaves so many bytes short), what is ``expected``, and ``echoes``: what clients put
@@ -17,9 +17,8 @@ from struct import pack
 from typing import Any
 from zlib import crc32
 
-import yaml
-
 from pytest_agenteval.cassettes.interaction import Request, Response
+from tests.yaml_files import read_yaml
 
 FILES = Path(__file__).parent / "files"
 PLACES = ("messages", "input", "contents")
@@ -49,7 +48,7 @@ class Exchange:
             yield name, _response(response)
 
     def echoes(self) -> Iterator[tuple[str, Request]]:
-        """Give the requests that come next, for each client of which the file knows how it sends replies back."""
+        """Give the next request of each client of which the file knows how it sends replies back."""
         body = self.content["request"]["body"]
         place = next(name for name in PLACES if name in body)
         before = body[place] if isinstance(body[place], list) else [{"role": "user", **_said(body[place])}]
@@ -66,12 +65,13 @@ def _said(content: Any) -> dict[str, Any]:
 
 @cache
 def exchanges() -> tuple[Exchange, ...]:
+    """Give every wire file."""
     paths = sorted(FILES.rglob("*.yaml"))
     return tuple(Exchange(f"{path.parent.name}/{path.stem}", _loaded(path)) for path in paths)
 
 
 def _loaded(path: Path) -> Mapping[str, Any]:
-    content: Mapping[str, Any] = yaml.load(path.read_text(encoding="utf-8"), yaml.CSafeLoader)
+    content: Mapping[str, Any] = read_yaml(path)
     return content
 
 

@@ -1,5 +1,8 @@
+"""The wire files: what each exchange with a model API is read as."""
+
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -73,11 +76,10 @@ def _plain(reply: ModelReply) -> dict[str, Any]:
     usage = reply.usage.to_json()
     assert (usage.pop("asks"), usage.pop("attempts")) == (1, 1)
     calls = [call.to_json() for call in reply.calls]
-    kept = ("id", "tool", "args")
     return {
         "message": reply.message,
         "calls": [
-            {k: v for k, v in call.items() if k in kept or (v and (k, v) not in UNSAID)} for call in calls
+            {k: v for k, v in call.items() if k in ASKED or (v and (k, v) not in UNSAID)} for call in calls
         ],
         "usage": {k: v for k, v in usage.items() if v or (k == "output_tokens" and usage["input_tokens"])},
         "finish": reply.finish,
@@ -86,12 +88,13 @@ def _plain(reply: ModelReply) -> dict[str, Any]:
     }
 
 
+ASKED = ("id", "tool", "args")
 UNSAID = (("by", "agent"), ("tape", "none"))
 
 
 @pytest.mark.parametrize(("exchange", "client", "request_"), ECHOED, ids=_name)
 def test_a_reply_is_equal_to_its_echo(exchange: Exchange, client: str, request_: Request) -> None:
-    """However a client sends a reply back, it goes on from what was asked and replied: no conversation begins."""
+    """However a client sends a reply back, the next request goes on from what was asked and replied."""
     asked = read_request(exchange.format, exchange.request)
     for _, response in exchange.responses():
         reply = read_reply(exchange.format, exchange.request, response)
@@ -99,3 +102,22 @@ def test_a_reply_is_equal_to_its_echo(exchange: Exchange, client: str, request_:
         known = (*asked.messages, reply.message)
         assert later.messages[: len(known)] == known
         assert prompt_identity(later) != prompt_identity(asked)
+
+
+def test_results_that_smolagents_writes_into_texts_are_results() -> None:
+    """Results that a client writes into a text answer the calls that it wrote into the text before."""
+    calls = [{"id": id, "function": {"name": "look", "arguments": {"at": id}}} for id in ("a", "b")]
+    for observations, results in (("1\n2", ["1", "2"]), ("only this", ["only this", "only this"])):
+        said = f"I look.\nCalling tools:\n{calls!r}"
+        messages = [
+            {"role": "user", "content": "Hi"},
+            {"role": "assistant", "content": said},
+            {"role": "user", "content": f"Observation:\n{observations}"},
+            {"role": "user", "content": "Observation:\nof a star"},
+        ]
+        request = Request("POST", "http://localhost/v1/chat/completions", json.dumps({"messages": messages}))
+        _, reply, *answers, last = read_request("openai.chat", request).messages
+        assert (reply["content"], [call["id"] for call in reply["tool_calls"]]) == ("I look.", ["a", "b"])
+        found = [(it["role"], it["tool_call_id"], it["content"]) for it in answers]
+        assert found == [("tool", "a", results[0]), ("tool", "b", results[1])]
+        assert last == {"role": "user", "content": "Observation:\nof a star"}

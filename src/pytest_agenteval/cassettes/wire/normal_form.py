@@ -11,6 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from pytest_agenteval.canonical import canonical, compact, digest_text
+from pytest_agenteval.cassettes.wire.smolagents_text import (
+    CALLING,
+    OBSERVED,
+    observed,
+    with_closed_code,
+    written_calls,
+)
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, ToolError
@@ -51,14 +58,24 @@ class Conversation:
         self.calls = 0
         self._numbered = numbered
         self._open: list[tuple[str, str, str]] = []
+        self._in_text = 0
 
     def add(self, role: str, content: str) -> None:
         """Add what a system or a user says."""
+        if self._in_text and content.startswith(OBSERVED):
+            for result in observed(content, self._in_text):
+                self.add_result("", result)
+            self._in_text = 0
+            return
         self.messages.append({"role": normal_role(role), "content": content})
 
     def add_reply(self, content: str, calls: Sequence[WireCall] = ()) -> None:
         """Add what a model said; calls of its provider's are left out."""
         own = [call for call in calls if call.by == "agent"]
+        if not own and CALLING in content:
+            content, written = written_calls(content)
+            own = [_written_call(call) for call in written]
+            self._in_text = len(own)
         ids = normal_ids(own, self.calls, numbered=self._numbered)
         self.calls += len(own)
         self.messages.append(assistant_message(content, own, ids))
@@ -75,6 +92,10 @@ class Conversation:
                 del self._open[place]
                 return normal_id
         return id
+
+
+def _written_call(call: Mapping[str, Any]) -> WireCall:
+    return WireCall(str(call.get("id") or ""), call["function"]["name"], call["function"]["arguments"])
 
 
 def normal_role(role: str) -> str:
@@ -125,8 +146,8 @@ def spoken(content: str) -> tuple[str, str]:
     """Part what a model said from the thoughts that servers without a parser of them leave before it."""
     thought = _THOUGHT.match(content)
     if thought is None:
-        return content.strip(), ""
-    return content[thought.end() :].strip(), thought[2].strip()
+        return with_closed_code(content.strip()), ""
+    return with_closed_code(content[thought.end() :].strip()), thought[2].strip()
 
 
 def _entry(call: WireCall, id: str) -> dict[str, Any]:
