@@ -1,0 +1,28 @@
+"""OpenAI's Agents SDK: over responses, over chat completions, and streamed."""
+
+from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
+from openai import AsyncOpenAI
+from weather import SYSTEM, get_weather
+
+set_tracing_disabled(True)
+HOW = {"name": "weather", "instructions": SYSTEM, "tools": [function_tool(get_weather)]}
+
+
+async def responses(question: str) -> str:
+    return (await Runner.run(Agent(model="gpt-5-mini", **HOW), question)).final_output
+
+
+def responses_sync(question: str) -> str:
+    return Runner.run_sync(Agent(model="gpt-5-mini", **HOW), question).final_output
+
+
+async def chat(question: str) -> str:
+    model = OpenAIChatCompletionsModel("gpt-5-mini", AsyncOpenAI())
+    return (await Runner.run(Agent(model=model, **HOW), question)).final_output
+
+
+async def streamed(question: str) -> str:
+    result = Runner.run_streamed(Agent(model="gpt-5-mini", **HOW), question)
+    async for _ in result.stream_events():
+        pass
+    return result.final_output

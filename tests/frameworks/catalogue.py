@@ -1,0 +1,188 @@
+"""Which frameworks are tried, with which packages, and what is theirs in a transcript."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One way of running a framework: a function of ``bots/FRAMEWORK.py``, and the wire it speaks.
+
+    ``needs`` is a package that the framework takes from us, and may have to do without.
+    """
+
+    function: str
+    format: str
+    streamed: bool = False
+    needs: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Framework:
+    """One framework: ``packages`` are installed from PyPI, or from npm for one of ``node``.
+
+    ``own_prompt``: its system prompt or question has more in it than the agent's. ``results_in_text``: it
+    tells the model of results in a user's message. ``final_tool``: it ends by calling ``final_answer``.
+    """
+
+    name: str
+    packages: tuple[str, ...]
+    cases: tuple[Case, ...]
+    own_prompt: bool = False
+    results_in_text: bool = False
+    final_tool: bool = False
+    node: bool = False
+
+    @property
+    def module(self) -> str:
+        """The name of its file in ``bots``, and of its example's in the docs."""
+        return self.name.replace("-", "_")
+
+
+CHAT, RESPONSES, MESSAGES = "openai.chat", "openai.responses", "anthropic.messages"
+GEMINI, OLLAMA, CONVERSE = "gemini", "ollama.chat", "bedrock.converse"
+
+PYTHON = (
+    Framework(
+        "openai",
+        ("openai",),
+        (
+            Case("chat", CHAT),
+            Case("chat_async", CHAT),
+            Case("chat_streamed", CHAT, streamed=True),
+            Case("chat_streamed_async", CHAT, streamed=True),
+            Case("responses", RESPONSES),
+            Case("responses_async", RESPONSES),
+            Case("responses_streamed", RESPONSES, streamed=True),
+            Case("responses_by_id", RESPONSES),
+        ),
+    ),
+    Framework(
+        "anthropic",
+        ("anthropic",),
+        (Case("plain", MESSAGES), Case("plain_async", MESSAGES), Case("streamed", MESSAGES, streamed=True)),
+    ),
+    Framework(
+        "litellm",
+        ("litellm",),
+        (
+            Case("chat", CHAT),
+            Case("chat_async", CHAT),
+            Case("streamed", CHAT, streamed=True),
+            Case("anthropic", MESSAGES),
+        ),
+    ),
+    Framework(
+        "pydantic-ai",
+        ("pydantic-ai-slim[openai]",),
+        (
+            Case("run", CHAT),
+            Case("sync", CHAT),
+            Case("streamed", CHAT, streamed=True),
+            Case("responses", RESPONSES),
+        ),
+    ),
+    Framework(
+        "openai-agents",
+        ("openai-agents",),
+        (
+            Case("responses", RESPONSES),
+            Case("responses_sync", RESPONSES),
+            Case("chat", CHAT),
+            Case("streamed", RESPONSES, streamed=True),
+        ),
+    ),
+    Framework(
+        "langgraph",
+        ("langchain", "langgraph", "langchain-openai"),
+        (Case("run", CHAT), Case("sync", CHAT), Case("streamed", CHAT, streamed=True)),
+    ),
+    Framework(
+        "smolagents",
+        ("smolagents[openai]",),
+        (Case("plain", CHAT), Case("streamed", CHAT, streamed=True)),
+        own_prompt=True,
+        results_in_text=True,
+        final_tool=True,
+    ),
+    Framework(
+        "llama-index",
+        ("llama-index-core", "llama-index-llms-openai"),
+        (Case("run", CHAT), Case("streamed", CHAT, streamed=True)),
+    ),
+    Framework(
+        "google-adk",
+        ("google-adk",),
+        (
+            Case("gemini", GEMINI),
+            Case("streamed", GEMINI, streamed=True),
+            Case("litellm", CHAT, needs="litellm"),
+        ),
+        own_prompt=True,
+    ),
+    Framework(
+        "google-genai",
+        ("google-genai",),
+        (
+            Case("plain", GEMINI),
+            Case("plain_async", GEMINI),
+            Case("streamed", GEMINI, streamed=True),
+            Case("streamed_async", GEMINI, streamed=True),
+        ),
+    ),
+    Framework(
+        "ollama",
+        ("ollama",),
+        (Case("plain", OLLAMA), Case("plain_async", OLLAMA), Case("streamed", OLLAMA, streamed=True)),
+    ),
+    Framework(
+        "boto3",
+        ("boto3",),
+        (Case("converse", CONVERSE), Case("streamed", CONVERSE, streamed=True)),
+    ),
+    Framework("agno", ("agno", "openai"), (Case("run", CHAT), Case("sync", CHAT))),
+)
+NODE = (
+    Framework(
+        "vercel-ai",
+        ("ai", "@ai-sdk/openai", "zod"),
+        (Case("responses", RESPONSES), Case("chat", CHAT), Case("streamed", RESPONSES, streamed=True)),
+        node=True,
+    ),
+    Framework(
+        "openai-node",
+        ("openai",),
+        (Case("plain", CHAT), Case("streamed", CHAT, streamed=True)),
+        node=True,
+    ),
+    Framework(
+        "langchain-js",
+        ("langchain", "@langchain/openai", "@langchain/core", "zod"),
+        (Case("plain", CHAT),),
+        node=True,
+    ),
+)
+BY_NAME = {each.name: each for each in (*PYTHON, *NODE)}
+
+
+def addresses(base: str) -> dict[str, str]:
+    """Give the environment that leads every client to the loopback server, with keys that open nothing."""
+    return {
+        "WEATHER_API": base,
+        "OPENAI_BASE_URL": f"{base}/v1",
+        "OPENAI_API_BASE": f"{base}/v1",
+        "OPENAI_API_KEY": "sk-loopback",
+        "ANTHROPIC_BASE_URL": base,
+        "ANTHROPIC_API_BASE": base,
+        "ANTHROPIC_API_KEY": "sk-ant-loopback",
+        "GOOGLE_GEMINI_BASE_URL": base,
+        "GOOGLE_API_KEY": "loopback",
+        "OLLAMA_HOST": base,
+        "AWS_ENDPOINT_URL_BEDROCK_RUNTIME": base,
+        "AWS_ACCESS_KEY_ID": "AKIALOOPBACK",
+        "AWS_SECRET_ACCESS_KEY": "loopback",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    }

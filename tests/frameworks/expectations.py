@@ -1,0 +1,163 @@
+"""What has to be true of a framework's runs; each function gives the faults it finds, in words."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+from pytest_agenteval import Message, Trial
+from tests.frameworks.catalogue import Framework
+from tests.frameworks.child_runs import ChildRun
+from tests.frameworks.model_server import Ask
+from tests.frameworks.project import LATE, STEPS
+from tests.frameworks.weather_model import WEATHER, answer, question
+
+SYSTEM = "You tell the weather."
+MARGIN_S = 0.5
+"""A request may have left just before its trial ended, and have been counted just after."""
+
+
+def recorded_faults(run: ChildRun, framework: Framework, asks: Sequence[Ask], trials: int) -> Iterator[str]:
+    """Every trial passed, with the transcript that is expected, and its asks and tokens as the server's."""
+    if len(run.trials) != trials or any(trial.ending != "passed" for trial in run.trials):
+        yield f"{_endings(run)}, expected {trials} passed"
+    for trial in run.trials:
+        yield from transcript_faults(trial, framework)
+    models = [ask for ask in asks if ask.format != "tool"]
+    yield from _unequal("asks", sum(trial.usage.asks for trial in run.trials), len(models))
+    yield from _unequal(
+        "tokens", sum(trial.usage.tokens for trial in run.trials), sum(ask.tokens for ask in models)
+    )
+    yield from _unequal("calls of the tool's API", len(asks) - len(models), trials)
+    yield from _shared_ids(run.trials)
+
+
+def transcript_faults(trial: Trial, framework: Framework) -> Iterator[str]:
+    """Say where the transcript is not the expected one: opening, call, result, end."""
+    city = trial.key.task.rpartition("/")[2].capitalize()
+    place = f"{city}-{trial.key.repetition}"
+    messages = list(trial.transcript.messages)
+    roles = [message.role for message in messages]
+    expected = ["system", "user", "assistant", "user" if framework.results_in_text else "tool", "assistant"]
+    if framework.results_in_text:
+        roles = [role for role, before in zip(roles, [None, *roles], strict=False) if role != before]
+    if roles != expected:
+        yield f"{place}: roles {' '.join(roles)}, expected {' '.join(expected)}"
+        return
+    if not framework.own_prompt:
+        yield from _unequal(f"{place}: system", messages[0].content, SYSTEM)
+        yield from _unequal(f"{place}: user", messages[1].content, question(city, city.lower()))
+    elif question(city, city.lower()) not in messages[1].content:
+        yield f"{place}: the question is not in the user's message"
+    yield from _call_faults(place, city, trial, framework)
+    yield from _end_faults(place, city, trial, messages[-1], framework)
+
+
+def _call_faults(place: str, city: str, trial: Trial, framework: Framework) -> Iterator[str]:
+    calls = [call for call in trial.transcript.calls if call.tool != "final_answer"]
+    yield from _unequal(f"{place}: calls", [(c.tool, dict(c.args)) for c in calls], [_asked(city)])
+    result = f"{city}: {WEATHER[city]} degrees"
+    texts = [message.content for message in trial.transcript.messages if message.role in ("tool", "user")]
+    if not any(result in text for text in texts):
+        yield f"{place}: the result is in no message"
+    for call in calls if not framework.results_in_text else ():
+        if call.result not in (result, {"result": result}, {"output": result}):
+            yield f"{place}: the call's result is {call.result!r}, expected {result!r}"
+
+
+def _asked(city: str) -> tuple[str, dict[str, Any]]:
+    return "get_weather", {"city": city}
+
+
+def _end_faults(place: str, city: str, trial: Trial, last: Message, framework: Framework) -> Iterator[str]:
+    yield from _unequal(f"{place}: answer", trial.outcome.answer, answer(city))
+    if framework.final_tool:
+        yield from _unequal(f"{place}: last call", [call.tool for call in last.calls], ["final_answer"])
+    else:
+        yield from _unequal(f"{place}: last message", last.content, answer(city))
+
+
+def _shared_ids(trials: Sequence[Trial]) -> Iterator[str]:
+    """Ids of calls are the server's, and each was given once: two trials with one have been mixed."""
+    ids = Counter(call.id for trial in trials for call in trial.transcript.calls if _of_server(call.id))
+    shared = [id for id, count in ids.items() if count > 1]
+    if shared:
+        yield f"{len(shared)} calls are in several trials: {shared[0]}"
+
+
+def _of_server(id: str) -> bool:
+    return id.startswith(("call_", "toolu_", "tooluse_")) and id.rpartition("_")[0][-1:].isdigit()
+
+
+def replayed_faults(run: ChildRun, recorded: ChildRun) -> Iterator[str]:
+    """Every trial passed again without a connection, and says word by word what was recorded."""
+    if any(trial.ending != "passed" for trial in run.trials) or len(run.trials) != len(recorded.trials):
+        yield f"replay: {_endings(run)}"
+    yield from _unequal("replay: connects", list(run.connects), [])
+    before = {trial.key: _said(trial) for trial in recorded.trials}
+    changed = [trial.key for trial in run.trials if _said(trial) != before.get(trial.key)]
+    if changed:
+        yield f"replay: {len(changed)} transcripts are others than recorded, the first: {changed[0]}"
+
+
+def _said(trial: Trial) -> str:
+    """Give all that was said and called, and what it took, without times and prices."""
+    calls = [(call.id, call.tool, call.args, call.result) for call in trial.transcript.calls]
+    messages = [(m.role, m.content, m.call_id, [c.id for c in m.calls]) for m in trial.transcript.messages]
+    return json.dumps([messages, calls, trial.usage.asks, trial.usage.tokens], default=str, sort_keys=True)
+
+
+def default_faults(run: ChildRun, asks: Sequence[Ask]) -> Iterator[str]:
+    """Without flags nothing is sent, no trial passes, and a flag that lets it is named."""
+    yield from _unequal("default flags: requests", len(asks), 0)
+    yield from _unequal("default flags: connects", list(run.connects), [])
+    if not run.trials or any(trial.ending != "errored" for trial in run.trials):
+        yield f"default flags: {_endings(run)}, expected errored"
+    if "--agent-live" not in run.output and "--agent-record" not in run.output:
+        yield "default flags: no flag is named"
+
+
+def endless_faults(run: ChildRun, asks: Sequence[Ask]) -> Iterator[str]:
+    """Four steps are four asks, and a trial that has ended asks nothing more."""
+    steps = [ask for ask in asks if ask.task == "steps"]
+    yield from _unequal(f"limits.steps: {STEPS}: asks", len(steps), STEPS)
+    by_task = {trial.key.task.rpartition("/")[2]: trial for trial in run.trials}
+    yield from _unequal(
+        "limits of steps and seconds",
+        [_limit(by_task, "steps"), _limit(by_task, "late")],
+        ["steps", "seconds"],
+    )
+    if "late" not in by_task or not any(ask.task == "late" for ask in asks):
+        yield "the late trial never began"
+        return
+    late = by_task["late"]
+    ended = datetime.fromisoformat(late.started_at).timestamp() + late.seconds + MARGIN_S
+    after = [ask for ask in asks if ask.task in ("late", LATE) and ask.at > ended]
+    yield from _unequal("requests after the trial's end", len(after), 0)
+    if not any(ask.task == "patient" and ask.at > ended for ask in asks):
+        yield "nobody was at work after the late trial: its end proves nothing"
+
+
+def _limit(by_task: dict[str, Trial], task: str) -> str:
+    return by_task[task].limit if task in by_task else "no trial"
+
+
+def _endings(run: ChildRun) -> str:
+    counts = Counter(trial.ending for trial in run.trials)
+    odd = next((trial for trial in run.trials if trial.ending != "passed"), None)
+    why = f" ({odd.key.task}: {odd.cause} {odd.message[:300]})" if odd is not None and odd.message else ""
+    told = ", ".join(f"{count} {ending}" for ending, count in counts.items())
+    return (told or f"no trials, status {run.status}: {run.output[-600:]}") + why
+
+
+def _unequal(what: str, value: Any, expected: Any) -> Iterator[str]:
+    if value != expected:
+        yield f"{what}: {_short(value)}, expected {_short(expected)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 160 else f"{text[:159]}…"

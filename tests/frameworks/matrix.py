@@ -1,0 +1,112 @@
+"""One case of the matrix from beginning to end: recorded, replayed, unasked, endless."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from tests.frameworks import expectations
+from tests.frameworks.catalogue import Case, Framework, addresses
+from tests.frameworks.child_runs import ChildRun, run_pytest
+from tests.frameworks.environments import Environment
+from tests.frameworks.examples import MOST_LINES, read_examples, read_tool
+from tests.frameworks.model_server import Serving
+from tests.frameworks.project import BOTS, SUITES
+from tests.frameworks.weather_model import WEATHER
+
+EXAMPLE = "docs"
+RECORD = ("--agent-record=once", "--agent-record-chat=once")
+REPLAY = ("--agent-record=none", "--agent-record-chat=none")
+
+
+class Result(NamedTuple):
+    """What came of one case: no fault is a pass; ``trials`` were recorded and replayed."""
+
+    case: str
+    format: str
+    trials: int
+    faults: tuple[str, ...]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """Cases of frameworks, each in a project of its own below ``place``."""
+
+    place: Path
+    repetitions: int
+    repetitions_of_docs: int
+
+    def try_case(self, framework: Framework, age: str, environment: Environment, case: Case) -> Result:
+        """Write the case's project and see whether all that has to be true of it is."""
+        began = time.monotonic()
+        project = self.place / f"{framework.name}-{age}-{case.function}"
+        repetitions = self.repetitions_of_docs if case.function == EXAMPLE else self.repetitions
+        faults = (
+            *_line_faults(framework, case),
+            *_faults(project, environment.python, framework, repetitions),
+        )
+        trials = len(WEATHER) * repetitions
+        return Result(case.function, case.format, trials, faults, time.monotonic() - began)
+
+
+def cases(framework: Framework) -> Iterator[Case]:
+    """Give the example of the docs, then the framework's other ways."""
+    first = framework.cases[0]
+    yield Case(EXAMPLE, first.format, first.streamed)
+    yield from framework.cases
+
+
+def _files(framework: Framework, case: Case) -> Mapping[str, str]:
+    example = read_examples()[framework.name] if case.function == EXAMPLE else None
+    if framework.node:
+        program = example.module if example else _bot(f"{framework.module}.mjs")
+        return {f"evals/{suite}/agent.mjs": program for suite in SUITES}
+    if example:
+        return {"bot.py": example.module, "weather.py": read_tool()}
+    return {"bot.py": _bot(f"{framework.module}.py"), "weather.py": _bot("weather.py")}
+
+
+def _bot(name: str) -> str:
+    return (BOTS / name).read_text(encoding="utf-8")
+
+
+def _suite(framework: Framework, case: Case, address: str) -> dict[str, Any]:
+    if case.function == EXAMPLE:
+        suite: dict[str, Any] = yaml.safe_load(read_examples()[framework.name].suite)
+        return {**suite, "proxy": {"WEATHER_API": address}} if "proxy" in suite else suite
+    if framework.node:
+        command = ["node", "agent.mjs", case.function]
+        return {"agent": {"command": command}, "proxy": {"WEATHER_API": address}}
+    return {"agent": {"call": f"bot:{case.function}"}}
+
+
+def _line_faults(framework: Framework, case: Case) -> Iterator[str]:
+    if case.function == EXAMPLE:
+        lines = read_examples()[framework.name].lines
+        if lines > MOST_LINES:
+            yield f"{lines} lines of the user's, expected {MOST_LINES} or fewer"
+
+
+def _faults(
+    server: Serving, project: Path, python: Path, framework: Framework, repetitions: int
+) -> Iterator[str]:
+    traffic = server.traffic
+
+    def run(suite: str, *options: str) -> ChildRun:
+        traffic.clear()
+        return run_pytest(python, project, addresses(server.address), f"evals/{suite}", *options)
+
+    yield from expectations.default_faults(run("weather"), traffic.asks)
+    recorded = run("weather", *RECORD, f"--repetitions={repetitions}")
+    yield from expectations.recorded_faults(recorded, framework, traffic.asks, len(WEATHER) * repetitions)
+    yield from (f"unknown request: {path}" for path in dict.fromkeys(traffic.others))
+    yield from expectations.endless_faults(run("loops", *RECORD), traffic.asks)
+    server.stop()
+    replayed = run("weather", *REPLAY, f"--repetitions={repetitions}")
+    yield from expectations.replayed_faults(replayed, recorded)
