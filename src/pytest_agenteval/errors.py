@@ -71,6 +71,7 @@ CAUSES: Mapping[str, str] = {
     "no_key": "a tool was to ask its provider, without a key",
     "provider": "a model or a tool's provider did not answer, after every retry; "
     "a missing key and an unknown model are among these",
+    "mcp_server": "an MCP server did not start, died, or did not answer in time",
     "not_installed": "a library is missing, or of another version than was tried",
     "grader_crash": "a grader raised, or returned what is no grade",
     "grader_hangs": "a grader did not come back",
@@ -155,6 +156,12 @@ class ProviderDown(TrialBroken):
     """A model or tool provider did not answer, after every retry."""
 
     cause = "provider"
+
+
+class McpServerDown(TrialBroken):
+    """A server whose tools are offered did not start, died, or did not answer; says its last words."""
+
+    cause = "mcp_server"
 
 
 class NotInstalled(TrialBroken):

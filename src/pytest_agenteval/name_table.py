@@ -66,6 +66,10 @@ class NameTable(Generic[T]):
         """Whether a name is taken already."""
         return name in self._claims
 
+    def claimant_of(self, name: str) -> str:
+        """Give who took a name, which is one of ``names``."""
+        return self._claimants[name]
+
     @property
     def names(self) -> tuple[str, ...]:
         """All names, in the order in which they were taken."""

@@ -250,6 +250,11 @@ class Registry:
         return {name: self._tools.get(name) for name in self._tools.names}
 
     @property
+    def tool_claimants(self) -> Mapping[str, str]:
+        """Who registered each tool that was registered by itself: file and line, by its name."""
+        return {name: self._tools.claimant_of(name) for name in self._tools.names}
+
+    @property
     def toolsets(self) -> Mapping[str, tuple[Path, ...]]:
         """The files of each registered set of tools, but for sets of a package that is not there."""
         found: dict[str, tuple[Path, ...]] = {}

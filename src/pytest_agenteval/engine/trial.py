@@ -39,6 +39,7 @@ from pytest_agenteval.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.chat_tape import ChatTape
+    from pytest_agenteval.tools.mcp.server_tools import TrialServers
     from pytest_agenteval.tools.tape import ToolTape
 
 NO_TAPE = TapeCounts()
@@ -100,6 +101,7 @@ class _TrialRun:
         self.graded = GradingResult(())
         self.error: ErrorDetails | None = None
         self.tool_tape: ToolTape | None = None
+        self.servers: TrialServers | None = None
         self.chat_tapes: list[ChatTape] = []
 
     async def act(self) -> None:
@@ -112,7 +114,11 @@ class _TrialRun:
             stage = self._set_up(instance, box, own_requests)
         # What is looked at stays within: nothing that the agent has left running goes out meanwhile.
         with stage.own_requests.answering():
-            await self._run_agent(stage)
+            try:
+                await self._run_agent(stage)
+            finally:
+                if self.servers is not None:
+                    await self.servers.close()
             self.seconds = max(0.0, self.budget.seconds)  # two reasons may forgive the same wait
             self.digests = self._digests(stage)
             self.after = self.workspace.after()
@@ -155,7 +161,7 @@ class _TrialRun:
     def _tool_box(self) -> ToolBox:
         """Make the box through which every call of a tool goes."""
         plan, task, context = self.plan, self.plan.task, self.context
-        tools = context.tools(task)
+        tools, self.servers = context.tools(task), context.servers_for(task, self.budget)
         if tools or context.has_own_agent(task):
             # Not at the first request: a process forked while a thread imports waits for that for ever.
             import pytest_agenteval.cassettes.library
@@ -165,7 +171,7 @@ class _TrialRun:
             tape=partial(open_tool_tape, plan, context) if task.cassette else None,
             on_miss=task.on_miss,
             faults=faults_of(task.faults),
-            registered=tools,
+            registered=self.servers.connect(tools) if self.servers else tools,
         )
 
     async def _agent_instance(self, own_requests: OwnRequests) -> AgentInstance:

@@ -21,7 +21,7 @@ from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.factories import AGENT
 from pytest_agenteval.limits import Budget, CrossLoopSemaphore
 from pytest_agenteval.prompts import Prompts
-from pytest_agenteval.records.plan import PlannedTask, Variant
+from pytest_agenteval.records.plan import McpServer, PlannedTask, Variant
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.tools.tool import Tool
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.cassette import Cassette
     from pytest_agenteval.cassettes.interaction import Request
     from pytest_agenteval.cassettes.library import Library
+    from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
 
 
 class NoAgent(TrialBroken):
@@ -78,7 +79,8 @@ class WorkerContext:
         self._running_agents: dict[Budget, bool] = {}
         self._library: Library | None = None
         self._opening, self._making = threading.Lock(), threading.Lock()
-        self._tools: dict[tuple[str, ...], Mapping[str, Tool]] = {}
+        self._tools: dict[tuple[str | McpServer, ...], Mapping[str, Tool]] = {}
+        self._servers: ProcessServers | None = None
         self._agents: dict[tuple[str, str], Agent] = {}
         self._instances: dict[tuple[str, str, int, int], AgentInstance] = {}
 
@@ -137,12 +139,29 @@ class WorkerContext:
         if not task.tools:
             return {}
         if task.tools not in self._tools:
-            from pytest_agenteval.tools.toolsets import load_tools
-
-            toolsets = self.registry.toolsets
-            loaded = [load_tools(entry, toolsets=toolsets) for entry in task.tools]
+            loaded = map(self._tools_of, task.tools)
             self._tools[task.tools] = {name: tool for tools in loaded for name, tool in tools.items()}
         return self._tools[task.tools]
+
+    def _tools_of(self, entry: str | McpServer) -> Mapping[str, Tool]:
+        if isinstance(entry, McpServer):
+            from pytest_agenteval.tools.mcp.server_tools import recorded_tools
+
+            return recorded_tools(entry)
+        from pytest_agenteval.tools.toolsets import load_tools
+
+        return load_tools(entry, toolsets=self.registry.toolsets)
+
+    def servers_for(self, task: PlannedTask, budget: Budget) -> TrialServers | None:
+        """Give the servers whose tools a trial of the task may call; None where its suite names none."""
+        if not any(isinstance(entry, McpServer) for entry in task.tools):
+            return None
+        from pytest_agenteval.tools.mcp.server_tools import ProcessServers
+
+        with self._opening:
+            if self._servers is None:
+                self._servers = ProcessServers()
+        return self._servers.of_trial(budget)
 
     def unused_recordings(self) -> dict[str, UnusedRecordings]:
         """Look at the tool cassettes that this process has opened, without the shared ones.
@@ -210,6 +229,8 @@ class WorkerContext:
                 self._library.save()
         finally:
             self.grading.close()
+            if self._servers is not None:
+                await self._servers.close()
             await close_clients()
 
 

@@ -5,6 +5,7 @@ Everything that is not data goes by the name under which it is registered.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -62,6 +63,34 @@ class PlannedGrader(Record, frozen=True):
     required: bool = False
 
 
+class McpServer(Record, frozen=True):
+    """A server of tools that speaks MCP: a program to start, or the address of one that runs.
+
+    ``${NAME}`` in ``command``, ``env``, ``url`` and ``headers`` stands for a variable of the environment, and
+    is filled in where the server is reached: no plan holds its value. ``folder`` is the suite's, where the
+    program starts, or in ``cwd`` below it. Of its tools those of ``only`` are offered, or all; a ``prefix``
+    stands before their names. Each trial has a server of its own, or the whole process ``share``s one.
+    ``seconds`` is how long the start, and each call, may take. ``schemas`` is the cassette with its tools.
+    """
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    env: Mapping[str, str] = NOTHING
+    headers: Mapping[str, str] = NOTHING
+    folder: str = ""
+    cwd: str = ""
+    only: tuple[str, ...] = ()
+    prefix: str = ""
+    share: Literal["trial", "session"] = "trial"
+    seconds: float = 60.0
+    schemas: str = ""
+
+    @property
+    def title(self) -> str:
+        """What people call it: its command in one line, or its address."""
+        return shlex.join(self.command) if self.command else self.url
+
+
 class Allowance(Record, frozen=True):
     """What a trial may use; None means as much as it likes."""
 
@@ -82,7 +111,7 @@ class PlannedTask(Record, frozen=True):
     wherever the run is started.
     ``row_file`` is the table in which ``line`` counts, from pytest's rootdir, where a task is a row of one.
     ``cassette`` is the path of the task's recordings without its ending, ``shared`` those of the suite that
-    are asked after it. ``tools`` are tool files, or names of toolsets; ``faults`` say which
+    are asked after it. ``tools`` are tool files, names of toolsets, or servers; ``faults`` say which
     tools fail on purpose. ``live`` lets out what the agent asks by itself, where nobody says otherwise.
     ``label`` says whether the agent should act; that it did shows a change of one of ``acting_files`` (paths
     and globs of the workspace), or a call of one of ``acting_tools``.
@@ -112,7 +141,7 @@ class PlannedTask(Record, frozen=True):
     repetitions: int = 1
     cassette: str = ""
     shared: tuple[str, ...] = ()
-    tools: tuple[str, ...] = ()
+    tools: tuple[str | McpServer, ...] = ()
     faults: tuple[Mapping[str, Any], ...] = ()
     on_miss: Literal["error", "tool_error"] = "error"
     live: bool = False

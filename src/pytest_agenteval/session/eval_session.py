@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pytest
 
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.planning.audit_cases import AuditCases
     from pytest_agenteval.session.regrade_source import StoredTrials
     from pytest_agenteval.store.run_gates import SuiteGate
+    from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
 
 
 def get_eval_session(config: pytest.Config) -> EvalSession:
@@ -71,7 +72,7 @@ class EvalSession:
         learn_secrets(settings)
         hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
         hide_in_log_file(getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_file_handler", None))
-        self.planner = Planner(self.registry, config.rootpath)
+        self.planner = Planner(self.registry, config.rootpath, self._schemas)
         self.cases = CaseFactory(settings, self.registry)
         self.selected: list[PlannedItem] = []
         self.calibrations: list[CalibrationTest] = []
@@ -82,6 +83,13 @@ class EvalSession:
         self._empty_selection = ""
         self._unreadable: tuple[str, ...] = ()
         self._silent_agents: dict[str, None] = {}
+
+    def _schemas(self, root: Path) -> SchemaSource:
+        """Say where it is looked up what servers of tools offer, and whether they may be asked."""
+        from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+
+        mode: Any = self.settings.record  # never "off"
+        return SchemaSource(root, mode, get_run_info(self.config).started)
 
     @cached_property
     def stored(self) -> StoredTrials | None:

@@ -23,6 +23,7 @@ from pytest_agenteval.tasks.field_types import (
     ModelName,
     ModelNameBesideOthers,
     Named,
+    NamedBesideOthers,
     Paths,
     Positive,
     Share,
@@ -262,6 +263,38 @@ class Acts(Spec, frozen=True, kw_only=True):
 NOTHING_ACTS = Acts()
 
 
+class McpSpec(Spec, frozen=True, kw_only=True):
+    """Where a server is that speaks MCP: either a command that starts one, or an address."""
+
+    command: Annotated[tuple[Named, ...], expects("a list: the program and its arguments")] = ()
+    env: Annotated[
+        Mapping[str, str], expects("a map from variables to texts; ${NAME} in them is one of yours")
+    ] = NOTHING
+    cwd: Annotated[str, expects("the folder it starts in, from the suite's folder")] = ""
+    url: Annotated[str, expects("an address: http://… or https://…")] = ""
+    headers: Annotated[
+        Mapping[str, str], expects("a map from headers to texts; ${NAME} in them is a variable of yours")
+    ] = NOTHING
+
+
+class ServedTools(Spec, frozen=True, kw_only=True):
+    """Tools of a server that speaks MCP: which server, which of its tools, and for how long it runs."""
+
+    mcp: Annotated[McpSpec, expects("a map: `command`, which starts the server, or `url`")]
+    only: Annotated[tuple[Named, ...], expects("a list of names of its tools (all, if not said)")] = ()
+    prefix: Annotated[
+        Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{0,40}\Z")],
+        expects("letters, digits, _ and -, put before the name of each tool"),
+    ] = ""
+    share: Annotated[
+        Literal["trial", "session"],
+        expects("trial: each trial starts a server of its own; session: all trials of a process use one"),
+    ] = "trial"
+    seconds: Annotated[
+        Positive, expects("a number of seconds above 0: how long its start, and each call, may take")
+    ] = 60.0
+
+
 class Suite(TwoSpellings, frozen=True, kw_only=True):
     """What the tasks below a folder have in common."""
 
@@ -283,9 +316,9 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     prompts: Annotated[Paths, expects("a map from names of prompts to paths of files")] = NOTHING
     settings: Annotated[Map, expects("a map of the agent's settings")] = NOTHING
     tools: Annotated[
-        tuple[Named, ...],
+        tuple[NamedBesideOthers | ServedTools, ...],
         expects(
-            "a list of tool files, or of names of registered toolsets; all of their "
+            "a list of tool files, of names of registered toolsets, or of maps {mcp: …}; all of their "
             "tools are offered where `settings.tools` names none"
         ),
     ] = ()
@@ -309,6 +342,10 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     def tables(self) -> tuple[Rows, ...]:
         """The tables whose rows are tasks: one that stands alone is a list of one."""
         return (self.tasks,) if isinstance(self.tasks, Rows) else self.tasks
+
+    def __post_init__(self) -> None:
+        for entry in self.tools:
+            check_named(entry)
 
     def kind_of(self, task: str, bucket: str) -> Kind:
         """Give the kind of a task's trials: the suite's own, unless the task or its bucket is promoted."""

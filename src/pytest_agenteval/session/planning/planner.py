@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import tools_of
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
@@ -20,7 +21,8 @@ from pytest_agenteval.session.planning.labels import label_of, label_problems
 from pytest_agenteval.session.planning.promoted_names import PromotedNames
 from pytest_agenteval.session.planning.prompt_variants import find_unread_prompts
 from pytest_agenteval.session.planning.registration_check import ConfigProblem, RegistrationCheck
-from pytest_agenteval.session.planning.suites import LoadedSuite, Suites
+from pytest_agenteval.session.planning.suite_tools import ToolSources
+from pytest_agenteval.session.planning.suites import LoadedSuite, Suites, recordings_of
 from pytest_agenteval.session.planning.task_inputs import (
     allowance_of,
     complete_input,
@@ -32,6 +34,9 @@ from pytest_agenteval.tasks.file_names import folder_of, holds_baseline, is_task
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
 from pytest_agenteval.tasks.spec import Suite, Task, TaskSettings, resolve_settings
+
+if TYPE_CHECKING:
+    from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
 
 T = TypeVar("T")
 
@@ -61,12 +66,17 @@ class _Resolved(NamedTuple):
 class Planner:
     """Turns task files into planned tasks; each suite is read once, each id is taken once for each suite."""
 
-    def __init__(self, registry: Registry, root: Path) -> None:
+    def __init__(
+        self, registry: Registry, root: Path, schemas: Callable[[Path], SchemaSource] | None = None
+    ) -> None:
         self._registry = registry
         self._checker = RegistrationCheck(registry)
         self._graders = GraderPlanning(registry, self._checker)
         self._root = root
-        self.suites = Suites(root, lambda: registry.toolsets, lambda: registry.broken_benchmarks)
+        sources = ToolSources(
+            lambda: registry.toolsets, lambda: registry.broken_benchmarks, lambda: registry.tool_claimants
+        )
+        self.suites = Suites(root, sources if schemas is None else replace(sources, schemas=schemas))
         self.promoted = PromotedNames(self.suites)
         self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
         self._reported: set[tuple[str, KeyPath]] = set()
@@ -304,15 +314,8 @@ class Planner:
         """Give what all tasks of a file have of it, worked out once."""
         if self._last is None or self._last.file is not file:
             names = short_path(file), path_in_root(file, self._root)
-            self._last = _TaskSource(file, *names, is_task_name(file), self._recordings(file))
+            self._last = _TaskSource(file, *names, is_task_name(file), recordings_of(file, self._root))
         return self._last
-
-    def _recordings(self, file: Path) -> str:
-        root = str(self._root).rstrip(os.sep) + os.sep
-        stem = str(file).rpartition(".")[0]
-        below = stem[len(root) :] if stem.startswith(root) else Path(stem).name
-        place = below.removeprefix(f"evals{os.sep}").removesuffix(f"{os.sep}task")
-        return f"{root}cassettes{os.sep}{place}"
 
 
 def _idle_faults(task: Task, offered: Sequence[str] | None) -> list[ConfigProblem]:

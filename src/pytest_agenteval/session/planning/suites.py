@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
-from msgspec.structs import replace
-
-from pytest_agenteval.errors import Problem, ProblemsFound, nearest, nearest_names
+from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue, Record
+from pytest_agenteval.session.planning.suite_tools import ToolSources, find_tools
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import (
     SUITE_NAMES,
@@ -28,70 +26,43 @@ from pytest_agenteval.tasks.referenced_files import ReferencedFiles, files_named
 from pytest_agenteval.tasks.rows.row_tasks import rows_path, source_of
 from pytest_agenteval.tasks.spec import Suite
 
-Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
-"""The files of each registered set of tools, by its name."""
-
 
 class SuiteResources(Record, frozen=True):
-    """A suite's tool files or toolsets, the names of all tools in them, and its shared cassettes.
+    """A suite's tool files, toolsets and servers, the names of all their tools, and its shared cassettes.
 
     ``files`` are those that were read for the tools.
     """
 
-    tools: tuple[str, ...] = ()
+    tools: tuple[str | McpServer, ...] = ()
     names: tuple[str, ...] = ()
     shared: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
 
 
 NO_RESOURCES = SuiteResources()
+NO_SOURCES = ToolSources()
 
 
-def load_suite_resources(
-    suite: Suite,
-    folder: Path,
-    root: Path,
-    toolsets: Callable[[], Toolsets],
-    broken: Callable[[], Sequence[str]] = tuple,
-) -> SuiteResources:
-    """Find what a suite names; raises ProblemsFound for what is not there or cannot be read.
-
-    ``broken`` says what benchmarks cannot be used: a toolset that is not known may be of one of them.
-    """
+def load_suite_resources(suite: Suite, file: Path, root: Path, sources: ToolSources) -> SuiteResources:
+    """Find what a suite file names; raises ProblemsFound for what is not there or cannot be read."""
     cassettes = dict(enumerate(suite.cassettes))
-    shared = suite_paths(folder, "cassettes", cassettes, root / "cassettes", root, "file or folder")
-    tools = _tools(suite, folder, root, toolsets(), broken) if suite.tools else NO_RESOURCES
-    return replace(tools, shared=tuple(map(str, shared)))
-
-
-def _tools(
-    suite: Suite, folder: Path, root: Path, toolsets: Toolsets, broken: Callable[[], Sequence[str]]
-) -> SuiteResources:
-    from pytest_agenteval.tools.toolsets import files_of_tools, load_tools
-
-    files = {index: entry for index, entry in enumerate(suite.tools) if entry not in toolsets}
-    try:
-        paths = suite_paths(folder, "tools", files, root, root, "file")
-    except ProblemsFound as missing:
-        raise ProblemsFound(
-            _or_toolset(each, suite.tools, toolsets, broken()) for each in missing.problems
-        ) from None
-    places = dict(zip(files.values(), paths, strict=True))
-    tools = tuple(str(places.get(entry, entry)) for entry in suite.tools)
-    names = tuple(name for entry in tools for name in load_tools(entry, toolsets=toolsets))
+    shared = suite_paths(file.parent, "cassettes", cassettes, root / "cassettes", root, "file or folder")
+    tools = find_tools(suite, file, recordings_of(file, root), root, sources) if suite.tools else ()
     return SuiteResources(
-        tools, names, files=tuple(file for path in places.values() for file in files_of_tools(path))
+        tools=tuple(entry.planned for entry in tools),
+        names=tuple(name for entry in tools for name in entry.names),
+        shared=tuple(map(str, shared)),
+        files=tuple(path for entry in tools for path in entry.files),
     )
 
 
-def _or_toolset(
-    problem: Problem, entries: Sequence[str], toolsets: Toolsets, broken: Sequence[str]
-) -> Problem:
-    """Say of a file that is not there that a toolset may be meant as well."""
-    entry = next(entries[step] for step in problem.path if isinstance(step, int))
-    names = f", or a toolset: {nearest_names(entry, toolsets)}" if toolsets else ""
-    hint = problem.hint or nearest(entry, toolsets) or "; ".join(broken)
-    return dataclasses.replace(problem, expected=f"{problem.expected}{names}", hint=hint)
+def recordings_of(file: Path, root: Path) -> str:
+    """Give a file's path below ``cassettes/`` in place of ``evals/``, without its ending: its recordings."""
+    top = str(root).rstrip(os.sep) + os.sep
+    stem = str(file).rpartition(".")[0]
+    below = stem[len(top) :] if stem.startswith(top) else Path(stem).name
+    place = below.removeprefix(f"evals{os.sep}").removesuffix(f"{os.sep}task")
+    return f"{top}cassettes{os.sep}{place}"
 
 
 NO_FILES = ReferencedFiles((), Path())
@@ -115,13 +86,8 @@ NO_SUITE = LoadedSuite(None, None)
 class Suites:
     """The suites below a root; each is read once."""
 
-    def __init__(
-        self,
-        root: Path,
-        toolsets: Callable[[], Toolsets] = dict,
-        broken: Callable[[], Sequence[str]] = tuple,
-    ) -> None:
-        self._root, self._toolsets, self._broken = root, toolsets, broken
+    def __init__(self, root: Path, sources: ToolSources = NO_SOURCES) -> None:
+        self._root, self._sources = root, sources
         self._suites: dict[Path, LoadedSuite | ProblemsFound] = {}
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
@@ -232,7 +198,7 @@ class Suites:
             suite = load_suite(file)
             self._take_name(suite.name, file)
             folder = file.parent
-            resources = load_suite_resources(suite, folder, self._root, self._toolsets, self._broken)
+            resources = load_suite_resources(suite, file, self._root, self._sources)
             prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
             tables = (rows_path(source_of(rows), folder) for rows in suite.tables)
             named = (*resources.files, *map(Path, resources.shared), *prompts, *filter(None, tables))

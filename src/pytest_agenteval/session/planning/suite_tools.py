@@ -1,0 +1,209 @@
+"""The tools of a suite: those of files and registered sets, and those that servers offer."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, nearest, nearest_names
+from pytest_agenteval.records.plan import McpServer
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.tasks.documents import read_document, short_path
+from pytest_agenteval.tasks.referenced_files import suite_paths
+from pytest_agenteval.tasks.spec import ServedTools, Suite
+
+if TYPE_CHECKING:
+    from pytest_agenteval.tools.mcp.answers import ServedTool
+    from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+
+Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
+"""The files of each registered set of tools, by its name."""
+
+_WAYS_OUT = "`only: […]` takes fewer of its tools, `prefix: …` gives them other names"
+
+
+def _replays_below(root: Path) -> SchemaSource:
+    from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+
+    return SchemaSource(root)
+
+
+class ToolSources(FrozenValue, frozen=True):
+    """Where suites take tools from: registered sets, and what is recorded of servers or asked of them.
+
+    ``broken`` says what benchmarks cannot be used: a toolset that is not known may be of one of them.
+    ``registered`` gives by name who registered a tool by itself. ``schemas`` says for a root where it is
+    looked up what servers offer.
+    """
+
+    toolsets: Callable[[], Toolsets] = dict
+    broken: Callable[[], Sequence[str]] = tuple
+    registered: Callable[[], Mapping[str, str]] = dict
+    schemas: Callable[[Path], SchemaSource] = _replays_below
+
+
+class ToolEntry(NamedTuple):
+    """What an entry of a suite's ``tools`` stands for: what plans call it, its tools' names, its files."""
+
+    planned: str | McpServer
+    names: tuple[str, ...]
+    files: tuple[Path, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """What people call it."""
+        return (
+            f"`{self.planned.title}`"
+            if isinstance(self.planned, McpServer)
+            else short_path(Path(self.planned))
+        )
+
+
+def find_tools(
+    suite: Suite, file: Path, recordings: str, root: Path, sources: ToolSources
+) -> tuple[ToolEntry, ...]:
+    """Find what a suite file names as tools; raises ProblemsFound for what is not there or cannot be read.
+
+    ``recordings`` is the path of the suite's own recordings, without an ending.
+    """
+    entries = _named_entries(suite, file.parent, root, sources)
+    for index, entry in enumerate(suite.tools):
+        if isinstance(entry, ServedTools):
+            entries[index] = _ServerEntry(file, index, entry, root, sources).find(recordings)
+    in_order = [entries[index] for index in range(len(suite.tools))]
+    problems = list(_clashes(in_order, sources, file))
+    if problems:
+        raise ProblemsFound(problems)
+    return tuple(in_order)
+
+
+def _named_entries(suite: Suite, folder: Path, root: Path, sources: ToolSources) -> dict[int, ToolEntry]:
+    """Find the files and registered sets among the entries, by their places."""
+    names = {index: entry for index, entry in enumerate(suite.tools) if isinstance(entry, str)}
+    if not names:
+        return {}
+    from pytest_agenteval.tools.toolsets import files_of_tools, load_tools
+
+    toolsets = sources.toolsets()
+    files = {index: name for index, name in names.items() if name not in toolsets}
+    try:
+        paths = suite_paths(folder, "tools", files, root, root, "file")
+    except ProblemsFound as missing:
+        raise ProblemsFound(
+            _or_toolset(each, names, toolsets, sources.broken()) for each in missing.problems
+        ) from None
+    places = dict(zip(files, paths, strict=True))
+    planned = {index: str(places.get(index, name)) for index, name in names.items()}
+    return {
+        index: ToolEntry(
+            entry,
+            tuple(load_tools(entry, toolsets=toolsets)),
+            files_of_tools(places[index]) if index in places else (),
+        )
+        for index, entry in planned.items()
+    }
+
+
+def _or_toolset(
+    problem: Problem, entries: Mapping[int, str], toolsets: Toolsets, broken: Sequence[str]
+) -> Problem:
+    """Say of a file that is not there that a toolset may be meant as well."""
+    entry = next(entries[step] for step in problem.path if isinstance(step, int))
+    names = f", or a toolset: {nearest_names(entry, toolsets)}" if toolsets else ""
+    hint = problem.hint or nearest(entry, toolsets) or "; ".join(broken)
+    return dataclasses.replace(problem, expected=f"{problem.expected}{names}", hint=hint)
+
+
+class _ServerEntry(FrozenValue, frozen=True):
+    """An entry that names a server, at its place in the suite file."""
+
+    file: Path
+    index: int
+    entry: ServedTools
+    root: Path
+    sources: ToolSources
+
+    def find(self, recordings: str) -> ToolEntry:
+        """Find out which tools the server offers; raises ProblemsFound."""
+        from pytest_agenteval.tools.mcp.server_tools import know_secrets, server_of, tools_of_server
+
+        if problems := list(self._mistakes()):
+            raise ProblemsFound(problems)
+        server = server_of(self.entry, self.file.parent, recordings)
+        know_secrets(server)
+        served = self._served(server)
+        if problems := list(self._unknown_names([tool.name for tool in served])):
+            raise ProblemsFound(problems)
+        return ToolEntry(server, tuple(tools_of_server(server, served)))
+
+    def _mistakes(self) -> Iterator[Problem]:
+        where = self.entry.mcp
+        way, others = ("url", ("env", "cwd")) if where.url else ("command", ("headers",))
+        if bool(where.command) == bool(where.url):
+            expected = "either `command`, a list that starts the server, or `url`"
+            yield self._problem(("mcp",), expected, "both" if where.url else "neither")
+            return
+        for key in others:
+            if getattr(where, key):
+                yield self._problem(("mcp", key), f"no `{key}` beside `{way}`", "one")
+        if where.url and not where.url.startswith(("http://", "https://", "${")):
+            yield self._problem(("mcp", "url"), "an address: http://… or https://…", repr(where.url))
+        if where.command and not (self.file.parent / where.cwd).is_dir():
+            yield self._problem(("mcp", "cwd"), "a folder, from the suite's folder", repr(where.cwd))
+
+    def _served(self, server: McpServer) -> tuple[ServedTool, ...]:
+        from pytest_agenteval.tools.mcp.recorded_schemas import NotRecorded
+
+        try:
+            return self.sources.schemas(self.root).tools_of(server)
+        except NotRecorded as missing:
+            command = f"pytest {short_path(self.file.parent)} --agent-record={missing.mode}"
+            expected = f"its tools to be recorded in {missing.file} (mode is {missing.why}: none is started)"
+            problem = self._problem(
+                ("mcp",), expected, f"no recording of what `{server.title}` offers", f"record it:  {command}"
+            )
+            raise ProblemsFound([problem]) from None
+        except ProblemsFound:
+            raise
+        except AgentEvalError as raised:
+            expected = "a server that starts and lists its tools"
+            raise ProblemsFound([self._problem(("mcp",), expected, str(raised))]) from None
+
+    def _unknown_names(self, names: Sequence[str]) -> Iterator[Problem]:
+        for at, name in enumerate(self.entry.only):
+            if name not in names:
+                expected = f"a tool of this server: {nearest_names(name, names)}"
+                yield self._problem(("only", at), expected, repr(name), nearest(name, names))
+
+    def _problem(self, below: tuple[str | int, ...], expected: str, found: str, hint: str = "") -> Problem:
+        return _problem(self.file, (self.index, *below), expected, found, hint)
+
+
+def _clashes(entries: Sequence[ToolEntry], sources: ToolSources, file: Path) -> Iterator[Problem]:
+    """Say which names of a server's tools somebody else's tool has too.
+
+    Of files, what comes later has always taken the place of what comes first.
+    """
+    if not any(isinstance(entry.planned, McpServer) for entry in entries):
+        return
+    owners: dict[str, tuple[int | None, str]] = {
+        name: (None, f"of {who}, which registered it") for name, who in sources.registered().items()
+    }
+    for index, entry in enumerate(entries):
+        for name in entry.names:
+            first, owner = owners.setdefault(name, (index, f"of {entry.title}"))
+            places = [at for at in (index, first) if at is not None and _is_server(entries[at])]
+            if first != index and places:
+                found = f"{name!r} {owner} and of {entry.title}"
+                yield _problem(file, (places[0], "mcp"), "tools whose names no other has", found, _WAYS_OUT)
+
+
+def _is_server(entry: ToolEntry) -> bool:
+    return isinstance(entry.planned, McpServer)
+
+
+def _problem(file: Path, below: tuple[str | int, ...], expected: str, found: str, hint: str = "") -> Problem:
+    path = ("tools", *below)
+    return Problem(short_path(file), read_document(file).line_of(path), path, expected, found, hint)

@@ -1,0 +1,159 @@
+"""The official package ``mcp``, which is named here only: sessions with servers, whichever of its versions.
+
+What servers say is given in the words of the protocol (``inputSchema``, ``isError``), which no version of the
+package changes, unlike the names of its attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, TypeAlias
+
+from pytest_agenteval.errors import NotInstalled
+
+Session: TypeAlias = Any
+Streams: TypeAlias = "tuple[Any, Any]"
+Transport: TypeAlias = "AbstractAsyncContextManager[Streams]"
+
+CONNECTION_CLOSED = -32000
+"""The code with which the package says itself that nobody answers any more."""
+
+
+class ConnectionLost(Exception):
+    """Nobody answers any more; what the client knows of it."""
+
+
+class Refused(Exception):
+    """The server answered a request with an error of the protocol, or with what breaks the protocol."""
+
+
+def check_installed() -> None:
+    """Raise NotInstalled where the package is missing."""
+    try:
+        import mcp  # noqa: F401
+    except ImportError as why:
+        raise NotInstalled(
+            f"tools of an MCP server need the package mcp ({why}): pip install 'pytest-agenteval[mcp]'"
+        ) from None
+
+
+@asynccontextmanager
+async def session_over(transport: Transport) -> AsyncIterator[Session]:
+    """Open a session: the newest form of the protocol that both sides know is found out first."""
+    import mcp
+
+    if hasattr(mcp, "Client"):
+        async with mcp.Client(transport, cache=None) as client:
+            yield client
+        return
+    async with transport as streams, mcp.ClientSession(*streams) as session:  # before 2.0
+        await session.initialize()
+        yield session
+
+
+async def list_tools(session: Session) -> list[dict[str, Any]]:
+    """Give all that the server offers, page by page."""
+    tools: list[dict[str, Any]] = []
+    cursor = None
+    while True:
+        page = await _answer(session.list_tools(cursor=cursor))
+        tools += [_as_sent(tool) for tool in page.tools]
+        cursor = _as_sent(page).get("nextCursor")
+        if not cursor:
+            return tools
+
+
+async def call_tool(session: Session, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+    """Have a tool called; raises Refused or ConnectionLost where no result comes."""
+    return _as_sent(await _answer(session.call_tool(name, dict(args))))
+
+
+async def _answer(asked: Awaitable[Any]) -> Any:
+    try:
+        return await asked
+    except RuntimeError as broken:  # a result that does not fit the schema that the server gave of it
+        raise Refused(str(broken)) from None
+    except Exception as raised:
+        error = getattr(raised, "error", None)
+        if error is None or error.code == CONNECTION_CLOSED:
+            raise ConnectionLost(str(raised) or type(raised).__name__) from None
+        raise Refused(error.message) from None
+
+
+def _as_sent(value: Any) -> dict[str, Any]:
+    sent: dict[str, Any] = value.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return sent
+
+
+@asynccontextmanager
+async def line_streams(
+    read: Callable[[], Awaitable[bytes]], write: Callable[[bytes], Awaitable[None]]
+) -> AsyncIterator[Streams]:
+    """Carry a session over lines: ``read`` gives the next, an empty one at the end, and ``write`` sends one.
+
+    Lines that are no messages are left out: servers print what they should not.
+    """
+    import anyio
+    from mcp.shared.message import SessionMessage
+
+    incoming, received = anyio.create_memory_object_stream[Any](0)
+    sent, outgoing = anyio.create_memory_object_stream[Any](0)
+    gone = (OSError, anyio.BrokenResourceError, anyio.ClosedResourceError)
+
+    async def receive() -> None:
+        async with incoming:
+            while line := await read():
+                message = _message(line)
+                if message is not None:
+                    await incoming.send(SessionMessage(message))
+
+    async def send() -> None:
+        async with outgoing:
+            async for each in outgoing:
+                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await write(text.encode() + b"\n")
+
+    async def until_gone(work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except gone:
+            incoming.close()  # whoever waits for an answer hears that none comes
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(until_gone, receive)
+        tasks.start_soon(until_gone, send)
+        try:
+            yield received, sent
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+def _message(line: bytes) -> Any:
+    import mcp.types
+
+    types: Any = mcp.types
+    adapter = getattr(types, "jsonrpc_message_adapter", None)
+    read = adapter.validate_json if adapter else types.JSONRPCMessage.model_validate_json  # before 2.0
+    try:
+        return read(line)
+    except ValueError:
+        return None
+
+
+@asynccontextmanager
+async def http_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator[Streams]:
+    """Carry a session over streamable HTTP."""
+    from mcp.client import streamable_http
+    from mcp.shared._httpx_utils import create_mcp_http_client
+
+    http: Any = streamable_http
+    if hasattr(http, "streamable_http_client"):
+        async with (
+            create_mcp_http_client(headers=dict(headers)) as client,
+            http.streamable_http_client(url, http_client=client) as streams,
+        ):
+            yield streams[0], streams[1]
+        return
+    async with http.streamablehttp_client(url, headers=dict(headers)) as streams:  # before 1.24
+        yield streams[0], streams[1]
