@@ -70,7 +70,7 @@ class McpServer(Record, frozen=True):
     is filled in where the server is reached: no plan holds its value. ``folder`` is the suite's, where the
     program starts, or in ``cwd`` below it. Of its tools those of ``only`` are offered, or all; a ``prefix``
     stands before their names. Each trial has a server of its own, or the whole process ``share``s one.
-    ``seconds`` is how long the start, and each call, may take. ``schemas`` is the cassette with its tools.
+    ``seconds`` is how long a call may take. ``schemas`` is the cassette with its tools.
     """
 
     command: tuple[str, ...] = ()

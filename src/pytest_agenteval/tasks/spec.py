@@ -290,9 +290,7 @@ class ServedTools(Spec, frozen=True, kw_only=True):
         Literal["trial", "session"],
         expects("trial: each trial starts a server of its own; session: all trials of a process use one"),
     ] = "trial"
-    seconds: Annotated[
-        Positive, expects("a number of seconds above 0: how long its start, and each call, may take")
-    ] = 60.0
+    seconds: Annotated[Positive, expects("a number of seconds above 0: how long a call may take")] = 60.0
 
 
 class Suite(TwoSpellings, frozen=True, kw_only=True):

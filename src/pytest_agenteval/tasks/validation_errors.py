@@ -109,7 +109,8 @@ class _ProblemWriter:
 
     def _unknown(self, path: KeyPath) -> Problem:
         key = str(path[-1])
-        properties = _shape_at(self._shape, path[:-1]).get("properties", {})
+        above = _shape_at(self._shape, path[:-1], resolve_last=False)
+        properties = _branch_with(path[-1], above, self._shape).get("properties", {})
         names = sorted(set(properties) - set(SPELLINGS))
         if key in properties:
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
@@ -153,11 +154,18 @@ def _shape_at(root: ModelSchema, path: KeyPath, *, resolve_last: bool = True) ->
     """Give the part of a JSON Schema that describes a key."""
     shape = root
     for step in path:
-        shape = _resolved(shape, root)
+        shape = _branch_with(step, shape, root)
         below = shape.get("items") if isinstance(step, int) else shape.get("properties", {}).get(step)
         below = below if below is not None else shape.get("additionalProperties")
         shape = below if isinstance(below, dict) else {}
     return _resolved(shape, root) if resolve_last else shape
+
+
+def _branch_with(step: str | int, shape: ModelSchema, root: ModelSchema) -> ModelSchema:
+    """Resolve a shape that has something at this step: a text that may stand for a map has nothing."""
+    keyword = "items" if isinstance(step, int) else "properties"
+    branches = (_resolved(branch, root) for branch in shape.get("anyOf", ()))
+    return next((branch for branch in branches if keyword in branch), _resolved(shape, root))
 
 
 def _resolved(shape: ModelSchema, root: ModelSchema) -> ModelSchema:

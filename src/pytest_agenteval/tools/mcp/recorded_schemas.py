@@ -82,5 +82,5 @@ def _as_declared(tool: ServedTool) -> Mapping[str, Any]:
 
 def schema_cassette(recordings: str, server: McpServer) -> str:
     """Give the path of the cassette that holds what a server offers, below a suite's recordings."""
-    words = re.sub(r"[^\w.-]+", "-", server.title, flags=re.ASCII).strip("-.")
+    words = re.sub(r"[^A-Za-z0-9_.]+", "-", server.title).strip("-.")
     return f"{recordings}.mcp/{portable_name(words[-MOST_OF_NAME:] or 'server')}.yaml"

@@ -22,6 +22,8 @@ from pytest_agenteval.tools.tool import ToolFailed
 T = TypeVar("T")
 MCP_ERROR = "mcp_error"
 """The type of a call's error where a server answered with an error of the protocol."""
+START_S = 60.0
+"""Seconds that a server has to start, unless its calls may take longer: some are fetched first."""
 
 
 class ServerLoop:
@@ -66,15 +68,14 @@ class RunningServer:
         self._serving: asyncio.Task[None] | None = None
         self._session: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
         self._session.add_done_callback(_retrieve)
+        self._listed: list[dict[str, Any]] = []
+        self._patience_s = CLOSING_S
         self.lost: McpServerDown | None = None
 
     async def tools(self) -> list[ServedTool]:
         """Ask which tools it has; raises McpServerDown."""
-        session = await self.session()
-        return [
-            read_tool(tool)
-            for tool in await self._within_seconds("list its tools", client.list_tools(session))
-        ]
+        await self.session()
+        return [read_tool(tool) for tool in self._listed]
 
     async def call(self, name: str, args: Mapping[str, Any]) -> Any:
         """Have a tool called and give the result's value.
@@ -82,9 +83,13 @@ class RunningServer:
         Raises ToolFailed for what the server says went wrong, and McpServerDown where it says nothing.
         """
         session = await self.session()
-        return read_result(
-            await self._within_seconds(f"answer {name}", client.call_tool(session, name, args))
-        )
+        asked = client.call_tool(session, name, args)
+        try:
+            answer = await self._within_seconds(f"answer {name}", asked, self._server.seconds)
+        except asyncio.CancelledError:
+            self._patience_s = 0.0  # it is at work on what nobody waits for
+            raise
+        return read_result(answer)
 
     async def session(self) -> Session:
         """Give the session, opened by whoever needs it first; raises McpServerDown."""
@@ -92,7 +97,8 @@ class RunningServer:
             raise self.lost
         if self._serving is None:
             self._serving = asyncio.get_running_loop().create_task(self._serve())
-        return await self._within_seconds("start", asyncio.shield(self._session))
+        starting = asyncio.shield(self._session)
+        return await self._within_seconds("start", starting, max(self._server.seconds, START_S))
 
     async def end(self) -> None:
         """Close the session and end the server, if it was started."""
@@ -101,13 +107,14 @@ class RunningServer:
             await asyncio.wait([self._serving], timeout=CLOSING_S)
             self._session.cancel()
         if self._process is not None:
-            await in_daemon_thread(self._process.end)
+            await in_daemon_thread(self._process.end, 0.0 if self.lost else self._patience_s)
 
     async def _serve(self) -> None:
         """Hold the session open: the package wants it opened and closed by one task."""
         try:
             client.check_installed()
             async with client.session_over(self._transport()) as session:
+                self._listed = await client.list_tools(session)  # by which the package checks results
                 self._session.set_result(session)
                 await asyncio.get_running_loop().create_future()
         except Exception as raised:
@@ -122,15 +129,14 @@ class RunningServer:
         headers = {name: filled_in(value, server) for name, value in server.headers.items()}
         return client.http_streams(filled_in(server.url, server), headers)
 
-    async def _within_seconds(self, what: str, answer: Awaitable[T]) -> T:
-        seconds = self._server.seconds
+    async def _within_seconds(self, what: str, answer: Awaitable[T], seconds: float) -> T:
         try:
             async with asyncio.timeout(seconds):
                 return await answer
         except Refused as refused:
             raise ToolFailed(str(refused), MCP_ERROR) from None
         except TimeoutError:
-            raise await self._down(f"did not {what} within {seconds:g} s") from None
+            raise await self._down(f"did not {what} within {seconds:g} s", patience_s=0) from None
         except ConnectionLost as known:
             raise await self._down(f"was gone before it could {what}", str(known)) from None
 
@@ -141,10 +147,10 @@ class RunningServer:
             return raised
         return await self._down("did not start", str(raised) or type(raised).__name__)
 
-    async def _down(self, what: str, known: str = "") -> McpServerDown:
+    async def _down(self, what: str, known: str = "", patience_s: float = CLOSING_S) -> McpServerDown:
         ending = f": {known}" if known else ""
         if self._process is not None:
-            ending = await in_daemon_thread(self._process.ending)
+            ending = await in_daemon_thread(self._process.ending, patience_s)
         self.lost = McpServerDown(f"the MCP server `{self._server.title}` {what}{ending}")
         return self.lost
 
@@ -166,6 +172,7 @@ class Servers:
         self._asked = False
         self._running: dict[McpServer, RunningServer] = {}
         self._lost: list[RunningServer] = []
+        self._ending: list[asyncio.Task[None]] = []
 
     def start(self, server: McpServer) -> Future[Session]:
         """Have the server started, if it does not run yet."""
@@ -210,9 +217,10 @@ class Servers:
         return await self._one(server).tools()
 
     async def _end(self) -> None:
-        ending = (*self._running.values(), *self._lost)
-        self._running, self._lost = {}, []
-        await asyncio.gather(*(running.end() for running in ending))
+        running, self._running, self._lost = (*self._running.values(), *self._lost), {}, []
+        self._ending += [asyncio.get_running_loop().create_task(each.end()) for each in running]
+        if self._ending:  # also by a trial that was cancelled meanwhile: they are ended all the same
+            await asyncio.wait(self._ending)
 
 
 def list_tools(server: McpServer) -> list[ServedTool]:

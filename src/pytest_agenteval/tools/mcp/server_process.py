@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shutil
@@ -10,6 +11,7 @@ import sys
 import threading
 from collections import deque
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pytest_agenteval.errors import McpServerDown, NoKey
@@ -41,7 +43,7 @@ PASSED_ON = frozenset(
 """Variables that every server is given; it gets no other, so no key, unless its ``env`` names it."""
 
 CLOSING_S = 1.0
-"""Seconds for a server to end by itself once nobody writes to it any more, then once it was told to."""
+"""Seconds for a server to end by itself once nobody writes to it any more, then again once it was told to."""
 
 LAST_LINES = 10
 LONGEST_LINE = 4096
@@ -72,6 +74,8 @@ class ServerProcess:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
+        self._end_at_exit = partial(end_group, self._process, 0.0)
+        atexit.register(self._end_at_exit)  # for a run that nobody lets come to its end
         self._last_lines: deque[bytes] = deque(maxlen=LAST_LINES)
         self._reading = threading.Thread(target=self._read_errors, name="agenteval-mcp-stderr", daemon=True)
         self._reading.start()
@@ -93,16 +97,17 @@ class ServerProcess:
         for line in iter(lambda: self._process.stderr.readline(LONGEST_LINE), b""):  # type: ignore[union-attr]
             self._last_lines.append(line)
 
-    def end(self) -> None:
-        """End it, and all that it started: by closing its input, then by signals."""
+    def end(self, patience_s: float) -> None:
+        """End it, and all that it started: by closing its input and, so many seconds later, by signals."""
         with suppress(OSError):  # it is gone, with something unread
             self._input.close()
-        self._wait(CLOSING_S)
+        self._wait(patience_s)
         end_group(self._process, CLOSING_S)
+        atexit.unregister(self._end_at_exit)
 
-    def ending(self) -> str:
-        """Say how it ended, if it has, and what its last lines of standard error are."""
-        status = self._wait(CLOSING_S)
+    def ending(self, patience_s: float) -> str:
+        """Say how it ended, if it does within so many seconds, and what its last lines of errors are."""
+        status = self._wait(patience_s)
         if status is not None:
             self._reading.join(CLOSING_S)  # what it started may hold the pipe open
         lines = b"".join(self._last_lines).decode("utf-8", "replace").splitlines()

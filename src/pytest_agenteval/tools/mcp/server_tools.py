@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,7 @@ from pytest_agenteval.tasks.spec import ServedTools
 from pytest_agenteval.tools.http.schema_check import wrong_in
 from pytest_agenteval.tools.mcp.answers import ServedTool
 from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource, schema_cassette
-from pytest_agenteval.tools.mcp.running_servers import ServerLoop, Servers
+from pytest_agenteval.tools.mcp.running_servers import START_S, ServerLoop, Servers
 from pytest_agenteval.tools.tool import Tool
 
 _LONGEST_NAME = 64
@@ -92,22 +92,28 @@ class ProcessServers:
     def __init__(self) -> None:
         self._loop = ServerLoop()
         self._shared = Servers(self._loop, restarts=True)
+        self._of_trials: set[Servers] = set()
 
     def of_trial(self, budget: Budget) -> TrialServers:
         """Give the servers of one trial."""
-        return TrialServers(Servers(self._loop), self._shared, budget)
+        own = Servers(self._loop)
+        self._of_trials.add(own)
+        return TrialServers(own, self._shared, budget, self._of_trials.discard)
 
     async def close(self) -> None:
-        """End those that were shared, and the thread in which all were asked."""
-        await asyncio.wrap_future(self._shared.close())
+        """End those that were shared, and those of trials that were cut off; then nothing more is asked."""
+        for servers in (self._shared, *self._of_trials):
+            await asyncio.wrap_future(servers.close())
         self._loop.close()
 
 
 class TrialServers:
     """The servers that one trial asks: its own, and those that it shares with all trials of the process."""
 
-    def __init__(self, own: Servers, shared: Servers, budget: Budget) -> None:
-        self._own, self._shared, self._budget = own, shared, budget
+    def __init__(
+        self, own: Servers, shared: Servers, budget: Budget, on_closed: Callable[[Servers], object]
+    ) -> None:
+        self._own, self._shared, self._budget, self._on_closed = own, shared, budget, on_closed
 
     def connect(self, tools: Mapping[str, Tool]) -> dict[str, Tool]:
         """Give the tools such that calling one asks its server, which is started at its first call.
@@ -121,10 +127,11 @@ class TrialServers:
 
     async def _ask(self, tool: McpTool, args: Mapping[str, Any]) -> Any:
         servers = self._shared if tool.server.share == "session" else self._own
-        with self._budget.held_up(tool.server.seconds):
+        with self._budget.held_up(START_S):
             await asyncio.wrap_future(servers.start(tool.server))
         return await asyncio.wrap_future(servers.call(tool.server, tool.served_name, args))
 
     async def close(self) -> None:
         """End the trial's own servers."""
         await asyncio.wrap_future(self._own.close())
+        self._on_closed(self._own)

@@ -1,0 +1,1 @@
+"""Tools of MCP servers, and a trial's own tools offered over MCP."""
