@@ -95,6 +95,7 @@ async def line_streams(
     Lines that are no messages are left out: servers print what they should not.
     """
     import anyio
+    import mcp  # noqa: F401  # first, whole
     from mcp.shared.message import SessionMessage
 
     incoming, received = anyio.create_memory_object_stream[Any](0)
@@ -130,7 +131,7 @@ async def line_streams(
 
 
 def _message(line: bytes) -> Any:
-    import mcp.types
+    import mcp
 
     types: Any = mcp.types
     adapter = getattr(types, "jsonrpc_message_adapter", None)
@@ -144,6 +145,7 @@ def _message(line: bytes) -> Any:
 @asynccontextmanager
 async def http_streams(url: str, headers: Mapping[str, str]) -> AsyncIterator[Streams]:
     """Carry a session over streamable HTTP."""
+    import mcp  # noqa: F401  # first, whole
     from mcp.client import streamable_http
     from mcp.shared._httpx_utils import create_mcp_http_client
 
