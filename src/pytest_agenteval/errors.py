@@ -69,6 +69,8 @@ def nearest_names(name: str, names: Collection[str]) -> str:
 CAUSES: Mapping[str, str] = {
     "cassette_miss": "a call or a reply was not recorded, and nothing may be sent",
     "no_key": "a tool was to ask its provider, without a key",
+    "no_model": "an agent asked through `ctx.chat`, and the model is `own`",
+    "not_allowed": "an agent asked its own model, and nothing said that it may: see --agent-live",
     "provider": "a model or a tool's provider did not answer, after every retry; "
     "a missing key and an unknown model are among these",
     "mcp_server": "an MCP server did not start, died, or did not answer in time",

@@ -153,6 +153,11 @@ class Budget:
             self._within("seconds", allowed.seconds, self.seconds)
         self.steps += 1
 
+    def undo_step(self) -> None:
+        """Take a step back: what was asked brought no reply, and may be asked again."""
+        with self._lock:
+            self.steps -= 1
+
     def spend(self, usage: Usage) -> None:
         """Count what a reply took."""
         self.tokens += usage.tokens

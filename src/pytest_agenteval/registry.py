@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -71,6 +73,8 @@ class Registry:
         self._agents: NameTable[Callable[..., Agent]] = NameTable(
             "agent", complete, partial(factory_of, AGENT)
         )
+        self._forms: dict[str, Mapping[str, Any]] = {}
+        self._form_factories: dict[str, Callable[..., Agent]] = {}
         self._graders: NameTable[Callable[..., Grader]] = NameTable(
             "grader", complete, partial(factory_of, GRADER)
         )
@@ -98,6 +102,19 @@ class Registry:
         """
         _check(AGENT, name, factory)
         self._agents.take(name, factory, claimant())
+
+    def agent_form(self, name: str, form: Mapping[str, Any]) -> None:
+        """Offer the agent that a suite says by a form; the same again changes nothing.
+
+        Raises UsageMistake where the name is taken by another agent.
+        """
+        if name in self._forms:
+            if self._forms[name] != form:
+                raise UsageMistake(f"another suite's agent is called {name!r} too: give one of them a `name`")
+            return
+        if name in self._agents:
+            raise UsageMistake(f"a registered agent is called {name!r} too: give this one a `name`")
+        self._forms[name] = form
 
     def model(self, name: str, factory: ChatFactory | str) -> None:
         """Offer an offline model: one that needs no key and sends nothing.
@@ -223,8 +240,12 @@ class Registry:
         return self._graders.names
 
     def agent_factory(self, name: str) -> Callable[..., Agent]:
-        """Find an agent's factory; raises UnknownName."""
-        return self._agents.get(name)
+        """Find an agent's factory; raises UnknownName, or UsageMistake for a form that names no agent."""
+        if name not in self._forms:
+            return self._agents.get(name)
+        if name not in self._form_factories:
+            self._form_factories[name] = _factory_of_form(self._forms[name])
+        return self._form_factories[name]
 
     def model_factory(self, name: str) -> ChatFactory:
         """Find an offline model's factory; raises UnknownName."""
@@ -375,6 +396,19 @@ class Registry:
         if self._mistake:
             raise UsageMistake(self._mistake)
         return self._broken
+
+
+def _factory_of_form(form: Mapping[str, Any]) -> Callable[..., Agent]:
+    from pytest_agenteval.agents.adapters.forms import agent_factory_of
+
+    call = form.get("call")
+    if not call:
+        return agent_factory_of(form)
+    # The import of litellm would ask a server for a list of prices, before any trial.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # They stay: what is imported later, while it runs, is found there too.
+    sys.path.extend(path for path in form.get("paths", ()) if path not in sys.path)
+    return agent_factory_of(form, import_claim(call, f"agent {call!r}", "suite.yaml"))
 
 
 def _instance(importer: Any) -> Importer:

@@ -18,7 +18,8 @@ TASK_KEYS = (
     "reference_solution, script, settings, split, tags, timeout_seconds, trials_per_run"
 )
 SUITE_KEYS = (
-    "acts, agent, cassettes, defaults, description, gate, kind, live, name, on_miss, prompts, regression, "
+    "acts, agent, cassettes, defaults, description, env, env_pass, gate, http, kind, live, "
+    "model, name, on_miss, prompts, proxy, regression, "
     "require_reference_solution, settings, task_pass_threshold, tasks, tools"
 )
 GRADER_KEYS = "config, label, require, threshold, weight"

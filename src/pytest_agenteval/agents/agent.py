@@ -12,6 +12,7 @@ from pytest_agenteval.factories import Trait, are_names, is_map_of_texts
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.plan import Model, TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.tools.toolbox import ToolBox
@@ -26,7 +27,7 @@ class AgentContext(FrozenValue, frozen=True):
     ``workspace`` is the trial's own tree, made when first used; ``tools`` the box through which every call
     goes; ``chat`` the model; ``turns`` gives the next user message, or None when there is no more.
     ``transcript`` is what has been said and called so far: it is written by chat and tool box, an agent only
-    reads it.
+    reads it. ``trial`` and ``model`` say which trial this is.
     """
 
     workspace: Workspace
@@ -37,6 +38,8 @@ class AgentContext(FrozenValue, frozen=True):
     prompts: Prompts
     turns: NextTurn
     transcript: Recorder
+    model: Model
+    trial: TrialKey
 
     @property
     def path(self) -> Path:
@@ -157,6 +160,11 @@ def prompt_names_of(agent: object) -> Sequence[str] | None:
 def loop_of(agent: object) -> object:
     """Give what an agent says of the loop that it runs on; None where it says nothing."""
     return getattr(agent, "loop", None)
+
+
+def is_adapter(agent: object) -> bool:
+    """Whether an agent stands for one that is not ours: ``implementation`` is what the user wrote."""
+    return hasattr(agent, "implementation")
 
 
 def reports_end_state(agent: object) -> TypeGuard[ReportsEndState]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pytest_agenteval.cassettes.candidate_index import InteractionSlot
 from pytest_agenteval.cassettes.cassette import Cassette
@@ -63,6 +63,21 @@ class Tape:
             self.hits += 1
             self._played.add(slot)
             return self.cassette.use(slot)
+
+    def find_next(self, accepts: Callable[[Request], bool]) -> Interaction | None:
+        """Play the first recording, in the order of the file, that is accepted and was not played; or None.
+
+        None is not counted. What was played once is not played again.
+        """
+        with self.cassette.lock:
+            if not self.cassette.plays:
+                return None
+            for slot, recorded in enumerate(self.cassette.requests):
+                if slot not in self._played and accepts(recorded):
+                    self.hits += 1
+                    self._played.add(slot)
+                    return self.cassette.use(slot)
+            return None
 
     def missed(self) -> None:
         """Count a request that nothing answered; no miss if it may be sent and recorded."""

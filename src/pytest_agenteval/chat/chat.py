@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
 from pytest_agenteval.canonical import compact
+from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.replies import UNKNOWN as UNKNOWN
@@ -103,6 +104,27 @@ class Chat(Protocol):
         when the model cannot be had.
         """
         ...
+
+
+class NoModel(TrialBroken):
+    """An agent asked through its context, and the run named no model to ask."""
+
+    cause = "no_model"
+
+
+class OwnModelChat:
+    """The chat of an agent that is to ask a model of its own: nobody is there to answer."""
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Raise NoModel."""
+        raise NoModel("ctx.chat has no model: the suite's is `own`; name one with --agent-model=NAME")
 
 
 ChatFactory: TypeAlias = Callable[[Model, Plan], Chat]

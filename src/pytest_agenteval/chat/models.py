@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.errors import UsageMistake, nearest
-from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.plan import OWN_MODEL, Model
 from pytest_agenteval.records.transcript import NOTHING
 
 Aliases: TypeAlias = Mapping[str, "str | Mapping[str, Any]"]
@@ -80,11 +80,13 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
     _check_name(name)
     if name in aliases:
         return _of_alias(name, aliases[name], offline)
+    if name == OWN_MODEL:
+        return Model(name, name)
     if name in offline:
         return Model(name, name, offline=True)
     if name in SHIPPED or "/" in name:
         return Model(name, SHIPPED.get(name, name))
-    names = sorted({*aliases, *SHIPPED, *offline})
+    names = sorted({*aliases, *SHIPPED, *offline, OWN_MODEL})
     rows = (
         f"unknown model {name!r}",
         f"known: {', '.join(names)}; anything else is a litellm id such as openai/gpt-6.1-sol",

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FunctionType, MethodType
 from typing import NamedTuple
 
+from pytest_agenteval.agents.agent import is_adapter
 from pytest_agenteval.canonical import digest, digest_text
 from pytest_agenteval.factories import AGENT, FunctionAdapter, InstanceFactory
 
@@ -42,6 +43,9 @@ def code_digest(agent: object, factory: object) -> str:
 
 
 def _registered(agent: object, factory: object) -> Iterator[object]:
+    if is_adapter(agent):
+        yield agent.implementation  # type: ignore[attr-defined]  # which is_adapter looked for
+        return
     yield vars(agent)[AGENT.method] if isinstance(agent, FunctionAdapter) else type(agent)
     if not isinstance(factory, type | InstanceFactory):
         yield factory

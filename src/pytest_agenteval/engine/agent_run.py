@@ -24,7 +24,9 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.interaction import Request, Response
     from pytest_agenteval.cassettes.tape import Tape
+    from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.tape import ToolTape
 
 
@@ -118,27 +120,32 @@ _CUT = "the response was closed or broke off before its end, and is not recorded
 class OwnRequests:
     """The requests of one trial that are neither a tool's nor a chat's; its threads' are among them.
 
-    One that is refused breaks the trial, whatever the agent makes of it.
+    One that is refused breaks the trial, whatever the agent makes of it. Those of models are ``traffic``'s.
     """
 
-    def __init__(self, plan: Plan, box: ToolBox, recorder: Recorder) -> None:
+    def __init__(
+        self, plan: Plan, box: ToolBox, recorder: Recorder, traffic: Callable[[], ModelTraffic]
+    ) -> None:
         self._plan, self._box, self._recorder = plan, box, recorder
+        self._make_traffic = traffic
         self._nowhere: ToolTape | None = None
 
     @contextmanager
-    def answering(self, *, closing: bool = True) -> Iterator[None]:
+    def answering(self, *, closing: bool = True) -> Iterator[Scope]:
         """Answer what is asked inside; once it is over nothing more goes out, if it is ``closing``.
 
         Raises CassetteMiss in place of what came of a refusal.
         """
-        with own_requests(self._tapes, passing=self._plan.live, closing=closing) as scope:
+        passing, traffic = self._plan.live, LazyTraffic(self._make_traffic)
+        with own_requests(self._tapes, passing=passing, closing=closing, traffic=traffic) as scope:
             try:
-                yield
+                yield scope
             except (Exception, NotRecorded) as raised:
                 if not scope.missed:
                     raise
                 raise self._tape.agents_miss(scope.missed[0]) from raised
             finally:
+                traffic.close()
                 self._tell(scope)
 
     def _tell(self, scope: Scope) -> None:
@@ -166,3 +173,41 @@ class OwnRequests:
             nothing = Cassette(Path(f"{self._plan.task.id}.yaml"), name=f"{self._plan.task.id}: no cassette")
             self._nowhere = ToolTape(Tape(nothing, allow_repeats=True), retry_command="")
         return self._nowhere
+
+
+class LazyTraffic:
+    """A trial's model traffic, made at its first request: most agents make none of their own."""
+
+    def __init__(self, make: Callable[[], ModelTraffic]) -> None:
+        self._make = make
+        self._making = threading.Lock()
+        self._traffic: ModelTraffic | None = None
+
+    @property
+    def sends(self) -> bool:
+        """Whether a request that is not played may be sent."""
+        return self._made.sends
+
+    def claims(self, request: Request) -> bool:
+        """Whether a request asks a model, or something else of a model's server."""
+        return self._made.claims(request)
+
+    def play(self, request: Request) -> Response | None:
+        """Give the recorded response; None if the request is to be sent."""
+        return self._made.play(request)
+
+    def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
+        """Read what was really answered, and keep it."""
+        self._made.record(request, response, first_byte_s)
+
+    def close(self) -> None:
+        """End what is open, if there ever was any."""
+        if self._traffic is not None:
+            self._traffic.close()
+
+    @property
+    def _made(self) -> ModelTraffic:
+        with self._making:
+            if self._traffic is None:
+                self._traffic = self._make()
+            return self._traffic

@@ -69,8 +69,15 @@ def digests_of(
         settings=cache.of(
             "settings",
             task.settings,
-            lambda: [task.agent, task.settings, task.clock, limits, task.on_miss, *task.faults],
-            (task.agent, task.clock, limits, task.on_miss, canonical(task.faults) if task.faults else ""),
+            lambda: [task.agent, task.settings, task.clock, limits, task.on_miss, *task.faults, *_form(task)],
+            (
+                task.agent,
+                task.clock,
+                limits,
+                task.on_miss,
+                canonical(task.faults) if task.faults else "",
+                id(task.form),
+            ),
         ),
         tools=cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
         ruler=graders.ruler,
@@ -78,6 +85,13 @@ def digests_of(
         code=code,
         graders=graders.by_label,
     )
+
+
+def _form(task: PlannedTask) -> list[Any]:
+    """Give what a form says of an agent, but not where the project lies."""
+    places = ("folder", "paths")
+    form = {key: value for key, value in task.form.items() if key not in places}
+    return [form] if form else []
 
 
 def input_digest(task: PlannedTask, cache: DigestCache) -> str:

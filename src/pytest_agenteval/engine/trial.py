@@ -21,7 +21,14 @@ from pytest_agenteval.engine.decision import has_acted
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.grading import GradingResult, no_judges
-from pytest_agenteval.engine.trial_resources import TrialJudges, cassette_files, open_chat, open_tool_tape
+from pytest_agenteval.engine.trial_resources import (
+    Tapes,
+    TrialJudges,
+    cassette_files,
+    open_chat,
+    open_model_traffic,
+    open_tool_tape,
+)
 from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
 from pytest_agenteval.errors import ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget, Clock
@@ -38,8 +45,8 @@ from pytest_agenteval.trial_output import TrialOutput, current_output
 from pytest_agenteval.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.chat_tape import ChatTape
     from pytest_agenteval.tools.mcp.server_tools import TrialServers
+    from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.tape import ToolTape
 
 NO_TAPE = TapeCounts()
@@ -102,13 +109,13 @@ class _TrialRun:
         self.error: ErrorDetails | None = None
         self.tool_tape: ToolTape | None = None
         self.servers: TrialServers | None = None
-        self.chat_tapes: list[ChatTape] = []
+        self.chat_tapes: list[Tapes] = []
 
     async def act(self) -> None:
         """Let the agent act, and look at what it left behind, also after a crash."""
         with self.context.setup_excluded():
             box = self._tool_box()
-            own_requests = OwnRequests(self.plan, box, self.recorder)
+            own_requests = OwnRequests(self.plan, box, self.recorder, self._model_traffic)
         instance = await self._agent_instance(own_requests)
         with self.context.setup_excluded():
             stage = self._set_up(instance, box, own_requests)
@@ -158,6 +165,9 @@ class _TrialRun:
         only_texts = type(task_input) is dict and {*map(type, task_input.values())} == {str}
         return dict(task_input) if only_texts else deepcopy(task_input)
 
+    def _model_traffic(self) -> ModelTraffic:
+        return open_model_traffic(self.plan, self.context, self.budget, self.recorder, self.chat_tapes)
+
     def _tool_box(self) -> ToolBox:
         """Make the box through which every call of a tool goes."""
         plan, task, context = self.plan, self.plan.task, self.context
@@ -165,6 +175,7 @@ class _TrialRun:
         if tools or context.has_own_agent(task):
             # Not at the first request: a process forked while a thread imports waits for that for ever.
             import pytest_agenteval.cassettes.library
+            import pytest_agenteval.chat.model_traffic
             import pytest_agenteval.tools.tape  # noqa: F401
         return ToolBox(
             self.recorder,
@@ -202,7 +213,16 @@ class _TrialRun:
             chat = ChatOfTrials(chat)
         turns = user_turns(task.input)
         ctx = AgentContext(
-            self.workspace, box, chat, Clock(task.clock), self.budget, prompts, turns, recorder
+            self.workspace,
+            box,
+            chat,
+            Clock(task.clock),
+            self.budget,
+            prompts,
+            turns,
+            recorder,
+            plan.model,
+            plan.key,
         )
         self.before = self.workspace.before()
         return _Stage(instance, ctx, own_requests)
@@ -283,7 +303,7 @@ class _Stage(NamedTuple):
     own_requests: OwnRequests
 
 
-def _counts(*tapes: ChatTape | ToolTape) -> TapeCounts:
+def _counts(*tapes: Tapes | ToolTape) -> TapeCounts:
     if not tapes:
         return NO_TAPE
     hits, misses = sum(tape.hits for tape in tapes), sum(tape.misses for tape in tapes)

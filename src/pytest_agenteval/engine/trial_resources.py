@@ -5,20 +5,25 @@ from __future__ import annotations
 import shlex
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_agenteval.chat.chat import Chat
+from pytest_agenteval.chat.chat import Chat, OwnModelChat
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.portable.files import name_or_older
-from pytest_agenteval.records.plan import Allowance, Model, Plan
+from pytest_agenteval.records.plan import OWN_MODEL, Allowance, Model, Plan
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.chat_tape import ChatTape
+    from pytest_agenteval.chat.model_tape import ModelTape
+    from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.tape import ToolTape
+
+
+Tapes: TypeAlias = "ChatTape | ModelTape"
 
 
 def open_chat(
@@ -27,6 +32,8 @@ def open_chat(
     """Give the chat that asks this model, and the tape its replies are played from, if there is one."""
     if model.offline:
         return context.registry.model_factory(model.id)(model, plan), None
+    if model.id == OWN_MODEL:
+        return OwnModelChat(), None
     from pytest_agenteval.chat.litellm_chat import LitellmChat
     from pytest_agenteval.chat.retries import RetryingChat
 
@@ -72,6 +79,32 @@ def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str)
     )
 
 
+def open_model_traffic(
+    plan: Plan, context: WorkerContext, budget: Budget, recorder: Recorder, tapes: list[Tapes]
+) -> ModelTraffic:
+    """Give what reads and tapes the model requests that a trial's agent makes by itself.
+
+    What they are played from is added to ``tapes``.
+    """
+    from pytest_agenteval.chat.model_tape import ModelTape
+    from pytest_agenteval.chat.model_traffic import ModelTraffic
+
+    mode, hosts, tape = plan.conditions.record_chat, plan.task.model_hosts, None
+    if mode != "off" and plan.task.cassette:
+        opened = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
+        tape = ModelTape(opened, _retry(plan, "--agent-record-chat=new_episodes"), hosts)
+        tapes.append(tape)
+    sends = plan.asks_own_models
+    return ModelTraffic(recorder, budget, tape, sends=sends, refusal=_NOT_ALLOWED, model_hosts=hosts)
+
+
+_NOT_ALLOWED = (
+    "the agent asks a model by itself, and nobody said that it may\n"
+    "  let it out:   --agent-live, or live: true in suite.yaml; or name the model: --agent-model=NAME\n"
+    "  record it:    --agent-record-chat=once, and play it later: --agent-record-chat=none"
+)
+
+
 def cassette_files(plan: Plan) -> tuple[str, ...]:
     """Give the files that the tools and chats of one trial may be recorded into."""
     return (f"{plan.task.cassette}.yaml", chat_cassette_file(plan)) if plan.task.cassette else ()
@@ -111,7 +144,7 @@ class TrialJudges:
     they are played from is added to ``tapes``.
     """
 
-    def __init__(self, plan: Plan, context: WorkerContext, recorder: Recorder, tapes: list[ChatTape]) -> None:
+    def __init__(self, plan: Plan, context: WorkerContext, recorder: Recorder, tapes: list[Tapes]) -> None:
         self._plan, self._context, self._recorder = plan, context, recorder
         self._tapes = tapes
         limits = plan.task.limits

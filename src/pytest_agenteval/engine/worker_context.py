@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agenteval.agents.agent import Agent, templates_of
+from pytest_agenteval.agents.agent import Agent, is_adapter, templates_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.closers import close_clients
 from pytest_agenteval.engine.agent_code import code_digest
@@ -110,7 +110,7 @@ class WorkerContext:
     def _new_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
         agent = self._agent(task)
         prompts = Prompts(templates_of(agent) or {}, {**task.prompts, **variant.prompts})
-        factory = self.registry.agent_factory(task.agent)
+        factory = self._agent_factory(task)
         code = self.digest_cache.once("code", type(agent), lambda: code_digest(agent, factory), id(factory))
         maps, loop = (task.prompts, variant.prompts), loop_kind(agent, agent.run)
         instance = AgentInstance(agent, prompts, prompts.digest(), code, loop, maps)
@@ -120,11 +120,16 @@ class WorkerContext:
     def _agent(self, task: PlannedTask) -> Agent:
         key = _agent_key(task)
         if key not in self._agents:
-            agent = self.registry.agent_factory(task.agent)(**task.settings)
+            agent = self._agent_factory(task)(**task.settings)
             if not callable(getattr(agent, "run", None)):
                 raise NoAgent(f"the agent {task.agent!r} was made as {agent!r}; expected {AGENT.how}")
             self._agents[key] = agent
         return self._agents[key]
+
+    def _agent_factory(self, task: PlannedTask) -> Callable[..., Agent]:
+        if task.form:  # a process that carries out plans has read no suite
+            self.registry.agent_form(task.agent, task.form)
+        return self.registry.agent_factory(task.agent)
 
     def tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task may offer, by name: its suite's and the registered ones."""
@@ -132,7 +137,7 @@ class WorkerContext:
 
     def has_own_agent(self, task: PlannedTask) -> bool:
         """Whether the task's agent is none of ours, and may make requests by itself."""
-        return not _is_ours(self.registry.agent_factory(task.agent))
+        return bool(task.form) or not _is_ours(self._agent_factory(task))
 
     def suite_tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task's suite declares, by name and in its order."""
@@ -182,6 +187,8 @@ class WorkerContext:
     @property
     def _has_user_agents(self) -> bool:
         """Whether any agent of this process is none of ours, and may ask whatever it likes by itself."""
+        if any(is_adapter(agent) for agent in self._agents.values()):
+            return True
         kinds = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
         return not all(map(_is_ours, kinds))
 

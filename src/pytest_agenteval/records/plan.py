@@ -37,6 +37,10 @@ class TrialKey(NamedTuple):
         return f"{self.suite}/{self.task}[{self.model}{variant}-{self.repetition}]"
 
 
+OWN_MODEL = "own"
+"""The model of an agent that asks its own: which one that is, its requests say."""
+
+
 class Model(Record, frozen=True):
     """What an agent or a judge thinks with.
 
@@ -115,6 +119,9 @@ class PlannedTask(Record, frozen=True):
     tools fail on purpose. ``live`` lets out what the agent asks by itself, where nobody says otherwise.
     ``label`` says whether the agent should act; that it did shows a change of one of ``acting_files`` (paths
     and globs of the workspace), or a call of one of ``acting_tools``.
+    ``form`` says where an agent is that nobody has registered, with the suite's ``folder``, ``env``,
+    ``env_pass``; ``proxy`` and ``model_hosts`` are addresses of servers that an agent asks by itself,
+    ``ignored_hosts`` of those that are answered for nothing in a replay.
     """
 
     suite: str
@@ -149,6 +156,10 @@ class PlannedTask(Record, frozen=True):
     acting_files: tuple[str, ...] = ()
     acting_tools: tuple[str, ...] = ()
     row_file: str = ""
+    form: Mapping[str, Any] = NOTHING
+    proxy: Mapping[str, str] = NOTHING
+    model_hosts: tuple[str, ...] = ()
+    ignored_hosts: tuple[str, ...] = ()
 
 
 class Conditions(Record, frozen=True):
@@ -192,6 +203,11 @@ class Plan(Record, frozen=True):
     def live(self) -> bool:
         """Whether what the agent asks by itself goes out untaped."""
         return self.task.live if self.conditions.live is None else self.conditions.live
+
+    @property
+    def asks_own_models(self) -> bool:
+        """Whether requests of models that the agent makes by itself may be sent, where they are not taped."""
+        return self.live or not (self.model.offline or self.model.id == OWN_MODEL)
 
     @property
     def seed(self) -> int:

@@ -91,6 +91,15 @@ class Recorder:
             return self._conversations[-1]
         return max(known, key=lambda each: len(each.messages))
 
+    def messages_of(self, phase: int) -> list[Mapping[str, Any]]:
+        """Give what has been said in a conversation so far."""
+        return list(self._conversations[phase - 1].messages)
+
+    def add_failed_attempt(self) -> None:
+        """Count a request that brought no reply."""
+        with self._lock:
+            self.usage = self.usage + Usage(attempts=1)
+
     def abandon_prompt(self, phase: int) -> None:
         """Wait no longer for a reply in this conversation: the request failed, and may be made again."""
         self._conversations[phase - 1].busy = False
@@ -131,11 +140,13 @@ class Recorder:
                 call = replace(call, id=listed.id, turn=listed.turn, index=listed.index)
             self._calls[place] = bounded_call(call)
 
-    def add_pending_call(self, call: ToolCall) -> None:
-        """Write down a call that a reply asks for, and that somebody else makes: ``answer_call`` ends it."""
+    def add_asked_calls(self, calls: Sequence[ToolCall]) -> None:
+        """Write down calls of a reply that somebody else makes: ``answer_call`` ends each of the agent's."""
         with self._lock:
-            self._calls.append(bounded_call(call))
-            self._pending_calls[call.id] = len(self._calls) - 1
+            for call in calls:
+                self._calls.append(bounded_call(call))
+                if call.by == "agent":
+                    self._pending_calls[call.id] = len(self._calls) - 1
 
     def answer_call(self, id: str, result: Any, error: ToolError | None, ended: float) -> None:
         """Put the result that a model is shown into its call; nothing where the call has one already."""

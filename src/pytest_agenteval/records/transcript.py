@@ -158,3 +158,8 @@ class Transcript(Record, frozen=True):
         """What the last message of an assistant that says anything says."""
         said = (message.content for message in reversed(self.messages) if message.role == "assistant")
         return next(filter(None, said), "")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the agent asked by itself, as their replies name them, each once."""
+        return tuple(dict.fromkeys(ask.model for ask in self.asks if ask.model))

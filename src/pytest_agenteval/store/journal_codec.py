@@ -46,7 +46,7 @@ def finished_line(trial: Trial) -> Line:
     add(line, traceback=last_lines(trial.traceback, SHORT_TRACEBACK))
     line["task_kind"] = trial.kind
     add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags, file=trial.file, label=trial.label)
-    add(line, split=trial.split)
+    add(line, split=trial.split, own_models=trial.transcript.models)
     if trial.acted is not None:
         line["acted"] = trial.acted
     add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
@@ -127,6 +127,7 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         label=get("label", ""),
         acted=get("acted"),
         split=get("split"),
+        own_models=tuple(get("own_models", ())),
     )
 
 

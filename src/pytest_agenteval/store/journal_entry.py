@@ -36,7 +36,7 @@ class JournalEntry(Record, frozen=True):
     ``attempts`` counts how often the trial was begun, ``earlier`` and ``earlier_seconds`` hold what the
     finished attempts before this one took. Grades are without checks and details, and long rationales,
     messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals of before
-    it was written down.
+    it was written down. ``own_models`` are those that the agent asked by itself, as their replies name them.
     """
 
     key: TrialKey
@@ -67,6 +67,7 @@ class JournalEntry(Record, frozen=True):
     label: Label = ""
     acted: bool | None = None
     split: Split | None = None
+    own_models: tuple[str, ...] = ()
 
     @property
     def averaged(self) -> bool:
@@ -114,6 +115,8 @@ def check_entry(entry: JournalEntry) -> None:
         raise ValueError(f"the label {entry.label!r}, and not positive or negative")
     if entry.split is not None and entry.split not in _SPLITS:
         raise ValueError(f"the split {entry.split!r}, and not one of {', '.join(_SPLITS)}")
+    if not all(isinstance(model, str) for model in entry.own_models):
+        raise ValueError(f"own_models: {entry.own_models!r}, and not texts")
     if not isinstance(entry.acted, bool | None):
         raise ValueError(f"{entry.acted!r} in the place of true or false")
     if not isinstance(entry.full, bool):

@@ -192,7 +192,7 @@ def _write_result(line: Line, result: Any, keep: Keep) -> None:
 
 def _ask(ask: Ask) -> Line:
     line: Line = {"turn": ask.turn, "started": ask.started, "ended": ask.ended}
-    add(line, usage=usage_line(ask.usage), reasoning=ask.reasoning)
+    add(line, usage=usage_line(ask.usage), reasoning=ask.reasoning, model=ask.model)
     if ask.finish != "stop":
         line["finish"] = ask.finish
     if ask.first_token_s is not None:

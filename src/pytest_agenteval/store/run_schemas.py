@@ -95,6 +95,7 @@ FINISHED = object_schema(
         "label": {"enum": ["positive", "negative"], "description": "whether the agent should act"},
         "acted": {**FLAG, "description": "whether it did, where there is a label"},
         "split": {"enum": ["dev", "held_out"], "description": "of the task; none in older journals"},
+        "own_models": {**list_schema(TEXT), "description": "models that the agent asked by itself"},
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
@@ -110,7 +111,10 @@ TEXT_OR_LONG: Schema = {"anyOf": [TEXT, LONG]}
 CALL = object_schema(
     {"id": TEXT, "turn": COUNT, "index": COUNT, "tool": TEXT},
     {"args": MAP, "raw_args": TEXT, "result": True, "result_text": DIGEST, "started": NUMBER, "ended": NUMBER}
-    | {"error": object_schema({"type": TEXT, "message": TEXT}, {}), "by": {"enum": ["agent", "seed"]}}
+    | {
+        "error": object_schema({"type": TEXT, "message": TEXT}, {}),
+        "by": {"enum": ["agent", "seed", "provider"]},
+    }
     | {"tape": {"enum": ["hit", "miss", "live", "none"]}},
 )
 MESSAGE = object_schema(
@@ -119,7 +123,7 @@ MESSAGE = object_schema(
 )
 ASK = object_schema(
     {"turn": COUNT, "started": NUMBER, "ended": NUMBER},
-    {"usage": USAGE, "finish": TEXT, "first_token_s": NUMBER, "reasoning": TEXT},
+    {"usage": USAGE, "finish": TEXT, "first_token_s": NUMBER, "reasoning": TEXT, "model": TEXT},
 )
 EVENT = object_schema({"at": NUMBER, "kind": TEXT, "text": TEXT}, {"details": MAP})
 FILE = object_schema(

@@ -112,6 +112,7 @@ def _ask(line: Line) -> Ask:
         get("finish", "stop"),
         get("first_token_s"),
         get("reasoning", ""),
+        get("model", ""),
     )
 
 

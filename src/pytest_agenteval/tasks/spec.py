@@ -293,12 +293,92 @@ class ServedTools(Spec, frozen=True, kw_only=True):
     seconds: Annotated[Positive, expects("a number of seconds above 0: how long a call may take")] = 60.0
 
 
+AGENT_FORMS = ("call", "command", "http")
+"""Ways to say where an agent is that nobody has registered; a form holds one of these keys."""
+
+
+class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
+    """An agent that nobody has registered: a Python function, a command, or an HTTP endpoint."""
+
+    call: Annotated[
+        Named | None, expects("what acts, as package.module:name: a function, an object with run, a class")
+    ] = None
+    command: Annotated[tuple[Named, ...] | None, expects("a list of texts: a program and its arguments")] = (
+        None
+    )
+    http: Annotated[Named | None, expects("the address of an endpoint: http://...")] = None
+    name: Annotated[Named | None, expects("a text: what reports call the agent")] = None
+    loop: Annotated[
+        Literal["own", "shared"],
+        expects("own or shared: the event loop of an async function, one per trial or one for all"),
+    ] = "own"
+    output: Annotated[
+        Literal["events", "text"], expects("events or text: what a command's standard output is")
+    ] = "events"
+    shape: Annotated[
+        Literal["json", "openai", "anthropic"],
+        expects("json, openai or anthropic: the shape of an endpoint's requests and replies"),
+    ] = "json"
+    headers: Annotated[
+        Mapping[str, str], expects("a map of HTTP headers; ${NAME} is an environment variable")
+    ] = NOTHING
+    body: Annotated[Map | None, expects("a map: the JSON body that an endpoint is sent")] = None
+    answer: Annotated[Named | None, expects("the path of the answer's text in an endpoint's reply")] = None
+    state: Annotated[Named | None, expects("the path of the end state in an endpoint's reply")] = None
+    calls: Annotated[Named | None, expects("the path of the tool calls in an endpoint's reply")] = None
+    usage: Annotated[Named | None, expects("the path of the token counts in an endpoint's reply")] = None
+    otel: Annotated[bool, expects("true or false: whether OpenTelemetry spans tell what it does")] = False
+
+    def title(self, suite: str) -> str:
+        """Give what reports call the agent: its name, else what says where it is."""
+        if self.name:
+            return self.name
+        if self.call:
+            return self.call
+        if self.http:
+            return f"{suite}:{self.http.partition('://')[2].partition('/')[0]}"
+        programs = [part for part in self.command or () if not part.startswith("-")]
+        return f"{suite}:{programs[-1].replace(chr(92), '/').rpartition('/')[2] if programs else ''}"
+
+
+class HttpRules(Spec, frozen=True, kw_only=True):
+    """What is to be known of the servers that an agent asks by itself."""
+
+    models: Annotated[
+        tuple[Named, ...], expects("a list of addresses of model servers whose paths are unusual")
+    ] = ()
+    ignore: Annotated[
+        tuple[Named, ...], expects("a list of hosts, as *.sentry.io, that are answered 204 in a replay")
+    ] = ()
+
+
+NO_HTTP_RULES = HttpRules()
+
+
 class Suite(TwoSpellings, frozen=True, kw_only=True):
     """What the tasks below a folder have in common."""
 
     name: Annotated[Named, expects("a text that is not blank: the suite's name")]
     description: Annotated[str, expects("a text: what the suite is about")] = ""
-    agent: Annotated[Named | None, expects("the name of a registered agent")] = None
+    agent: Annotated[
+        NamedBesideOthers | AgentForm | None,
+        expects("the name of a registered agent, or a map with one of call, command and http"),
+    ] = None
+    model: Annotated[
+        ModelNameBesideOthers | None,
+        expects("the name of a model, or own: the agent asks its own, which its requests name"),
+    ] = None
+    env: Annotated[Mapping[str, str], expects("a map of environment variables for a command")] = NOTHING
+    env_pass: Annotated[
+        tuple[Named, ...], expects("a list of names of variables that a command gets from our environment")
+    ] = ()
+    proxy: Annotated[
+        Mapping[str, str],
+        expects("a map from environment variables to base addresses: what is asked there is taped"),
+    ] = NOTHING
+    http: Annotated[
+        HttpRules, expects("a map of `models` and `ignore`: servers that the agent asks by itself")
+    ] = NO_HTTP_RULES
     kind: Annotated[Kind, expects("capability, regression or mixed")] = "mixed"
     regression: Annotated[
         Regression, expects("a map of `buckets` and `tasks`: those of which a miss is a failure")
@@ -344,6 +424,13 @@ class Suite(TwoSpellings, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for entry in self.tools:
             check_named(entry)
+        check_named(self.agent)
+        check_named(self.model)
+
+    @property
+    def agent_name(self) -> str | None:
+        """What the agent is called: the name of a registered one, or what its form is called."""
+        return self.agent.title(self.name) if isinstance(self.agent, AgentForm) else self.agent
 
     def kind_of(self, task: str, bucket: str) -> Kind:
         """Give the kind of a task's trials: the suite's own, unless the task or its bucket is promoted."""
@@ -359,6 +446,7 @@ class TaskSettings(FrozenValue, frozen=True):
     """The task's own values over its suite's; command line and project settings come on top of these."""
 
     agent: str | None
+    form: AgentForm | None
     trials: int
     limits: Limits
     clock: str | None
@@ -373,11 +461,12 @@ def resolve_settings(task: Task, suite: Suite | None) -> TaskSettings:
     defaults = suite.defaults if suite else _NO_DEFAULTS
     shared = _over(suite.settings if suite else {}, defaults.settings)
     return TaskSettings(
-        agent=task.agent or (suite.agent if suite else None),
+        agent=task.agent or (suite.agent_name if suite else None),
+        form=suite.agent if suite and not task.agent and isinstance(suite.agent, AgentForm) else None,
         trials=task.trials_per_run or defaults.trials_per_run or 1,
         limits=_limits(task, defaults.limits),
         clock=task.clock or defaults.clock,
-        models=defaults.models,
+        models=(suite.model,) if suite and suite.model else defaults.models,
         tags=tuple(dict.fromkeys((*defaults.tags, *task.tags))),
         settings=_over(shared, task.settings),
         prompts=_over(suite.prompts if suite else {}, task.prompts),

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.models import expand_panels, resolve_all
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.plan import Conditions, Model, Plan, PlannedTask, TrialKey, Variant
+from pytest_agenteval.records.plan import OWN_MODEL, Conditions, Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
@@ -73,7 +73,8 @@ class CaseFactory:
     def of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case of a task: models, then variants, then repetitions from 1."""
         repetitions = self._settings.most_repetitions or task.repetitions
-        return self._cases(tuple(self._settings.models or suite_models or DEFAULT_MODELS), repetitions)
+        default = (OWN_MODEL,) if task.form else DEFAULT_MODELS
+        return self._cases(tuple(self._settings.models or suite_models or default), repetitions)
 
     @cached_property
     def judges(self) -> tuple[Model, ...]:
@@ -82,7 +83,7 @@ class CaseFactory:
             names = expand_panels(self._settings.judges, self._settings.aliases, self._registry.judge_panels)
             judges = resolve_all(names, self._settings.aliases, self._registry.offline_models)
         for judge in judges:
-            if judge.id in PLAYERS:
+            if judge.id in PLAYERS or judge.id == OWN_MODEL:
                 raise UsageMistake(
                     f"--agent-judge={judge.name}: {judge.id} plays an agent and judges nothing; "
                     "name a model, such as claude"

@@ -15,6 +15,7 @@ from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
+from pytest_agenteval.session.planning.agent_forms import AgentForms
 from pytest_agenteval.session.planning.author_hints import add_placement_hints
 from pytest_agenteval.session.planning.grader_planning import GraderPlanning, Graders, graders_key
 from pytest_agenteval.session.planning.labels import label_of, label_problems
@@ -86,6 +87,7 @@ class Planner:
         self._started_from: set[str] = set()
         self._last: _TaskSource | None = None
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
+        self._forms = AgentForms()
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend.
@@ -131,7 +133,7 @@ class Planner:
                 raise
             return ()
         except ProblemsFound as wrong:
-            agent = (loaded_suite.suite.agent if loaded_suite.suite else None) or DEFAULT_AGENT
+            agent = (loaded_suite.suite.agent_name if loaded_suite.suite else None) or DEFAULT_AGENT
             raise ProblemsFound(add_placement_hints(wrong.problems, self._checker, agent)) from None
 
     def _raise(self, problems: Sequence[Problem]) -> None:
@@ -156,6 +158,7 @@ class Planner:
             loaded = self._with_problems(unread, self._with_file_texts, loaded, loaded_suite, loaded)
         wrong = [*unread, *self._id_conflict(suite.name if suite else "", loaded)]
         wrong += self._problems_of(label_problems(task, suite), loaded, loaded_suite)
+        wrong += self._form_problems(loaded, settings, loaded_suite)
         if not unread:
             wrong += self._agent_problems(loaded, settings, loaded_suite)
             wrong += self._grader_problems(loaded, agent, loaded_suite) if graders is None else ()
@@ -217,6 +220,12 @@ class Planner:
             label=label_of(task, suite),
             acting_files=suite.acts.files if suite else (),
             acting_tools=suite.acts.tools if suite else (),
+            form=self._forms.of(suite, loaded_suite.folder or self._root, self._root)
+            if suite and settings.form
+            else NOTHING,
+            proxy=suite.proxy if suite else NOTHING,
+            model_hosts=suite.http.models if suite else (),
+            ignored_hosts=suite.http.ignore if suite else (),
         )
 
     def _with_problems(
@@ -261,6 +270,16 @@ class Planner:
         if task.faults:
             offered = settings.settings.get("tools", self._offered_tools(settings, loaded_suite))
             mismatches += _idle_faults(task, offered)
+        return self._problems_of(mismatches, loaded, loaded_suite)
+
+    def _form_problems(
+        self, loaded: LoadedTask, settings: TaskSettings, loaded_suite: LoadedSuite
+    ) -> Iterator[Problem]:
+        """Offer the agent that a suite says by a form, and say what is wrong with it."""
+        if settings.form is None or loaded_suite.suite is None or settings.agent is None:
+            return iter(())
+        suite, folder = loaded_suite.suite, loaded_suite.folder or self._root
+        mismatches = self._checker.form(settings.agent, self._forms.of(suite, folder, self._root))
         return self._problems_of(mismatches, loaded, loaded_suite)
 
     def _grader_problems(

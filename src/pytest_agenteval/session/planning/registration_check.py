@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from pytest_agenteval.agents.adapters.forms import form_problems
 from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, tools_of
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import KeyPath, nearest, nearest_names
+from pytest_agenteval.errors import KeyPath, UsageMistake, nearest, nearest_names
 from pytest_agenteval.factories import (
     AGENT,
     GRADER,
@@ -69,6 +70,8 @@ class RegistrationCheck:
             return [_unknown_name(unknown).below("agent")]
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found)]
+        except UsageMistake as mistake:
+            return [ConfigProblem(("agent",), "an agent", str(mistake))]
         key = ("agent", name, canonical(settings) if settings else "", tools)
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
@@ -80,6 +83,17 @@ class RegistrationCheck:
             if not wrong:
                 self._accept(key)
         return [*wrong, *_input_problems(factory, task_input)]
+
+    def form(self, name: str, form: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+        """Offer the agent that a suite says by a form; say what keeps it from being one."""
+        problems = form_problems(form)
+        if problems:
+            return tuple(ConfigProblem(*problem).below("agent") for problem in problems)
+        try:
+            self._registry.agent_form(name, form)
+        except UsageMistake as taken:
+            return (ConfigProblem(("agent",), "an agent of a name of its own", str(taken)),)
+        return ()
 
     def grader(self, spec: GraderSpec) -> tuple[ConfigProblem, ...]:
         """Say what keeps this grader, or any of a group's, from being made."""
@@ -274,14 +288,16 @@ def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Con
     ready = isinstance(factory, InstanceFactory)
     expected = f"no settings: it was registered as {factory.words}" if ready else _one_of(names)
     unknown = [key for key in settings if key not in names]
+    filled = getattr(factory, "filled", ())
+    hint = f"parameters that are filled by their names: {', '.join(filled)}" if filled else ""
     return (
         *(ConfigProblem((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
-        *(_missing_setting(key) for key in needed if key not in settings),
+        *(_missing_setting(key, hint) for key in needed if key not in settings),
     )
 
 
-def _missing_setting(key: str) -> ConfigProblem:
-    return ConfigProblem((key,), "a value: it has no default", f"no key {key!r}")
+def _missing_setting(key: str, hint: str = "") -> ConfigProblem:
+    return ConfigProblem((key,), "a value: it has no default", f"no key {key!r}", hint)
 
 
 def _setting_names(factory: Any) -> Collection[str]:

@@ -19,7 +19,7 @@ from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.plan import Allowance
+from pytest_agenteval.records.plan import Allowance, Model, TrialKey
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
@@ -92,6 +92,8 @@ def context(
         Prompts(CardAgent.templates, prompts or {}),
         _no_more,
         recorder,
+        Model("scripted", "scripted", offline=True),
+        TrialKey("card", "task", "card", "scripted", "", 1),
     )
 
 

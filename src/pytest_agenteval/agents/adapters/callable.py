@@ -1,0 +1,129 @@
+"""A Python function, object or class of the user's as an agent: its parameters are filled by name."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any
+
+from pytest_agenteval.agents.agent import Agent, AgentContext
+from pytest_agenteval.agents.conversation import is_user_turn, turn_text
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.plan import OWN_MODEL
+
+Parameters = Mapping[str, inspect.Parameter]
+_NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
+FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
+    "question": lambda task_input, ctx: turn_text(task_input),
+    "content": lambda task_input, ctx: turn_text(task_input),
+    "task_input": lambda task_input, ctx: task_input,
+    "workspace": lambda task_input, ctx: ctx.path,
+    "turns": lambda task_input, ctx: user_messages(task_input),
+    "chat": lambda task_input, ctx: ctx.chat,
+    "tools": lambda task_input, ctx: ctx.tools,
+    "ctx": lambda task_input, ctx: ctx,
+    "model": lambda task_input, ctx: None if ctx.model.id == OWN_MODEL else ctx.model.id,
+}
+"""What a parameter of this name is given in each trial; any other is one of the suite's settings."""
+
+
+def user_messages(task_input: Mapping[str, Any]) -> list[str]:
+    """Give everything that the user says in a task, in order."""
+    turns = task_input.get("turns")
+    if not turns:
+        return [turn_text(task_input)]
+    return [turn_text(turn) for turn in turns if is_user_turn(turn)]
+
+
+class CallableFactory:
+    """Makes an agent of a function, or of an object or class that can act.
+
+    Its signature is that of the settings that the function takes; ``filled`` are the names of parameters that
+    need none. Raises UsageMistake for what cannot be called.
+    """
+
+    filled: Collection[str] = tuple(FILLED)
+
+    def __init__(self, name: str, target: Any) -> None:
+        self._target = target
+        self._made_by = target if isinstance(target, type) else None
+        acting = getattr(target, "run", None) if callable(getattr(target, "run", None)) else target
+        if not callable(acting):
+            raise UsageMistake(f"{name} is {target!r}; expected a function, an object with run, or a class")
+        self._acting = acting
+        self._parameters = _parameters(acting, bound=self._made_by is None)
+        own = () if self._made_by is None else _constructor_parameters(target).values()
+        settings = [*own, *(p for key, p in self._parameters.items() if key not in FILLED)]
+        self.__signature__ = _signature(settings)
+
+    def __call__(self, **settings: Any) -> Agent:
+        """Make the agent; a class is made with the settings that its constructor takes."""
+        if self._made_by is None:
+            return CallableAgent(self._acting, self._parameters, settings, self._target)
+        own = _constructor_parameters(self._made_by)
+        taken = {key: value for key, value in settings.items() if key in own}
+        thing = self._made_by(**taken)
+        acting = thing.run if callable(getattr(thing, "run", None)) else thing
+        rest = {key: value for key, value in settings.items() if key not in own}
+        return CallableAgent(acting, self._parameters, rest, self._made_by)
+
+
+class CallableAgent:
+    """An agent that is a function of the user's; it runs in a thread of its own.
+
+    ``implementation`` is what the user wrote, which the digest of the agent's code is made of.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        parameters: Parameters,
+        settings: Mapping[str, Any],
+        implementation: object,
+    ) -> None:
+        self._function, self._parameters, self._settings = function, parameters, settings
+        self.implementation = implementation
+
+    @property
+    def takes_model(self) -> bool:
+        """Whether the model that a run names reaches the function."""
+        return not {"model", "model_url", "chat", "ctx"}.isdisjoint(self._parameters)
+
+    def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
+        """Call the function with what it takes; give what it returns, an awaitable's own result."""
+        given = {name: FILLED[name](task_input, ctx) for name in self._parameters if name in FILLED}
+        returned = self._function(**given, **self._settings)
+        return as_agent_answer(asyncio.run(_result(returned)) if inspect.isawaitable(returned) else returned)
+
+
+def as_agent_answer(returned: Any) -> Any:
+    """Give the answer that a map with ``answer`` says, and anything else as it is."""
+    if not isinstance(returned, Mapping) or "answer" not in returned:
+        return returned
+    return Answer(returned["answer"], returned.get("state") or {})
+
+
+async def _result(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def _constructor_parameters(kind: type) -> Parameters:
+    return _parameters(vars(kind).get("__init__", kind.__init__), bound=False)  # type: ignore[misc]  # that of this very class
+
+
+def _parameters(function: Any, *, bound: bool) -> Parameters:
+    """Give the parameters by name, without ``self`` where a function of a class is looked at."""
+    parameters = list(inspect.signature(function).parameters.values())
+    return {parameter.name: parameter for parameter in (parameters if bound else parameters[1:])}
+
+
+def _signature(parameters: Collection[inspect.Parameter]) -> inspect.Signature:
+    kinds = {parameter.kind for parameter in parameters}
+    named = {p.name: p for p in parameters if p.kind in _NAMED_KINDS}
+    by_name = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in named.values()]
+    any_name = inspect.Parameter.VAR_KEYWORD in kinds
+    rest = [inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)] if any_name else []
+    return inspect.Signature([*by_name, *rest])

@@ -1,0 +1,39 @@
+"""Agents that a suite says by a form, not by a name: which adapter makes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from typing import Any
+
+from pytest_agenteval.agents.agent import Agent, InputProblem
+
+ADAPTERS: Mapping[str, str] = {"command": "command:agent_factory", "http": "http:agent_factory"}
+"""The key that a form has, to a function of a module of this package: it makes a factory of a form."""
+
+KINDS = ("call", *ADAPTERS)
+"""The keys of which a form has one."""
+
+
+def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Callable[..., Agent]:
+    """Give the factory of the agent that a form says; it is called with the settings of suite and task.
+
+    ``implementation`` is what ``call`` names. Raises UsageMistake where it is nothing that acts.
+    """
+    if form.get("call"):
+        from pytest_agenteval.agents.adapters.callable import CallableFactory
+
+        return CallableFactory(form["call"], implementation)
+    kind = next(key for key in ADAPTERS if form.get(key))
+    module, _, name = ADAPTERS[kind].partition(":")
+    make: Callable[[Mapping[str, Any]], Callable[..., Agent]]
+    make = getattr(import_module(f"{__package__}.{module}"), name)
+    return make(form)
+
+
+def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
+    """Say what is wrong with a form as a whole, at keys below ``agent``."""
+    kinds = [key for key in KINDS if form.get(key)]
+    if len(kinds) == 1:
+        return ()
+    return [((), f"a map with one of {', '.join(KINDS)}", " and ".join(kinds) or "none of them")]

@@ -1,0 +1,288 @@
+"""What an agent asks models by itself: counted, read into the transcript, played and recorded as chats are.
+
+Requests come from whoever stands between the agent and its models, a patched client or a server on loopback;
+here it makes no difference which.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from msgspec.structs import replace
+
+from pytest_agenteval.cassettes.http.scope import NotRecorded, for_this_thread
+from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.wire.reader import classify, prompt_identity, read_reply, read_request
+from pytest_agenteval.cassettes.wire.traffic import (
+    Classified,
+    ModelRefused,
+    ModelReply,
+    ModelRequest,
+    UnreadableTraffic,
+)
+from pytest_agenteval.chat.chat import UNKNOWN, credible_usage
+from pytest_agenteval.chat.model_tape import ModelTape
+from pytest_agenteval.chat.prices import with_price
+from pytest_agenteval.errors import CassetteMiss, LimitReached, ProviderDown, TrialBroken
+from pytest_agenteval.limits import Budget, LimitIgnored
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import read_json
+from pytest_agenteval.records.transcript import Ask, ToolError
+
+UNREAD_REQUEST, UNREAD_REPLY = "unread_model_request", "unread_model_reply"
+FAILED_REQUEST, CHANGED_PROMPT = "model_request_failed", "prompt_changed"
+"""Kinds of events: traffic that could not be read, an attempt that failed, a reply to another prompt."""
+
+PASSING_FAILURES = frozenset({401, 403, 404, 408, 409, 425, 429, 498, 529})
+"""Statuses that say nothing of what was asked: the same request may be answered another time."""
+
+
+class NotAllowed(TrialBroken):
+    """An agent was about to ask its own model, and nobody said that it may."""
+
+    cause = "not_allowed"
+
+
+class _Exchange(NamedTuple):
+    """One request of a model that is under way: the reply that it waits for, and its conversation."""
+
+    request: Request
+    asked: ModelRequest
+    turn: int
+    phase: int
+    started: float
+
+
+class ModelTraffic:
+    """The model requests of one trial's agent; they may come from several threads at once.
+
+    ``tape`` plays and records them; None where chats are not taped. ``sends`` says whether one that is not
+    played may be sent, ``refusal`` what is said where it may not. ``model_hosts`` are servers whose every
+    request is a model's. What a trial may still use is asked before each request: one that it may not make
+    ends the agent.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        budget: Budget,
+        tape: ModelTape | None,
+        *,
+        sends: bool,
+        refusal: str,
+        model_hosts: Collection[str] = (),
+    ) -> None:
+        self._recorder, self._budget, self._tape = recorder, budget, tape
+        self._sends, self._refusal, self._model_hosts = sends, refusal, tuple(model_hosts)
+        self._lock = threading.RLock()
+        self._under_way: dict[int, _Exchange] = {}
+        self._classified = threading.local()
+        self._phases: dict[str, int] = {}
+        self._failure: ProviderDown | None = None
+        self._refused: BaseException | None = None
+        self.asks = 0
+
+    @property
+    def sends(self) -> bool:
+        """Whether a request that is not played may be sent."""
+        return self._sends if self._tape is None else self._tape.recording
+
+    def claims(self, request: Request) -> bool:
+        """Whether a request asks a model, or something else of a model's server."""
+        return self._classify(request).kind != "other"
+
+    def play(self, request: Request) -> Response | None:
+        """Give the recorded response; None if the request is to be sent, and then handed to ``record``.
+
+        Raises what ends the agent where its limit is reached, or where nothing answers and nothing may be
+        sent.
+        """
+        classified = self._classify(request)
+        asked = self._read_request(classified, request) if classified.kind == "ask" else None
+        if asked is None:
+            return self._play_other(request, classified)
+        exchange = self._begin(request, asked)
+        recorded = None if self._tape is None else self._tape.find_ask(request)
+        if recorded is not None:
+            if recorded.prompt_differs:
+                self._note_changed_prompt(exchange)
+            self._finish(exchange, recorded.response, None)
+            return recorded.response
+        if not self.sends:
+            self._undo(exchange)
+            raise self._refuse(request)
+        self._under_way[id(request)] = exchange
+        return None
+
+    def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
+        """Read what was really answered, and keep it for a replay, unless it only says to try again."""
+        exchange = self._under_way.pop(id(request), None)
+        if response.status >= 400:
+            passing = response.status in PASSING_FAILURES or response.status >= 500
+            self._note_failure(exchange, request, response, passing=passing)
+            if passing:
+                return
+        elif exchange is not None and not self._finish(exchange, response, first_byte_s):
+            return
+        if self._tape is not None and self._tape.recording:
+            self._tape.record(request, response)
+
+    def abandon(self, request: Request, raised: BaseException) -> None:
+        """Note that a request brought no response at all."""
+        exchange = self._under_way.pop(id(request), None)
+        if exchange is not None:
+            self._fail(exchange, f"{type(raised).__name__}: {raised}")
+
+    def close(self) -> None:
+        """End the calls that nobody answered; the trial breaks where its last request got no reply."""
+        self._recorder.end_pending_calls()
+        if self._failure is not None:
+            self._recorder.broken = self._recorder.broken or self._failure
+
+    def _classify(self, request: Request) -> Classified:
+        # A request is asked about three times on its way; other threads are at others meanwhile.
+        latest: tuple[Request, Classified] | None = getattr(self._classified, "latest", None)
+        if latest is None or latest[0] is not request:
+            latest = self._classified.latest = (request, classify(request, self._model_hosts))
+        return latest[1]
+
+    def _read_request(self, classified: Classified, request: Request) -> ModelRequest | None:
+        try:
+            return read_request(classified.format, request)
+        except UnreadableTraffic as unreadable:
+            self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
+            return None
+
+    def _play_other(self, request: Request, classified: Classified) -> Response | None:
+        """Play what is asked of a model's server beside replies: embeddings, counts, lists of models."""
+        if classified.kind == "unread":
+            self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format")
+        response = None if self._tape is None else self._tape.find_other(request)
+        if response is None and not self.sends:
+            raise self._refuse(request)
+        return response
+
+    def _begin(self, request: Request, asked: ModelRequest) -> _Exchange:
+        with self._lock:
+            try:
+                self._budget.step()
+            except (LimitReached, LimitIgnored) as reached:
+                # No Exception: clients wrap those, wait and ask again.
+                raise for_this_thread(LimitIgnored(str(reached))) from None
+            recorder = self._recorder
+            for message in asked.messages:
+                if message["role"] == "tool":
+                    self._answer_call(message)
+            phase = recorder.add_prompt([*self._messages_before(asked), *asked.messages], concurrent=True)
+            recorder.turn += 1
+            return _Exchange(request, asked, recorder.turn, phase, recorder.at())
+
+    def _messages_before(self, asked: ModelRequest) -> list[Mapping[str, Any]]:
+        """Give what the provider keeps of the conversation, and the request does not repeat."""
+        phase = self._phases.get(asked.continues) if asked.continues else None
+        return [] if phase is None else self._recorder.messages_of(phase)
+
+    def _answer_call(self, message: Mapping[str, Any]) -> None:
+        content = message.get("content", "")
+        error = ToolError("tool_error", str(content)) if message.get("error") else None
+        result = None if error else _result(content)
+        self._recorder.answer_call(message.get("tool_call_id", ""), result, error, self._recorder.at())
+
+    def _finish(self, exchange: _Exchange, response: Response, first_byte_s: float | None) -> bool:
+        """Write a reply down; False where there is none, but the word of a provider that failed midway."""
+        asked, turn = exchange.asked, exchange.turn
+        try:
+            reply = self._read_reply(exchange, response)
+        except ModelRefused as refused:
+            self._fail(exchange, str(refused))
+            return False
+        model, first_token_s = reply.model or asked.model, first_byte_s if asked.streamed else None
+        usage, ended = with_price(model, credible_usage(reply.usage)), self._recorder.at()
+        ask = Ask(turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model)
+        with self._lock:
+            self._failure = None
+            self.asks += 1
+            self._phases.update(dict.fromkeys(filter(None, (reply.id, asked.continues)), exchange.phase))
+            calls = [replace(call, turn=turn, started=ended, ended=ended) for call in reply.calls]
+            self._recorder.add_asked_calls(calls)
+            stamped = tuple(replace(call, turn=turn, result=None, error=None) for call in reply.calls)
+            self._recorder.add_reply(reply.message, stamped, ask, exchange.phase)
+            self._budget.spend(usage)
+        return True
+
+    def _read_reply(self, exchange: _Exchange, response: Response) -> ModelReply:
+        try:
+            return read_reply(exchange.asked.format, exchange.request, response)
+        except ModelRefused:
+            raise
+        except UnreadableTraffic as unreadable:
+            self._recorder.event(UNREAD_REPLY, f"{_place(exchange.request)}: {unreadable}")
+            nothing = {"role": "assistant", "content": ""}
+            return ModelReply(nothing, (), UNKNOWN, finish="", reasoning="", model="")
+
+    def _undo(self, exchange: _Exchange) -> None:
+        """Take back a request that brought no reply: it was no step, and its place is free."""
+        with self._lock:
+            self._budget.undo_step()
+            self._recorder.abandon_prompt(exchange.phase)
+            if self._recorder.turn == exchange.turn:
+                self._recorder.turn -= 1
+
+    def _fail(self, exchange: _Exchange, why: str, *, passing: bool = True) -> None:
+        """Note an attempt that failed; a ``passing`` failure says nothing of what was asked."""
+        self._undo(exchange)
+        with self._lock:
+            seconds = self._recorder.at() - exchange.started
+            self._budget.forgive(seconds)  # as with our own chats, a failed attempt is not the agent's time
+            self._recorder.add_failed_attempt()
+            place = _place(exchange.request)
+            self._failure = ProviderDown(f"{place}: {why}") if passing else None
+            self._recorder.event(FAILED_REQUEST, f"{place}: {why}", {"seconds": round(seconds, 3)})
+
+    def _note_failure(
+        self, exchange: _Exchange | None, request: Request, response: Response, *, passing: bool
+    ) -> None:
+        why = f"{response.status} {' '.join(text_of(response.body).split())[:300]}"
+        if exchange is None:
+            self._recorder.event(FAILED_REQUEST, f"{_place(request)}: {why}")
+        else:
+            self._fail(exchange, why, passing=passing)
+
+    def _note_changed_prompt(self, exchange: _Exchange) -> None:
+        self._recorder.event(
+            CHANGED_PROMPT,
+            f"ask {exchange.turn} differs from the one that was recorded; its recorded reply was played",
+            {"turn": exchange.turn, "digest": prompt_identity(exchange.asked)},
+        )
+
+    def _refuse(self, request: Request) -> BaseException:
+        """Say once what is missing; the same again is answered alike and at once."""
+        with self._lock:
+            if self._refused is None:
+                broken: TrialBroken
+                if self._tape is None:
+                    broken = NotAllowed(f"{_place(request)}: {self._refusal}")
+                else:
+                    broken = self._tape.miss(request)
+                if isinstance(broken, CassetteMiss):
+                    self._recorder.add_miss(broken)
+                self._recorder.broken = self._recorder.broken or broken
+                cassette = self._tape.name if self._tape is not None else "any cassette"
+                self._refused = NotRecorded(request, cassette)
+            return for_this_thread(self._refused)
+
+
+def _result(content: str) -> Any:
+    """Give what a model is shown of a tool's result: a list or a map where it is one, else the text."""
+    if not content.lstrip().startswith(("{", "[")):
+        return content
+    try:
+        return read_json(content)
+    except ValueError:
+        return content
+
+
+def _place(request: Request) -> str:
+    return request.uri.partition("?")[0]
