@@ -32,7 +32,7 @@ from pytest_agenteval.records.tool import read_json
 from pytest_agenteval.records.transcript import Ask, ToolError
 
 UNREAD_REQUEST, UNREAD_REPLY = "unread_model_request", "unread_model_reply"
-FAILED_REQUEST, CHANGED_PROMPT = "model_request_failed", "prompt_changed"
+FAILED_REQUEST, CUT_REPLY, CHANGED_PROMPT = "model_request_failed", "cut_reply", "prompt_changed"
 """Kinds of events: traffic that could not be read, an attempt that failed, a reply to another prompt."""
 
 PASSING_FAILURES = frozenset({401, 403, 404, 408, 409, 425, 429, 498, 529})
@@ -129,11 +129,21 @@ class ModelTraffic:
         if self._tape is not None and self._tape.recording:
             self._tape.record(request, response)
 
-    def abandon(self, request: Request, raised: BaseException) -> None:
-        """Note that a request brought no response at all."""
+    def cut(self, request: Request, response: Response) -> None:
+        """Read what came of a response that ended before its time; status 0 is one that never began.
+
+        It is not recorded: a replay could not tell how much of it was looked at.
+        """
         exchange = self._under_way.pop(id(request), None)
-        if exchange is not None:
-            self._fail(exchange, f"{type(raised).__name__}: {raised}")
+        if exchange is None:
+            return
+        if response.status == 0:
+            self._fail(exchange, "no response came")
+        elif response.status >= 400:
+            self._note_failure(exchange, request, response, passing=True)
+        else:
+            self._recorder.event(CUT_REPLY, f"{_place(request)}: the reply was closed or broke off")
+            self._finish(exchange, response, None)
 
     def close(self) -> None:
         """End the calls that nobody answered; the trial breaks where its last request got no reply."""

@@ -200,6 +200,10 @@ class LazyTraffic:
         """Read what was really answered, and keep it."""
         self._made.record(request, response, first_byte_s)
 
+    def cut(self, request: Request, response: Response) -> None:
+        """Read what came of a response that ended before its time."""
+        self._made.cut(request, response)
+
     def close(self) -> None:
         """End what is open, if there ever was any."""
         if self._traffic is not None:
