@@ -19,7 +19,7 @@ for library in ("aiohttp", "requests", "urllib3"):
     import_module(library)  # pytester forgets what is imported later, and each run would import it again
 
 WAYS = ("httpx", "httpx_async", "aiohttp", "requests", "urllib3", "urllib", "http_client", "thread", "tool")
-UNTAPED = ("http_client",)
+UNTAPED: tuple[str, ...] = ()
 """What no library of ours asks is refused, and cannot be recorded."""
 
 CONFTEST = """
