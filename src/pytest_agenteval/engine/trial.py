@@ -45,8 +45,8 @@ from pytest_agenteval.trial_output import TrialOutput, current_output
 from pytest_agenteval.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pytest_agenteval.tools.mcp.server_tools import TrialServers
     from pytest_agenteval.chat.model_traffic import ModelTraffic
+    from pytest_agenteval.tools.mcp.server_tools import TrialServers
     from pytest_agenteval.tools.tape import ToolTape
 
 NO_TAPE = TapeCounts()
