@@ -15,7 +15,7 @@ from pytest_agenteval.records.record import NOTHING
 def read_json(text: str) -> Any:
     """Read a JSON text; raises UnreadableTraffic for what is none, NaN and bottomless nesting included."""
     try:
-        return _decoder.decode(text)
+        return DECODER.decode(text)
     except (ValueError, RecursionError) as odd:
         raise UnreadableTraffic(f"the body is no JSON: {odd}") from None
 
@@ -89,4 +89,12 @@ def _refuse_constant(constant: str) -> Any:
     raise ValueError(f"{constant} is no number of JSON")
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant)
+def _finite(text: str) -> float:
+    number = float(text)
+    if number in (float("inf"), float("-inf")):
+        raise ValueError(f"{text} is too large for a number")
+    return number
+
+
+DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
+"""Reads JSON as it is defined: Python's own takes NaN and infinity too, which nobody else does."""

@@ -81,10 +81,10 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
     Raises ModelRefused for an error of the provider's, be it the status or an event in the stream, and
     UnreadableTraffic for what is not in the format.
     """
-    if response.status >= 400:
-        raise refusal_of(response)
     reader = _reader(format)
     try:
+        if response.status >= 400:
+            raise refusal_of(response)
         parts = parts_of(response)
         for event in parts.objects:
             if refused := refusal_in(response.status, event):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.aws_events import is_event_stream, objects_of
-from pytest_agenteval.cassettes.wire.json_body import raw_body, read_json, text_of_body
+from pytest_agenteval.cassettes.wire.json_body import DECODER, raw_body, read_json, text_of_body
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
 from pytest_agenteval.records.record import FrozenValue
 
@@ -90,10 +89,9 @@ def _array_objects(text: str) -> list[Json]:
 
 def _values(text: str, place: int) -> Iterator[Json]:
     """Give the objects from a place on, until what is none: commas and blanks may stand between them."""
-    decoder = json.JSONDecoder()
     while match := _NEXT.match(text, place):
         try:
-            value, place = decoder.raw_decode(text, match.end())
+            value, place = DECODER.raw_decode(text, match.end())
         except (ValueError, RecursionError):
             return
         if isinstance(value, dict):

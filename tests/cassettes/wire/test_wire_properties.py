@@ -1,0 +1,113 @@
+"""What holds of every exchange with a model API, whatever stands in it."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.wire.json_body import raw_body
+from pytest_agenteval.cassettes.wire.reader import (
+    UnreadableTraffic,
+    classify,
+    prompt_identity,
+    read_reply,
+    read_request,
+)
+from pytest_agenteval.cassettes.wire.traffic import ModelReply
+
+from .exchanges import exchanges
+from .spoken_replies import SPEAKERS, SpokenReply
+
+EXCHANGES = exchanges()
+ANSWERED = [(it, response) for it in EXCHANGES for _, response in it.responses()]
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
+VALUES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXTS
+ARGUMENTS = st.dictionaries(TEXTS, VALUES | st.lists(VALUES, max_size=2), max_size=3)
+CALLS = st.lists(st.tuples(st.sampled_from(["look", "go"]), ARGUMENTS), max_size=3)
+REPLIES = st.builds(SpokenReply, TEXTS, CALLS, st.integers(1, 7))
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | TEXTS,
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(TEXTS, inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(st.sampled_from(SPEAKERS), REPLIES)
+@settings(max_examples=150)
+def test_streams_and_echoes_are_the_reply(speaker: Any, spoken: SpokenReply) -> None:
+    """Wherever a stream is cut into pieces, it is the whole reply, which its echo goes on from."""
+    request = speaker.request()
+    asked = read_request(speaker.format, request)
+    whole, streamed = (
+        read_reply(speaker.format, request, response) for response in speaker.responses(spoken)
+    )
+    assert (streamed.message, streamed.calls) == (whole.message, whole.calls)
+    assert [(call.tool, dict(call.args)) for call in whole.calls] == list(spoken.calls)
+    later = read_request(speaker.format, speaker.request(speaker.echo(spoken)))
+    assert later.messages == (*asked.messages, whole.message)
+
+
+@given(st.sampled_from(ANSWERED), st.sampled_from(["\r\n", "\r", "\n"]))
+@settings(max_examples=30)
+def test_lines_of_a_stream_may_end_in_any_way(answered: Any, ending: str) -> None:
+    """Carriage returns, which some servers and proxies write, are ends of lines too."""
+    exchange, response = answered
+    body = text_of(response.body)
+    if not body.startswith(("data:", "event:", ":")) or "\r" in body:
+        return
+    rewritten = Response(response.status, body=body.replace("\n", ending))
+    assert _read(exchange, rewritten) == _read(exchange, response)
+
+
+def _read(exchange: Any, response: Response) -> Any:
+    try:
+        return read_reply(exchange.format, exchange.request, response)
+    except UnreadableTraffic as refused:
+        return str(refused)
+
+
+@given(st.sampled_from(ANSWERED), st.data())
+@settings(max_examples=200)
+def test_damaged_replies_are_read_or_unreadable(answered: Any, data: st.DataObject) -> None:
+    """Whatever a server answers, the reader gives a reply or says in one line that it cannot."""
+    exchange, response = answered
+    damaged = Response(response.status, "", {}, _damaged(raw_body(response.body), data))
+    reading = _read(exchange, damaged)
+    assert isinstance(reading, ModelReply) or (reading and "\n" not in reading)
+
+
+@given(st.sampled_from(EXCHANGES), st.data())
+@settings(max_examples=200)
+def test_damaged_requests_are_read_or_unreadable(exchange: Any, data: st.DataObject) -> None:
+    """Whatever a client sends, it is classified; the reader gives what is asked or says that it cannot."""
+    damaged = Request("POST", exchange.request.uri, _damaged(raw_body(exchange.request.body), data))
+    classify(damaged)
+    with suppress(UnreadableTraffic):
+        prompt_identity(read_request(exchange.format, damaged))
+
+
+def _damaged(raw: bytes, data: st.DataObject) -> bytes:
+    """Cut bytes out and put others in, or put any value into a JSON text's place of another."""
+    with suppress(ValueError):
+        value = json.loads(raw)
+        if data.draw(st.booleans(), "by value"):
+            return json.dumps(_with_odd_value(value, data)).encode()
+    start = data.draw(st.integers(0, len(raw)), "from")
+    end = data.draw(st.integers(start, min(len(raw), start + 40)), "to")
+    return raw[:start] + data.draw(st.binary(max_size=6), "instead") + raw[end:]
+
+
+def _with_odd_value(value: Any, data: st.DataObject) -> Any:
+    if not value or not isinstance(value, dict | list) or data.draw(st.integers(0, 5), "here") == 0:
+        return data.draw(ODD, "odd")
+    if isinstance(value, list):
+        place = data.draw(st.integers(0, len(value) - 1))
+        return [*value[:place], _with_odd_value(value[place], data), *value[place + 1 :]]
+    name = data.draw(st.sampled_from(sorted(value)))
+    return {**value, name: _with_odd_value(value[name], data)}
