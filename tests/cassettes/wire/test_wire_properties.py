@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
@@ -39,6 +39,7 @@ ODD = st.recursive(
 
 
 @given(st.sampled_from(SPEAKERS), REPLIES)
+@example(SPEAKERS[0], SpokenReply("no\u2028line\x85ends\x0b<think>here", [], 3))
 @settings(max_examples=150)
 def test_streams_and_echoes_are_the_reply(speaker: Any, spoken: SpokenReply) -> None:
     """Wherever a stream is cut into pieces, it is the whole reply, which its echo goes on from."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from urllib.parse import unquote, urlsplit
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from pytest_agenteval.cassettes.interaction import Request
 from pytest_agenteval.cassettes.wire.json_body import as_text, json_object, maps
@@ -32,6 +32,10 @@ def _has_input(body: Json) -> bool:
 
 def _has_anthropic_version(body: Json) -> bool:
     return _has_messages(body) and as_text(body.get("anthropic_version")) != ""
+
+
+def _has_system_beside_messages(body: Json) -> bool:
+    return _has_named_messages(body) and "max_tokens" in body and "system" in body
 
 
 def _has_contents(body: Json) -> bool:
@@ -65,10 +69,7 @@ RULES = (
 
 BY_BODY = (
     ("gemini", _has_contents),
-    (
-        "anthropic.messages",
-        lambda body: _has_named_messages(body) and "max_tokens" in body and "system" in body,
-    ),
+    ("anthropic.messages", _has_system_beside_messages),
     ("openai.chat", _has_named_messages),
     ("openai.responses", _has_input),
 )
@@ -97,13 +98,12 @@ def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
 
     ``model_hosts`` are hosts or base URLs of which the user says that models are served there.
     """
-    address = urlsplit(request.uri)
-    path = unquote(address.path)
+    address = _address(request.uri)
+    # A slash that is part of a name, as in the ARNs of Bedrock, stays written as it is.
+    path = unquote(re.sub("%2f", "%252f", address.path, flags=re.I))
     named = is_named(address, model_hosts)
-    if request.method.upper() == "POST":
-        body = _body(request)
-        if format := _format(path, body, named):
-            return Classified("ask", format)
+    if request.method.upper() == "POST" and (format := _format(path, request, named)):
+        return Classified("ask", format)
     if _SERVES_MODELS.search(path):
         return AUXILIARY
     return _at_model_host(request, path) if named or is_known(address) else OTHER
@@ -122,6 +122,13 @@ def streamed_by_path(uri: str) -> bool:
     return _STREAMED.search(urlsplit(uri).path) is not None
 
 
+def _address(uri: str) -> SplitResult:
+    try:
+        return urlsplit(uri)
+    except ValueError:
+        return urlsplit("")
+
+
 def _body(request: Request) -> Json:
     try:
         return json_object(request.body)
@@ -129,13 +136,13 @@ def _body(request: Request) -> Json:
         return NOTHING
 
 
-def _format(path: str, body: Json, named: bool) -> str:
-    for rule in RULES:
-        if rule.path.search(path) and rule.holds(body):
-            return rule.format
+def _format(path: str, request: Request, named: bool) -> str:
+    """Give the format of an ask, or nothing; the body is read only where the path may be one's."""
+    rules = [(rule.format, rule.holds) for rule in RULES if rule.path.search(path)]
     if named and not _SERVES_MODELS.search(path) and not _AT_MODEL_HOSTS.search(path):
-        return next((format for format, holds in BY_BODY if holds(body)), "")
-    return ""
+        rules += BY_BODY
+    body = _body(request) if rules else NOTHING
+    return next((format for format, holds in rules if holds(body)), "")
 
 
 def _at_model_host(request: Request, path: str) -> Classified:

@@ -1,0 +1,111 @@
+"""What the reader says of errors, of equal prompts, and of calls without ids."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.cassettes.wire.reader import (
+    FORMATS,
+    ModelRefused,
+    UnreadableTraffic,
+    error_response,
+    prompt_identity,
+    read_reply,
+    read_request,
+)
+
+CHAT = "http://localhost/v1/chat/completions"
+
+
+def _asked(**body: Any) -> Request:
+    return Request(
+        "POST", CHAT, json.dumps({"model": "m", "messages": [{"role": "user", "content": "Hi"}], **body})
+    )
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_errors_are_written_as_they_are_read(format: str) -> None:
+    """An error in a provider's own shape tells its reader, as the provider's clients, what was said."""
+    response = error_response(format, 400, "not_recorded", "Nothing is recorded for this.")
+    with pytest.raises(ModelRefused, match=r"Nothing is recorded for this\.$") as raised:
+        read_reply(format, _asked(), response)
+    assert raised.value.status == 400
+    body = json.loads(str(response.body))
+    if format == "gemini":
+        assert body["error"]["details"][0]["reason"] == "not_recorded"
+    elif format == "ollama.chat":
+        assert body["error"] == "not_recorded: Nothing is recorded for this."
+    else:
+        assert raised.value.kind == "not_recorded"
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ("", "the body is empty"),
+        ("<html>Bad gateway</html>", "no JSON"),
+        ('{"choices": [', "no JSON"),
+        ("null", "no JSON object"),
+        ("[]", "no choices"),
+        ("{}", "no choices"),
+        ("data: [DONE]\n\n", "no choices"),
+        ('data: {"choices": [\n\ndata: {}\n\n', "no JSON"),
+        (b"\x00\x00\x00\x10\x00\x00\x00\x00\x05\xc2\x48\xeb\xff\xff\xff\xff", "a wrong checksum"),
+    ],
+)
+def test_what_is_no_reply_is_said_in_one_line(body: str | bytes, said: str) -> None:
+    """A body that is no reply is told as that, in one line that says what is wrong with it."""
+    with pytest.raises(UnreadableTraffic, match=said) as raised:
+        read_reply("openai.chat", _asked(), Response(200, body=body))
+    assert "\n" not in str(raised.value)
+
+
+def test_a_reply_needs_no_readable_request() -> None:
+    """A reply is read for what it says, also where the request cannot be, or is not of that format."""
+    reply = Response(200, body=json.dumps({"message": {"content": "Hi", "tool_calls": []}, "done": True}))
+    assert read_reply("ollama.chat", Request("POST", CHAT, "damaged"), reply).message["content"] == "Hi"
+
+
+def test_an_unknown_format_is_said() -> None:
+    """Whoever names a format that is not there is told which there are."""
+    with pytest.raises(UnreadableTraffic, match="'smoke' is not known"):
+        read_request("smoke", _asked())
+
+
+def _call(id: str, arguments: str = "{}") -> dict[str, Any]:
+    return {"id": id, "type": "function", "function": {"name": "look", "arguments": arguments}}
+
+
+def test_equal_prompts_have_one_identity() -> None:
+    """Ids that clients make up and settings that change nothing are no part of what is asked."""
+    history = [{"role": "user", "content": "Hi"}]
+
+    def identity(id: str, arguments: str = "{}", **more: Any) -> str:
+        said = {"role": "assistant", "content": None, "tool_calls": [_call(id, arguments)]}
+        result = {"role": "tool", "tool_call_id": id, "content": "seen"}
+        return prompt_identity(read_request("openai.chat", _asked(messages=[*history, said, result], **more)))
+
+    assert identity("a") == identity("b") == identity("b", " { }")
+    assert identity("a") == identity("a", user="u1", metadata={"run": 1}, stream=True, seed=None)
+    assert identity("a") != identity("a", '{"at": 1}')
+    assert identity("a") != identity("a", temperature=1)
+    assert identity("a") != identity("a", model="n")
+    assert identity("a") != identity("a", tools=[{"type": "function", "function": {"name": "look"}}])
+
+
+def test_results_answer_their_calls_though_ids_are_missing_or_come_twice() -> None:
+    """Servers that give no ids, or one id to two calls, leave it to the order which result is whose."""
+    for ids in (("", ""), ("x", "x"), (None, None)):
+        said = {
+            "role": "assistant",
+            "tool_calls": [_call(id or "", f'{{"at": {n}}}') for n, id in enumerate(ids)],
+        }
+        results = [{"role": "tool", "tool_call_id": id, "content": str(n)} for n, id in enumerate(ids)]
+        reply, *answers = read_request("openai.chat", _asked(messages=[said, *results])).messages
+        called = [call["id"] for call in reply["tool_calls"]]
+        assert len(set(called)) == 2
+        assert [it["tool_call_id"] for it in answers] == called
