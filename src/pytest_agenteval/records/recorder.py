@@ -136,7 +136,8 @@ class Recorder:
         """Put what came of a call into its place."""
         with self._lock:
             listed = self._calls[place]
-            if listed.id != call.id or listed.turn != call.turn:  # a model's reply says where it belongs
+            if (listed.id, listed.turn, listed.index) != (call.id, call.turn, call.index):
+                # A model's reply says where it belongs.
                 call = replace(call, id=listed.id, turn=listed.turn, index=listed.index)
             self._calls[place] = bounded_call(call)
 
@@ -162,7 +163,8 @@ class Recorder:
             return self._pending_calls.pop(call.id)
         for id, place in self._pending_calls.items():
             listed = self._calls[place]
-            if (listed.tool, listed.args, listed.raw_args) == (call.tool, call.args, call.raw_args):
+            same_args = (listed.args, listed.raw_args) == (call.args, call.raw_args)
+            if same_args and _is_name_of(call.tool, listed.tool):
                 return self._pending_calls.pop(id)
         return None
 
@@ -258,6 +260,14 @@ def _bounded_message(message: Message) -> Message:
     content = bounded_text(message.content)
     calls = tuple(map(bounded_call, message.calls))
     return replace(message, content=content, calls=calls)
+
+
+def _is_name_of(tool: str, listed: str) -> bool:
+    """Whether a model was told of a tool by this name, perhaps behind that of the server it is from.
+
+    So clients of MCP call them: ``mcp__agenteval__weather``, ``agenteval.weather``, ``agenteval_weather``.
+    """
+    return listed == tool or listed.endswith((f"__{tool}", f".{tool}", f"/{tool}", f"agenteval_{tool}"))
 
 
 def _goes_on(conversation: Sequence[Mapping[str, Any]], messages: Sequence[Mapping[str, Any]]) -> bool:

@@ -24,6 +24,7 @@ from pytest_agenteval.errors import (
     UsageMistake,
     nearest,
 )
+from pytest_agenteval.limits import CrossLoopSemaphore
 from pytest_agenteval.records.bounds import bounded, bounded_call
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec, arguments_problem
@@ -74,7 +75,8 @@ class ToolBox:
         self._registered = registered or {}
         self._tools: dict[str, Tool] = {}
         self._times: dict[str, int] = {}
-        self._turns: dict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Not asyncio's lock: calls come from several loops.
+        self._turns: dict[str, CrossLoopSemaphore] = defaultdict(partial(CrossLoopSemaphore, 1))
         self.specs: tuple[ToolSpec, ...] = ()
 
     def offer(self, *tools: Tool) -> None:

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import quote
 
 from pytest_agenteval.records.record import NOTHING, FrozenValue
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http.forwarding import Connections
     from pytest_agenteval.cassettes.http.messages import Pairs
     from pytest_agenteval.cassettes.http.scope import Scope
+    from pytest_agenteval.cassettes.interaction import Response
 
 HOST = "127.0.0.1"
 USER = "agenteval"
@@ -64,6 +65,18 @@ class Upstream(FrozenValue, frozen=True):
         return f"{self.base.rstrip('/')}{path}" + (f"?{'&'.join(pairs)}" if pairs else "")
 
 
+class Mounted(Protocol):
+    """What answers requests itself, at an address of a trial: they go nowhere else."""
+
+    def answer(self, method: str, headers: Mapping[str, str], body: bytes | None) -> Response:
+        """Answer a request, in a thread of its connection; names of ``headers`` are in small letters."""
+        ...
+
+    def close(self) -> None:
+        """Cut off what is under way: the trial ends."""
+        ...
+
+
 class TrialAddress:
     """The addresses that one trial has, as long as it lasts.
 
@@ -88,14 +101,23 @@ class TrialAddress:
         self.closed, self._limited = False, 0
         self.on_broken: Callable[[], object] = list
         self._ignored, self._leave = ignored, leave
+        self.mounted: dict[str, Mounted] = {}
         self._under_way: dict[Connections, bool] = {}
         self._changed = threading.Condition()
 
     def url(self, name: str) -> str:
         """Give the address that stands for an upstream."""
         version = self.upstreams[name].version
-        root = f"http://{HOST}:{self.port}/t/{self.token}/{quote(name, safe='')}"
+        root = self._root(name)
         return f"{root}/{version}" if version else root
+
+    def mount(self, name: str, mounted: Mounted) -> str:
+        """Have requests answered at an address of the trial; give it. A name is no upstream's too."""
+        self.mounted[name] = mounted
+        return self._root(name)
+
+    def _root(self, name: str) -> str:
+        return f"http://{HOST}:{self.port}/t/{self.token}/{quote(name, safe='')}"
 
     @property
     def refusing_proxy(self) -> str:
@@ -143,6 +165,8 @@ class TrialAddress:
         """
         self.closed = True
         self._leave(self.token)
+        for mounted in self.mounted.values():
+            mounted.close()
         with self._changed:
             self._cut(begun=False)
             self._changed.wait_for(lambda: not self._under_way, grace_s)

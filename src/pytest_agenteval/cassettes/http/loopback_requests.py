@@ -72,6 +72,9 @@ class LoopbackRequests(BaseHTTPRequestHandler):
             return refusal(400, "bad_request", "the body is not as HTTP has it")
         _, _, token, name, rest = (*place.path.split("/", 4), "", "", "", "")[:5]
         address: TrialAddress | None = self.server.addresses.get(token)
+        if address is not None and (mounted := address.mounted.get(unquote(name))) is not None:
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            return mounted.answer(self.command, headers, body)
         upstream = None if address is None else address.upstreams.get(unquote(name))
         if address is None or upstream is None:
             return refusal(403, "no_address", NO_ADDRESS)

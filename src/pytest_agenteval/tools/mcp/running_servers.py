@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
-import threading
 from collections.abc import Awaitable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 from pytest_agenteval.errors import AgentEvalError, McpServerDown
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.mcp import client
 from pytest_agenteval.tools.mcp.answers import ServedTool, read_result, read_tool
 from pytest_agenteval.tools.mcp.client import ConnectionLost, Refused, Session, Transport
+from pytest_agenteval.tools.mcp.loop_thread import LoopThread
 from pytest_agenteval.tools.mcp.server_process import CLOSING_S, ServerProcess, filled_in
 from pytest_agenteval.tools.tool import ToolFailed
 
@@ -24,39 +22,6 @@ MCP_ERROR = "mcp_error"
 """The type of a call's error where a server answered with an error of the protocol."""
 START_S = 60.0
 """Seconds that a server has to start, unless its calls may take longer: some are fetched first."""
-
-
-class ServerLoop:
-    """A loop in a thread of its own, on which all servers of a process are asked, whoever's loop asks.
-
-    What runs there belongs to no trial: neither its requests nor what it prints. The thread is started when
-    something is first to be done there.
-    """
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Have this done there."""
-        with self._starting:
-            loop = self._loop or self._start()
-        return contextvars.Context().run(asyncio.run_coroutine_threadsafe, work, loop)
-
-    def _start(self) -> asyncio.AbstractEventLoop:
-        with without_socket_guard():
-            self._loop = loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=loop.run_forever, name="agenteval-mcp", daemon=True)
-        contextvars.Context().run(self._thread.start)
-        return loop
-
-    def close(self) -> None:
-        """End the thread; what is still to be done there is not done."""
-        if self._loop is not None and self._thread is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            self._loop.close()
 
 
 class RunningServer:
@@ -167,7 +132,7 @@ class Servers:
     One that was lost is started anew where it ``restarts``; else what it knew is lost too, and so it stays.
     """
 
-    def __init__(self, loop: ServerLoop, *, restarts: bool = False) -> None:
+    def __init__(self, loop: LoopThread, *, restarts: bool = False) -> None:
         self._loop, self._restarts = loop, restarts
         self._asked = False
         self._running: dict[McpServer, RunningServer] = {}
@@ -225,7 +190,7 @@ class Servers:
 
 def list_tools(server: McpServer) -> list[ServedTool]:
     """Start a server, ask which tools it has, and end it; raises McpServerDown, NoKey or NotInstalled."""
-    loop = ServerLoop()
+    loop = LoopThread("agenteval-mcp-listing")
     servers = Servers(loop)
     try:
         return servers.tools(server).result()

@@ -20,8 +20,9 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.tasks.spec import ServedTools
 from pytest_agenteval.tools.http.schema_check import wrong_in
 from pytest_agenteval.tools.mcp.answers import ServedTool
+from pytest_agenteval.tools.mcp.loop_thread import LoopThread
 from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource, schema_cassette
-from pytest_agenteval.tools.mcp.running_servers import START_S, ServerLoop, Servers
+from pytest_agenteval.tools.mcp.running_servers import START_S, Servers
 from pytest_agenteval.tools.tool import Tool
 
 _LONGEST_NAME = 64
@@ -90,7 +91,7 @@ class ProcessServers:
     """All servers of a process: those that its trials share, and those that each has for itself."""
 
     def __init__(self) -> None:
-        self._loop = ServerLoop()
+        self._loop = LoopThread("agenteval-mcp")
         self._shared = Servers(self._loop, restarts=True)
         self._of_trials: set[Servers] = set()
 
