@@ -131,10 +131,8 @@ def test_a_call_meets_faults_schema_and_tape(offered: Offered) -> None:
     assert "'city' is a required property" in offered.call("weather")["content"][0]["text"]
     assert "there is no tool 'nothing'" in offered.call("nothing")["content"][0]["text"]
     with ThreadPoolExecutor(8) as threads:
-        cities = [
-            result["structuredContent"]["city"] for result in threads.map(offered_call(offered), "abcdefgh")
-        ]
-    assert "".join(cities) == "abcdefgh"
+        results = threads.map(lambda city: offered.call("weather", city=city), "abcdefgh")
+    assert "".join(result["structuredContent"]["city"] for result in results) == "abcdefgh"
     assert len(offered.recorder.calls) == 12
     assert offered.address.broken == []
 
