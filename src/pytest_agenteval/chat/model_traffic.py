@@ -29,11 +29,16 @@ from pytest_agenteval.errors import CassetteMiss, LimitReached, ProviderDown, Tr
 from pytest_agenteval.limits import Budget, LimitIgnored
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import read_json
-from pytest_agenteval.records.transcript import Ask, ToolError
+from pytest_agenteval.records.transcript import (
+    CHANGED_PROMPT,
+    UNREAD_REPLY,
+    UNREAD_REQUEST,
+    Ask,
+    ToolError,
+)
 
-UNREAD_REQUEST, UNREAD_REPLY = "unread_model_request", "unread_model_reply"
-FAILED_REQUEST, CUT_REPLY, CHANGED_PROMPT = "model_request_failed", "cut_reply", "prompt_changed"
-"""Kinds of events: traffic that could not be read, an attempt that failed, a reply to another prompt."""
+FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
+"""Kinds of events: an attempt that failed, a reply that ended before its time."""
 
 PASSING_FAILURES = frozenset({401, 403, 404, 408, 409, 425, 429, 498, 529})
 """Statuses that say nothing of what was asked: the same request may be answered another time."""

@@ -135,7 +135,7 @@ def _journal_lines(entry: JournalEntry) -> Iterator[str]:
 
 def _place(run: Run, entry: JournalEntry) -> TrialPlace:
     models = (model for model in run.header.models if model.name == entry.key.model)
-    note = next(map(model_note, models), "")
+    note = "" if entry.own_models else next(map(model_note, models), "")
     return TrialPlace(run.folder.name, str(run.folder / str(entry.location)), printable(note))
 
 

@@ -136,8 +136,13 @@ class OwnRequests:
 
         Raises CassetteMiss in place of what came of a refusal.
         """
-        passing, traffic = self._plan.live, LazyTraffic(self._make_traffic)
-        with own_requests(self._tapes, passing=passing, closing=closing, traffic=traffic) as scope:
+        # Who records wants to keep what goes out.
+        passing = self._plan.live and self._plan.conditions.record == "none"
+        traffic = LazyTraffic(self._make_traffic)
+        ignored = self._plan.task.ignored_hosts
+        with own_requests(
+            self._tapes, passing=passing, closing=closing, traffic=traffic, ignored_hosts=ignored
+        ) as scope:
             try:
                 yield scope
             except (Exception, NotRecorded) as raised:

@@ -187,7 +187,7 @@ class _TrialRun:
 
     async def _agent_instance(self, own_requests: OwnRequests) -> AgentInstance:
         """Give the agent; where it has to be imported and made first, that holds up no other trial."""
-        task, variant = self.plan.task, self.plan.variant
+        task, variant = self.context.acting_task(self.plan), self.plan.variant
         instance = self.context.agent_instance(task, variant)
         if instance is not None:
             return instance

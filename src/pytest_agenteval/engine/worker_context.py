@@ -9,6 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec.structs import replace
+
+from pytest_agenteval.agents.adapters.forms import asks_through_context
 from pytest_agenteval.agents.agent import Agent, is_adapter, templates_of
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.closers import close_clients
@@ -21,7 +24,8 @@ from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.factories import AGENT
 from pytest_agenteval.limits import Budget, CrossLoopSemaphore
 from pytest_agenteval.prompts import Prompts
-from pytest_agenteval.records.plan import McpServer, PlannedTask, Variant
+from pytest_agenteval.records.plan import McpServer, Plan, PlannedTask, Variant
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.tools.tool import Tool
 
@@ -30,6 +34,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request
     from pytest_agenteval.cassettes.library import Library
     from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
+
+
+STAND_IN = "tool_calling"
+"""The agent through which offline models act where the suite's own asks its own model."""
 
 
 class NoAgent(TrialBroken):
@@ -125,6 +133,16 @@ class WorkerContext:
                 raise NoAgent(f"the agent {task.agent!r} was made as {agent!r}; expected {AGENT.how}")
             self._agents[key] = agent
         return self._agents[key]
+
+    def acting_task(self, plan: Plan) -> PlannedTask:
+        """Give the task with the agent that acts: an offline model has one of ours act by the suite's tools.
+
+        For an agent that asks a model of its own would never hear of it.
+        """
+        task = plan.task
+        if not task.form or not plan.model.offline or asks_through_context(self._agent_factory(task)):
+            return task
+        return replace(task, agent=STAND_IN, form=NOTHING, settings=NOTHING)
 
     def _agent_factory(self, task: PlannedTask) -> Callable[..., Agent]:
         if task.form:  # a process that carries out plans has read no suite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal
 
@@ -110,6 +111,14 @@ PROMPT_READ = "prompt_read"
 """The agent read the prompt that the event's text names, before the reply that is number ``turn``."""
 
 
+UNREAD_REQUEST, UNREAD_REPLY = "unread_model_request", "unread_model_reply"
+CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT = "prompt_changed", "around_the_tapes", "output_cut"
+"""Kinds of events that make a trial doubtful: traffic that nobody could read, a reply to another prompt, what
+was asked where nobody looks, output that was too long."""
+
+DOUBTFUL_EVENTS = frozenset({UNREAD_REQUEST, UNREAD_REPLY, CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT})
+
+
 class Event(Record, frozen=True):
     """Something worth knowing that is neither message nor call: a retry, a crash, a limit.
 
@@ -163,3 +172,8 @@ class Transcript(Record, frozen=True):
     def models(self) -> tuple[str, ...]:
         """The models that the agent asked by itself, as their replies name them, each once."""
         return tuple(dict.fromkeys(ask.model for ask in self.asks if ask.model))
+
+    @property
+    def doubtful_events(self) -> Mapping[str, int]:
+        """How often something happened that makes the trial doubtful, by the kind of event."""
+        return Counter(event.kind for event in self.events if event.kind in DOUBTFUL_EVENTS)

@@ -5,6 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from pytest_agenteval.records.transcript import (
+    AROUND_TAPES,
+    CHANGED_PROMPT,
+    OUTPUT_CUT,
+    UNREAD_REPLY,
+    UNREAD_REQUEST,
+)
 from pytest_agenteval.reports.formatting import pluralize, printable, tally
 from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.reports.suite_table import MARK, judge_hint, undecided_beside, undecided_unjudged
@@ -26,6 +33,7 @@ def doubts(view: RunView) -> Iterator[Note]:
     if unjudged := _shares(view, "trial", _unjudged_trials, lambda total: total.averaged):
         yield Note(f"{MARK} not judged: {unjudged}; passes may be fewer; --agent-judge=MODEL")
     yield from _undecided_grades(view)
+    yield from _doubtful_events(view)
     yield from map(Note, view.warnings)
 
 
@@ -37,6 +45,25 @@ def _missing_trials(view: RunView) -> Iterator[Note]:
     if not_run := _shares(view, "trial", lambda total: total.not_run, _planned):
         begun = sum(suite.begun for suite in view.suites)
         yield Note(f"{not_run} not run{f' ({begun} begun)' if begun else ''}", bad=True)
+
+
+_EVENTS: Mapping[str, tuple[str, str]] = {
+    UNREAD_REQUEST: ("request", "of models could not be read: no message, call or token of theirs is here"),
+    UNREAD_REPLY: ("reply", "of models could not be read: no call or token of theirs is here"),
+    CHANGED_PROMPT: (
+        "reply",
+        "played that were recorded for another prompt; --agent-record-chat=all records anew",
+    ),
+    AROUND_TAPES: ("request", "went around the tapes: a command asked where nobody looks"),
+    OUTPUT_CUT: ("output", "of a command too long, and cut"),
+}
+
+
+def _doubtful_events(view: RunView) -> Iterator[Note]:
+    """Say what was seen in trials that makes them doubtful."""
+    for kind, (thing, what) in _EVENTS.items():
+        if count := view.doubtful_events.get(kind, 0):
+            yield Note(f"{pluralize(count, thing)} {what}", bad=kind != CHANGED_PROMPT)
 
 
 def _undecided_grades(view: RunView) -> Iterator[Note]:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 from msgspec.structs import replace
 
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.plan import OWN_MODEL, TrialKey
+from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.decisions import Decisions, decisions_of
 from pytest_agenteval.reports.explanations import ending_reason
@@ -43,7 +43,8 @@ class SuiteView(FrozenValue, frozen=True):
 
     ``note`` says what an offline model is. ``begun`` counts trials of ``total.not_run`` that were begun.
     ``promoted`` counts the tasks whose trials are of kind regression, as those of the suite are not.
-    ``decisions`` say whether the agent acted where it should, where tasks are labelled.
+    ``decisions`` say whether the agent acted where it should, where tasks are labelled. ``own_models`` are
+    those that an agent asked by itself where no real one was named.
     """
 
     suite: str
@@ -56,6 +57,7 @@ class SuiteView(FrozenValue, frozen=True):
     begun: int = 0
     promoted: int = 0
     decisions: Decisions | None = None
+    own_models: tuple[str, ...] = ()
 
     @property
     def kinds(self) -> str:
@@ -64,8 +66,9 @@ class SuiteView(FrozenValue, frozen=True):
 
     @property
     def who(self) -> str:
-        """The model with its variant: ``claude@short``."""
-        return model_label(self.model, self.variant)
+        """The model with its variant: ``claude@short``; of an agent that asks its own, ``own: gpt-6``."""
+        own = f"{OWN_MODEL}: {', '.join(self.own_models)}" if self.own_models else self.model
+        return model_label(own, self.variant)
 
 
 class Miss(FrozenValue, frozen=True):
@@ -82,7 +85,8 @@ class Miss(FrozenValue, frozen=True):
 class RunView(FrozenValue, frozen=True):
     """Everything a report says of a run; ``misses`` are worst first, errored trials last.
 
-    ``warnings`` say what makes the figures doubtful.
+    ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in a trial, by
+    its kind, over all trials.
     """
 
     name: str
@@ -95,6 +99,7 @@ class RunView(FrozenValue, frozen=True):
     misses: tuple[Miss, ...]
     odd: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    doubtful_events: Mapping[str, int] = NOTHING
 
     def label(self, suite: SuiteView) -> str:
         """Give what a suite is called in this run: its name, with the model where there are several."""
@@ -116,6 +121,7 @@ def view_of(run: Run) -> RunView:
         suites=tuple(suite_views(run)),
         misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
         warnings=(*_self_judged(header), *identical_prompt_warnings(run)),
+        doubtful_events=_doubtful_events(run.entries),
         odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
 
@@ -123,6 +129,13 @@ def view_of(run: Run) -> RunView:
 def suite_views(run: Run) -> Iterator[SuiteView]:
     """Work out the suites of a run, each with one model and variant; no transcript is read."""
     return (_suite_view(run, group) for group in _groups(run))
+
+
+def _doubtful_events(entries: Iterable[JournalEntry]) -> Mapping[str, int]:
+    counts: Counter[str] = Counter()
+    for entry in entries:
+        counts.update(entry.doubtful_events)
+    return counts
 
 
 def _self_judged(header: RunHeader) -> Iterator[str]:
@@ -167,6 +180,9 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
     finished = {entry.key for entry in run.entries}
     begun = {attempt.key for attempt in run.begun if _group(attempt.key) == group} - finished
     rows = _rows(planned, entries, k, threshold)
+    run_model = next((run_model for run_model in run.header.models if run_model.name == model), None)
+    is_own = model == OWN_MODEL or (run_model is not None and run_model.offline)
+    own_models = sorted({name for entry in entries for name in entry.own_models}) if is_own else ()
     if len(rows) == 1 and not begun:  # what was said of its only bucket holds for the suite
         total = replace(rows[0], name="all")
     else:
@@ -177,12 +193,13 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
         kind=kind,
         model=model,
         variant=variant,
-        note=next((model_note(run_model) for run_model in run.header.models if run_model.name == model), ""),
+        note="" if run_model is None or own_models else model_note(run_model),
         rows=rows,
         total=total,
         begun=len(begun),
         promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
         decisions=decisions_of(entries),
+        own_models=tuple(own_models),
     )
 
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 import pytest
 
+from pytest_agenteval.agents.adapters.forms import takes_model
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.garbage import freeze_once
-from pytest_agenteval.records.plan import PlannedTask
+from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -151,11 +152,25 @@ class EvalSession:
             yield from self.stored.remarks()
         for agent in self._silent_agents:
             yield f"{agent}: the agent returned None in trials that missed: each had an empty answer"
+        yield from self._deaf_agents()
         yield from self.failed_hooks.values()
         for line in self.registry.broken_benchmarks:
             yield f"warning: {line}"
         for problem in self.runner.report.unsaved if self.has_runner else ():
             yield f"recordings not written: {problem.file}: {problem.found}"
+
+    def _deaf_agents(self) -> Iterator[str]:
+        """Name each agent that the model of the command line does not reach."""
+        if not self.settings.models or self.stored is not None:
+            return
+        agents = {
+            item.task.agent
+            for item in self.selected
+            if item.task.form and not item.case.model.offline and item.case.model.id != OWN_MODEL
+        }
+        for agent in sorted(agents):
+            if not takes_model(self.registry.agent_factory(agent)):
+                yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
 
     def note_answer(self, trial: Trial) -> None:
         """Remember an agent that gave no answer where that missed: a ``return`` may be forgotten."""

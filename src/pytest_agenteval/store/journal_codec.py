@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan, TrialKey
-from pytest_agenteval.records.transcript import NO_USAGE
+from pytest_agenteval.records.transcript import NO_USAGE, NOTHING
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 from pytest_agenteval.store.journal_entry import (
     NO_TAPE,
@@ -47,6 +47,7 @@ def finished_line(trial: Trial) -> Line:
     line["task_kind"] = trial.kind
     add(line, full=trial.full, bucket=trial.bucket, tags=trial.tags, file=trial.file, label=trial.label)
     add(line, split=trial.split, own_models=trial.transcript.models)
+    add(line, doubtful_events=dict(trial.transcript.doubtful_events))
     if trial.acted is not None:
         line["acted"] = trial.acted
     add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
@@ -128,6 +129,7 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         acted=get("acted"),
         split=get("split"),
         own_models=tuple(get("own_models", ())),
+        doubtful_events=get("doubtful_events", NOTHING),
     )
 
 

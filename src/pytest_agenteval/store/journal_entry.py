@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple, get_args
 
 from msgspec.structs import astuple
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, Label, Split, TrialKey
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts
 
@@ -36,7 +36,8 @@ class JournalEntry(Record, frozen=True):
     ``attempts`` counts how often the trial was begun, ``earlier`` and ``earlier_seconds`` hold what the
     finished attempts before this one took. Grades are without checks and details, and long rationales,
     messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals of before
-    it was written down. ``own_models`` are those that the agent asked by itself, as their replies name them.
+    it was written down. ``own_models`` are those that the agent asked by itself, as their replies name them;
+    ``doubtful_events`` counts what happened that makes the trial doubtful, by its kind.
     """
 
     key: TrialKey
@@ -68,6 +69,7 @@ class JournalEntry(Record, frozen=True):
     acted: bool | None = None
     split: Split | None = None
     own_models: tuple[str, ...] = ()
+    doubtful_events: Mapping[str, int] = NOTHING
 
     @property
     def averaged(self) -> bool:
@@ -117,6 +119,8 @@ def check_entry(entry: JournalEntry) -> None:
         raise ValueError(f"the split {entry.split!r}, and not one of {', '.join(_SPLITS)}")
     if not all(isinstance(model, str) for model in entry.own_models):
         raise ValueError(f"own_models: {entry.own_models!r}, and not texts")
+    if not all(isinstance(count, int) for count in entry.doubtful_events.values()):
+        raise ValueError(f"doubtful_events: {entry.doubtful_events!r}, and not counts")
     if not isinstance(entry.acted, bool | None):
         raise ValueError(f"{entry.acted!r} in the place of true or false")
     if not isinstance(entry.full, bool):

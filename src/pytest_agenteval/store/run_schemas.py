@@ -95,6 +95,7 @@ FINISHED = object_schema(
         "label": {"enum": ["positive", "negative"], "description": "whether the agent should act"},
         "acted": {**FLAG, "description": "whether it did, where there is a label"},
         "split": {"enum": ["dev", "held_out"], "description": "of the task; none in older journals"},
+        "doubtful_events": {"type": "object", "additionalProperties": COUNT},
         "own_models": {**list_schema(TEXT), "description": "models that the agent asked by itself"},
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pytest_agenteval.agents.agent import Agent, AgentContext
 from pytest_agenteval.agents.conversation import is_user_turn, turn_text
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import OWN_MODEL
 
 Parameters = Mapping[str, inspect.Parameter]
@@ -47,8 +45,8 @@ class CallableFactory:
 
     filled: Collection[str] = tuple(FILLED)
 
-    def __init__(self, name: str, target: Any) -> None:
-        self._target = target
+    def __init__(self, name: str, target: Any, loop: str = "own") -> None:
+        self._target, self._loop = target, loop
         self._made_by = target if isinstance(target, type) else None
         acting = getattr(target, "run", None) if callable(getattr(target, "run", None)) else target
         if not callable(acting):
@@ -59,16 +57,26 @@ class CallableFactory:
         settings = [*own, *(p for key, p in self._parameters.items() if key not in FILLED)]
         self.__signature__ = _signature(settings)
 
+    @property
+    def takes_model(self) -> bool:
+        """Whether the model that a run names reaches the function."""
+        return self.asks_through_context or not {"model", "model_url"}.isdisjoint(self._parameters)
+
+    @property
+    def asks_through_context(self) -> bool:
+        """Whether the function may ask the run's model through us, and not only one of its own."""
+        return not {"chat", "ctx"}.isdisjoint(self._parameters)
+
     def __call__(self, **settings: Any) -> Agent:
         """Make the agent; a class is made with the settings that its constructor takes."""
         if self._made_by is None:
-            return CallableAgent(self._acting, self._parameters, settings, self._target)
+            return CallableAgent(self._acting, self._parameters, settings, self._target, self._loop)
         own = _constructor_parameters(self._made_by)
         taken = {key: value for key, value in settings.items() if key in own}
         thing = self._made_by(**taken)
         acting = thing.run if callable(getattr(thing, "run", None)) else thing
         rest = {key: value for key, value in settings.items() if key not in own}
-        return CallableAgent(acting, self._parameters, rest, self._made_by)
+        return CallableAgent(acting, self._parameters, rest, self._made_by, self._loop)
 
 
 class CallableAgent:
@@ -83,31 +91,15 @@ class CallableAgent:
         parameters: Parameters,
         settings: Mapping[str, Any],
         implementation: object,
+        loop: str,
     ) -> None:
         self._function, self._parameters, self._settings = function, parameters, settings
-        self.implementation = implementation
-
-    @property
-    def takes_model(self) -> bool:
-        """Whether the model that a run names reaches the function."""
-        return not {"model", "model_url", "chat", "ctx"}.isdisjoint(self._parameters)
+        self.implementation, self.loop = implementation, loop
 
     def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
-        """Call the function with what it takes; give what it returns, an awaitable's own result."""
+        """Call the function with what it takes; give what it returns, be it something to be awaited."""
         given = {name: FILLED[name](task_input, ctx) for name in self._parameters if name in FILLED}
-        returned = self._function(**given, **self._settings)
-        return as_agent_answer(asyncio.run(_result(returned)) if inspect.isawaitable(returned) else returned)
-
-
-def as_agent_answer(returned: Any) -> Any:
-    """Give the answer that a map with ``answer`` says, and anything else as it is."""
-    if not isinstance(returned, Mapping) or "answer" not in returned:
-        return returned
-    return Answer(returned["answer"], returned.get("state") or {})
-
-
-async def _result(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
+        return self._function(**given, **self._settings)
 
 
 def _constructor_parameters(kind: type) -> Parameters:

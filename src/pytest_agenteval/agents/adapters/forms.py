@@ -23,12 +23,22 @@ def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Cal
     if form.get("call"):
         from pytest_agenteval.agents.adapters.callable import CallableFactory
 
-        return CallableFactory(form["call"], implementation)
+        return CallableFactory(form["call"], implementation, form.get("loop", "own"))
     kind = next(key for key in ADAPTERS if form.get(key))
     module, _, name = ADAPTERS[kind].partition(":")
     make: Callable[[Mapping[str, Any]], Callable[..., Agent]]
     make = getattr(import_module(f"{__package__}.{module}"), name)
     return make(form)
+
+
+def asks_through_context(factory: object) -> bool:
+    """Whether an agent of a form may ask the run's model through its context; else it asks its own."""
+    return bool(getattr(factory, "asks_through_context", False))
+
+
+def takes_model(factory: object) -> bool:
+    """Whether the model that a run names reaches an agent; what says nothing of it takes it."""
+    return bool(getattr(factory, "takes_model", True))
 
 
 def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:

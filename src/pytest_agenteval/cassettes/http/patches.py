@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
@@ -202,14 +202,19 @@ def own_requests(
     passing: bool = False,
     closing: bool = True,
     traffic: ModelTraffic | None = None,
+    ignored_hosts: Collection[str] = (),
 ) -> Iterator[Scope]:
     """Play, record or refuse each request that is made inside, whoever makes it; ``passing`` lets it out.
 
-    What asks models is the ``traffic``'s, if there is one. The tapes are opened at the first request. At the
-    end the scope is closed, if it is ``closing``: a thread that goes on dies at its next request.
+    What asks models is the ``traffic``'s, if there is one. ``ignored_hosts`` (as ``*.sentry.io``) answer 204
+    to whatever they are asked, are never sent anything, and count for nothing. The tapes are opened at the
+    first request. At the end the scope is closed, if it is ``closing``: a thread that goes on dies at its
+    next request.
     """
     install()
-    scope = Scope(tapes, _request_matcher, passing=passing, traffic=traffic)
+    scope = Scope(
+        tapes, _request_matcher, passing=passing, traffic=traffic, ignored_hosts=tuple(ignored_hosts)
+    )
     try:
         with scoped(scope):
             yield scope

@@ -8,8 +8,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
 
 from pytest_agenteval.errors import RequestRefused
 from pytest_agenteval.records.transcript import TapeStatus
@@ -76,7 +78,8 @@ class Scope:
     what was refused: a request that is tried again is one; ``cuts`` what was answered in part and so is not
     recorded. What belongs to a scope that is ``passing`` goes
     out as it is, but for what ``traffic`` claims: requests of models, which are its own whatever the tapes
-    say. A scope opened inside another closes with it; once closed, it refuses for ever.
+    say. What is asked of ``ignored_hosts`` is answered 204. A scope opened inside another closes with it;
+    once closed, it refuses for ever.
     """
 
     def __init__(
@@ -86,7 +89,9 @@ class Scope:
         *,
         passing: bool = False,
         traffic: ModelTraffic | None = None,
+        ignored_hosts: Sequence[str] = (),
     ) -> None:
+        self._ignored_hosts = ignored_hosts
         self._open, self._matcher, self.passing, self.traffic = tapes, matcher, passing, traffic
         self._outer = current()
         self._ended = False
@@ -140,15 +145,23 @@ class Scope:
             return self.traffic.play(request)
         if self.passing:
             return None
+        from pytest_agenteval.cassettes.interaction import Response
+
         matcher = self._call_matcher
         for tape in self._tapes:
             interaction = tape.find((request,), matcher)
             if interaction is not None:
                 self.played += 1
                 return interaction.response
+        if self._ignored_hosts and self._is_ignored(request):
+            return Response(204, "No Content")
         if self._own.recording:
             return None
         raise self.refusal(request)
+
+    def _is_ignored(self, request: Request) -> bool:
+        host = urlsplit(request.uri).hostname or ""
+        return any(fnmatchcase(host, pattern.lower()) for pattern in self._ignored_hosts)
 
     def refusal(self, request: Request) -> BaseException:
         """Note a request that is not answered, if it is new, and give what is to be raised."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.plan import Split
+from pytest_agenteval.records.plan import OWN_MODEL, Split
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import (
     Event,
@@ -25,6 +25,7 @@ from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.trial.file_changes import MOST_FILES, FileChange, file_changes
+from pytest_agenteval.reports.view import OFFLINE_NOTES
 
 
 class CallView(FrozenValue, frozen=True):
@@ -141,6 +142,12 @@ def judges_disagree(grades: Iterable[Grade]) -> bool:
     return any(_differ(_votes_of(grade)) for grade in grades)
 
 
+def _model_text(model: str, own_models: Sequence[str]) -> str:
+    """Name the model; of an agent that asked its own where no real one was named, what its replies name."""
+    is_named = not own_models or model not in (OWN_MODEL, *OFFLINE_NOTES)
+    return model if is_named else f"{OWN_MODEL}: {', '.join(own_models)}"
+
+
 def trial_view(trial: Trial) -> TrialView:
     """Give one trial as reports see it."""
     key, diff = trial.key, trial.outcome.diff
@@ -150,7 +157,7 @@ def trial_view(trial: Trial) -> TrialView:
         suite=key.suite,
         task=key.task,
         agent=key.agent,
-        model=key.model,
+        model=_model_text(key.model, trial.transcript.models),
         variant=key.variant,
         repetition=key.repetition,
         attempt=trial.attempt,

@@ -56,7 +56,8 @@ class Preflight:
         acting = trials if agents_act else ()
         if self._settings.variants and agents_act:
             check_prompts(self._registry, self._settings.variants, (item.task for item in acting))
-        live = (item for item in acting if not item.case.model.offline)
+        # What an agent that nobody registered asks goes by keys of its own.
+        live = (item for item in acting if not item.case.model.offline and not item.task.form)
         chats = ((item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live)
         check_keys(chats, self._settings.record_chat)
         cassettes = self._judges_cassettes(trials, calibrations) if self._judges else ()

@@ -51,6 +51,7 @@ TRIALS: tuple[Column, ...] = (
     column("file", "text", "entry.file", "the task's file, from pytest's rootdir"),
     column("tags", "texts", "entry.tags", "the task's tags"),
     column("label", "text", "entry.label", "whether the agent should act: `positive`, `negative` or empty"),
+    column("doubtful_events", "json", "entry.doubtful_events", "what makes it doubtful, how often"),
     column("own_models", "texts", "entry.own_models", "models that the agent asked by itself"),
     optional("split", "text", "entry.split", "of the task: `dev` or `held_out`; none where nobody knows"),
     optional("acted", "flag", "entry.acted", "whether it did, where there is a label"),
