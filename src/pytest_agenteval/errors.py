@@ -82,6 +82,7 @@ CAUSES: Mapping[str, str] = {
     "answer": "the agent returned what is neither a text nor an `Answer`, or a state that is no map",
     "agent": "what was registered as an agent cannot act",
     "crash": "the agent's own code raised; or ours",
+    "agent_crash": "an agent that is a command ended with a status other than 0",
     "nothing_to_act_out": "`oracle` without `reference_solution.turns`, `scripted` without `script`",
     "script_ended": "`scripted` was asked more often than its script has entries",
     "fixture": "the starting workspace could not be built or read",

@@ -48,6 +48,9 @@ _ELEMENT = re.compile(rf"(<(?:[\w.-]+:)?{_NAMES}(?:\s[^<>]*)?>)[^<>]+(?=</)", re
 _USER = re.compile(r"(?<=://)[^/?#@&\s]+(?=@)")
 _FORM = re.compile(r"[^\s{}\[\]\"<>=&]+=[^\s{}\[\]\"]*")
 _JSON = re.compile(rf"(?<!\\)(\\*\"){_IN_JSON}\1\s*:\s*", re.I)
+# How every name ends that is looked for in JSON: a search for these words takes a tenth of the pattern's.
+_ENDS = ("key", "token", "secret", "passwd", "password", "passphrase", "authorization", "jwt")
+_ENDS_IN_JSON = tuple(f"{end}{mark}" for end in _ENDS for mark in ('"', "\\"))
 _NUMBER = re.compile(r"-?\d[\w.+-]*")
 _TORN = re.compile(r"\"?[^\",}\]\n]*\"?")
 _decoder = json.JSONDecoder()
@@ -115,9 +118,12 @@ class Redactor:
     def _text_body(self, body: str) -> str:
         if _FORM.fullmatch(body):
             return self.uri(body)
-        named = _json_values(body)
-        for under_a_name in (_LINK, _PART, _ELEMENT):
-            named = under_a_name.sub(rf"\1{MARK}", named)
+        folded = body.casefold()
+        named = _json_values(body) if any(end in folded for end in _ENDS_IN_JSON) else body
+        # Each with a text without which it matches nothing: bodies may be long, and most hold none.
+        for needed, under_a_name in (("=", _LINK), ("content-disposition", _PART), ("</", _ELEMENT)):
+            if needed in folded:
+                named = under_a_name.sub(rf"\1{MARK}", named)
         return self.text(named)
 
     def _headers(self, headers: Headers) -> Headers:

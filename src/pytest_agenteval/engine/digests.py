@@ -12,6 +12,7 @@ from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTas
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.workspace.snapshot import snapshot_layers, with_texts
 
 T = TypeVar("T")
@@ -88,10 +89,10 @@ def digests_of(
 
 
 def _form(task: PlannedTask) -> list[Any]:
-    """Give what a form says of an agent, but not where the project lies."""
+    """Give what a form says of an agent, but no secrets, and not where the project lies."""
     places = ("folder", "paths")
     form = {key: value for key, value in task.form.items() if key not in places}
-    return [form] if form else []
+    return [KNOWN_SECRETS.value(form)] if form else []
 
 
 def input_digest(task: PlannedTask, cache: DigestCache) -> str:

@@ -123,6 +123,11 @@ GROUP: dict[str, Any] = (
 )
 """How a process is started that is to be ended with all that it starts; no terminal's Ctrl-C reaches it."""
 
+NEEDED_VARIABLES: tuple[str, ...] = (
+    () if POSIX else ("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP", "WINDIR")
+)
+"""Variables without which programs do not even start, where that is so (Windows)."""
+
 POLL_S = 0.05
 
 

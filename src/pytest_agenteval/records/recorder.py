@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -140,6 +140,29 @@ class Recorder:
                 # A model's reply says where it belongs.
                 call = replace(call, id=listed.id, turn=listed.turn, index=listed.index)
             self._calls[place] = bounded_call(call)
+
+    def begin_told_call(self, call: ToolCall, told: Collection[int]) -> int:
+        """Keep the place of a call that a program tells of, and give it.
+
+        It is that of the call of this id in a model's reply, else of one of the same tool and arguments that
+        waits for its result, else a new one; places in ``told`` are those of other calls.
+        """
+        with self._lock:
+            seen = (at for at, other in enumerate(self._calls) if other.id == call.id and at not in told)
+            place = next(seen, None)
+            place = self._pending_place(call) if place is None else place
+            if place is None:
+                self._calls.append(bounded_call(call))
+                return len(self._calls) - 1
+            self._calls[place] = replace(self._calls[place], started=call.started)
+            return place
+
+    def end_told_call(self, place: int, result: Any, error: ToolError | None, ended: float) -> None:
+        """Put what a program tells of a call's result into its place."""
+        with self._lock:
+            listed = self._calls[place]
+            self._pending_calls.pop(listed.id, None)
+            self._calls[place] = bounded_call(replace(listed, result=result, error=error, ended=ended))
 
     def add_asked_calls(self, calls: Sequence[ToolCall]) -> None:
         """Write down calls of a reply that somebody else makes: ``answer_call`` ends each of the agent's."""

@@ -42,8 +42,13 @@ def takes_model(factory: object) -> bool:
 
 
 def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
-    """Say what is wrong with a form as a whole, at keys below ``agent``."""
+    """Say what is wrong with a form, at keys of suite.yaml."""
     kinds = [key for key in KINDS if form.get(key)]
-    if len(kinds) == 1:
-        return ()
-    return [((), f"a map with one of {', '.join(KINDS)}", " and ".join(kinds) or "none of them")]
+    if len(kinds) != 1:
+        found = " and ".join(kinds) or "none of them"
+        return [(("agent",), f"a map with one of {', '.join(KINDS)}", found)]
+    if kinds == ["command"]:
+        from pytest_agenteval.agents.adapters.command_form import command_problems
+
+        return command_problems(form)
+    return ()

@@ -63,7 +63,9 @@ class Exchange:
             missing = (
                 f"{self._upstream.key_env} is not set where pytest runs, and requests are signed with it"
             )
-            return refusal(401, "no_key", missing, self.request)
+            unsigned = refusal(401, "no_key", missing, self.request)
+            scope.record(self.request, unsigned)  # as a provider's word: it is no reply, and is not played
+            return unsigned
         return None if played is None else self.with_own_address(played)
 
     def send(self, connections: Connections) -> Sent:
@@ -98,8 +100,14 @@ class Exchange:
         host = urlsplit(self._url).netloc.rpartition("@")[2]
         line = f"{host} did not answer: {type(failed).__name__}: {exception_text(failed)}"
         self._address.failures.append(line)
+        self.cut(Response(0, line))
         response = refusal(502, "unreachable", line, self.request)
         return replace(response, headers={"Content-Type": "application/json"})
+
+    def cut(self, response: Response) -> None:
+        """Note that no whole response came; status 0 is that of none at all."""
+        if not self._address.scope.closed:
+            self._address.scope.cut(self.request, response)
 
     def with_own_address(self, response: Response) -> Response:
         """Give a response that leads nowhere else: to where it redirects, the program comes back to us."""

@@ -11,7 +11,7 @@ from urllib.parse import unquote, urlsplit
 
 from pytest_agenteval.cassettes.http.forwarding import HOP_BY_HOP, Connections, Sent, Unanswered
 from pytest_agenteval.cassettes.http.loopback_exchange import Exchange, refusal
-from pytest_agenteval.cassettes.http.messages import on_the_wire
+from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_response
 from pytest_agenteval.cassettes.http.scope import untaped
 
 if TYPE_CHECKING:
@@ -109,8 +109,10 @@ class LoopbackRequests(BaseHTTPRequestHandler):
             for chunk in map(exchange.clean, sent.chunks()):
                 whole += chunk
                 self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-        except Unanswered as failed:
-            exchange.unanswered(failed)
+        except Unanswered:
+            exchange.cut(
+                recordable_response(self.command, sent.status, sent.reason, sent.headers, bytes(whole))
+            )
             self.close_connection = True  # so it is seen that there should be more
             return
         exchange.record(sent, bytes(whole))

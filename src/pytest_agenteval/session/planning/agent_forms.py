@@ -43,4 +43,10 @@ def _places(form: AgentForm, suite: Suite, folder: Path, root: Path) -> Mapping[
         return {"paths": [str(root), *([str(folder)] if beside and folder != root else [])]}
     if not form.command:
         return {}
-    return {"folder": str(folder), "env": dict(suite.env), "env_pass": list(suite.env_pass)}
+    return {
+        "folder": str(folder),
+        "env": dict(suite.env),
+        "env_pass": list(suite.env_pass),
+        "proxy": dict(suite.proxy),
+        "ignored_hosts": list(suite.http.ignore),
+    }

@@ -43,6 +43,8 @@ T = TypeVar("T")
 
 DEFAULT_AGENT = "tool_calling"
 _FIXTURES = frozenset({"base_fixture", "fixture_dir"})
+OF_SUITES = ("env", "env_pass", "proxy")
+"""Keys that only a suite has."""
 NO_PROMPTS: Mapping[str, str] = NOTHING
 
 
@@ -354,6 +356,8 @@ def _key_in_suite(path: KeyPath, task: Task, suite: Suite | None) -> KeyPath | N
         return None
     if path[0] == "agent":
         return path if task.agent is None else None
+    if path[0] in OF_SUITES:
+        return path
     if path[0] == "prompts":
         return path if path[1] not in task.prompts else None
     if path[0] != "settings" or len(path) < 2 or path[1] in task.settings:

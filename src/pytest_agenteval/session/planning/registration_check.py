@@ -88,7 +88,7 @@ class RegistrationCheck:
         """Offer the agent that a suite says by a form; say what keeps it from being one."""
         problems = form_problems(form)
         if problems:
-            return tuple(ConfigProblem(*problem).below("agent") for problem in problems)
+            return tuple(ConfigProblem(*problem) for problem in problems)
         try:
             self._registry.agent_form(name, form)
         except UsageMistake as taken:

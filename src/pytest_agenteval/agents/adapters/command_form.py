@@ -1,0 +1,147 @@
+"""What suite.yaml says of a command: where its program and its own files are, and what is wrong with it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from pytest_agenteval.agents.adapters.model_upstreams import ADDRESSES, DUMMY_KEYS, KEYS
+from pytest_agenteval.agents.agent import InputProblem
+from pytest_agenteval.canonical import digest, digest_text
+from pytest_agenteval.errors import nearest
+
+OWN_PREFIX = "AGENTEVAL_"
+PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
+_ADDRESS_VARIABLES = frozenset(name for names in ADDRESSES.values() for name in names)
+OURS = frozenset({"HOME", *_ADDRESS_VARIABLES, *DUMMY_KEYS, *PROXY_VARIABLES})
+"""Variables that are set for every command, whatever its suite says."""
+
+_PROVIDER_KEYS = frozenset(name for names in KEYS.values() for name in names)
+SCRIPTS = frozenset(
+    {
+        ".py",
+        ".mjs",
+        ".cjs",
+        ".js",
+        ".ts",
+        ".mts",
+        ".sh",
+        ".bash",
+        ".rb",
+        ".pl",
+        ".php",
+        ".lua",
+        ".r",
+        ".jar",
+        ".dart",
+    }
+)
+"""Endings of files that a program is given to carry out: one that is not there is a slip."""
+
+
+def command_line(form: Mapping[str, Any]) -> list[str]:
+    """Give the program and its arguments; what is a file beside suite.yaml is given by its whole path.
+
+    The command runs in the workspace, where such a file is not.
+    """
+    folder = Path(form["folder"])
+    return [_whole_path(folder, part, program=place == 0) for place, part in enumerate(form["command"])]
+
+
+def project_files(form: Mapping[str, Any]) -> list[Path]:
+    """Give the files beside suite.yaml, or below, that the command names."""
+    folder = Path(form["folder"])
+    return [folder / part for part in form["command"] if _is_file(folder / part)]
+
+
+def files_digest(form: Mapping[str, Any]) -> str:
+    """Give a digest of the files that the command names: the same wherever the project lies."""
+    texts = [file.read_text(encoding="utf-8", errors="surrogateescape") for file in project_files(form)]
+    return digest([digest_text(text) for text in texts]) if texts else ""
+
+
+def command_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
+    """Say what keeps the command from being started as its suite says; keys are those of suite.yaml."""
+    return [
+        *_program_problems(Path(form["folder"]), list(form["command"])),
+        *_variable_problems(form),
+    ]
+
+
+def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem]:
+    program, script = command[0], command[1] if len(command) > 1 else ""
+    if not _is_program(folder, program):
+        yield ("agent", "command", 0), "a program", *_missing_program(folder, program)
+    if Path(script).suffix.lower() in SCRIPTS and not _is_file(folder / script):
+        found = f"{script!r}, which is not there"
+        yield ("agent", "command", 1), "a file beside suite.yaml", found, _near(folder, script)
+
+
+def _missing_program(folder: Path, program: str) -> tuple[str, str]:
+    """Say what there is in a program's place, and what to do."""
+    if _is_file(folder / program):
+        hint = f"chmod +x {program}, or name before it what carries it out, such as bash"
+        return f"{program!r}, a file that may not be executed", hint
+    elsewhere = "" if _has_folder(program) else ", and not on PATH"
+    return f"{program!r}, which is no file beside suite.yaml{elsewhere}", _near(folder, program)
+
+
+def _variable_problems(form: Mapping[str, Any]) -> Iterator[InputProblem]:
+    for name in form.get("env", ()):
+        if is_ours(name):
+            yield ("env", name), "a variable that agenteval does not set itself", repr(name), _instead(name)
+    for place, name in enumerate(form.get("env_pass", ())):
+        if name in _PROVIDER_KEYS:
+            found = f"{name!r}, whose key is put on where the command's requests are sent on"
+            yield ("env_pass", place), "a variable that no model's provider is paid by", found, "leave it out"
+        elif is_ours(name):
+            yield ("env_pass", place), "a variable that agenteval does not set itself", repr(name), ""
+    for name, base in form.get("proxy", {}).items():
+        if is_ours(name):
+            yield ("proxy", name), "a variable that agenteval does not set itself", repr(name), _instead(name)
+        if urlsplit(base).scheme not in ("http", "https") or not urlsplit(base).hostname:
+            yield ("proxy", name), "an address: http://... or https://...", repr(base), ""
+
+
+def is_ours(name: str) -> bool:
+    """Whether a variable is set for every command, whatever its suite says."""
+    return name in OURS or name.startswith(OWN_PREFIX)
+
+
+def _instead(name: str) -> str:
+    if name in _ADDRESS_VARIABLES:
+        return f"set {name} where pytest runs, or `api_base` of the model: requests are sent on to it"
+    return ""
+
+
+def _whole_path(folder: Path, part: str, *, program: bool) -> str:
+    if _is_file(folder / part) and (not program or _has_folder(part) or shutil.which(part) is None):
+        return str((folder / part).absolute())
+    return (shutil.which(part) or part) if program else part
+
+
+def _is_program(folder: Path, program: str) -> bool:
+    if _is_file(folder / program) and os.access(folder / program, os.X_OK):
+        return True
+    return (Path(program).is_absolute() or not _has_folder(program)) and shutil.which(program) is not None
+
+
+def _has_folder(program: str) -> bool:
+    return os.path.dirname(program) != ""
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):  # an argument may be anything: too long, a zero byte
+        return False
+
+
+def _near(folder: Path, name: str) -> str:
+    place = (folder / name).parent
+    names: Collection[str] = [path.name for path in place.iterdir()] if place.is_dir() else []
+    return nearest(Path(name).name, names)

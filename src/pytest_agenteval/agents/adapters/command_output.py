@@ -1,0 +1,112 @@
+"""What a program's standard output says: events, which are lines of JSON with a type, and log lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.transcript import NOT_FINISHED, ToolCall, ToolError
+
+Event = Mapping[str, Any]
+
+
+class CommandOutput:
+    """Reads a program's standard output line by line, and writes its tool calls into the transcript.
+
+    ``log`` is given each line that is no event of ours. ``on_answer`` is called at each answer.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        *,
+        shape: Literal["events", "text"],
+        log: Callable[[str], object],
+        on_answer: Callable[[], object],
+    ) -> None:
+        self._recorder, self._shape, self._log, self._on_answer = recorder, shape, log, on_answer
+        self._events = {
+            "tool_call": self._begin_call,
+            "tool_result": self._end_call,
+            "answer": self._take_answer,
+        }
+        self._told: set[int] = set()
+        self._open: dict[str, int] = {}
+        self._lines: list[str] = []
+        self._text, self._state = "", None
+        self.answered = self.spoke = False
+
+    def take(self, line: str) -> None:
+        """Read one line."""
+        event = _event(line) if self._shape == "events" else None
+        if event is not None and (act := self._events.get(event["type"])):
+            self.spoke = True
+            act(event)
+            return
+        self._log(line)
+        if self._shape == "events" and line.strip() and self._lines and not self._lines[-1].strip():
+            self._lines.clear()  # of what is no event only the last paragraph can be an answer
+        self._lines.append(line)
+
+    def answer(self) -> Answer | None:
+        """Give the last answer; without any event that is the last paragraph, and None where there is none.
+
+        Where all of the output is text, all of it is the answer.
+        """
+        if self.answered:
+            return Answer(self._text, self._state or {})
+        text = "\n".join(self._lines).strip()
+        return Answer(text) if text and not self.spoke else None
+
+    def close(self) -> None:
+        """Say of calls without a result that they did not end."""
+        for place in self._open.values():
+            call = self._recorder.calls[place]
+            if call.result is None and call.error is None:  # else the model was told
+                error = ToolError(NOT_FINISHED, "the call did not end")
+                self._recorder.end_told_call(place, None, error, self._recorder.at())
+
+    def _begin_call(self, event: Event) -> None:
+        args = event.get("args")
+        args, raw = (args, None) if isinstance(args, Mapping) else ({}, _text(args))
+        recorder, id = self._recorder, str(event.get("id", "")) or f"call_{len(self._told) + 1}"
+        tool, started = str(event.get("tool", "")), self._recorder.at()
+        call = ToolCall(id, recorder.turn, 0, tool, args, raw, started=started)
+        self._open[id] = place = recorder.begin_told_call(call, self._told)
+        self._told.add(place)
+
+    def _end_call(self, event: Event) -> None:
+        # Without an id it is that of the call that has waited longest.
+        place = self._open.pop(str(event.get("id", "")) or next(iter(self._open), ""), None)
+        if place is None:
+            self._log(compact(event))
+            return
+        told = event.get("error")
+        error = None if told is None else ToolError("tool_error", _text(told))
+        self._recorder.end_told_call(place, event.get("result"), error, self._recorder.at())
+
+    def _take_answer(self, event: Event) -> None:
+        self._text, self._state, self.answered = _text(event.get("text")), event.get("state"), True
+        self._recorder.last_words = self._text  # what a program that is ended for its time has answered
+        self._on_answer()
+
+
+def _event(line: str) -> Event | None:
+    if not line.lstrip().startswith("{"):
+        return None
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
+
+
+def _text(value: Any) -> str:
+    """Give what is said as text: anything else in its JSON."""
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else compact(value)

@@ -1,0 +1,63 @@
+"""What a program that is an agent reads: the task, and what the user says, as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pytest_agenteval.agents.adapters.model_upstreams import bare_name
+from pytest_agenteval.agents.agent import AgentContext
+from pytest_agenteval.agents.conversation import is_user_turn, last_user_turn, turn_text
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+
+VERSION = 1
+"""The form of the lines."""
+
+
+class TaskLines:
+    """What a program reads: the task as a line of JSON and, in a conversation, a line for each user turn.
+
+    What was said before the first turn that is to be answered stands in that line as ``turns``.
+    """
+
+    def __init__(self, task_input: Mapping[str, Any], settings: Mapping[str, Any], ctx: AgentContext) -> None:
+        self._input, self._settings, self._ctx = task_input, settings, ctx
+        self.goes_on = bool(task_input.get("turns"))
+        self.said: list[str] = []
+
+    async def first(self) -> str:
+        """Give the line with the whole task."""
+        ctx, task_input = self._ctx, self._input
+        if self.goes_on:
+            said = list(task_input["turns"][: last_user_turn(task_input)])
+            for _ in filter(is_user_turn, said):
+                await ctx.turns()
+            rest = {key: value for key, value in task_input.items() if key != "turns"}
+            task_input = {**rest, **({"turns": said} if said else {}), "content": await ctx.turns()}
+        self.said.append(turn_text(task_input))
+        return _line(
+            {
+                "v": VERSION,
+                "task": ctx.trial.task,
+                "repetition": ctx.trial.repetition,
+                **({"turn": 1} if self.goes_on else {}),
+                "input": task_input,
+                "model": bare_name(ctx.model),
+                "settings": self._settings,
+                "now": ctx.clock.now().isoformat(),
+            }
+        )
+
+    async def next(self) -> str | None:
+        """Give the line of the next user turn; None where there is no more."""
+        text = await self._ctx.turns()
+        if text is None:
+            self.goes_on = False
+            return None
+        self.said.append(text)
+        return _line({"v": VERSION, "turn": len(self.said), "input": {"content": text}})
+
+
+def _line(value: Mapping[str, Any]) -> str:
+    return json.dumps(KNOWN_SECRETS.value(value), ensure_ascii=False)

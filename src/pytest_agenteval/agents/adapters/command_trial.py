@@ -1,0 +1,195 @@
+"""One trial of a program that is an agent: its folders, its addresses, its environment, its answer."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from pytest_agenteval.agents.adapters.command_form import PROXY_VARIABLES, command_line
+from pytest_agenteval.agents.adapters.command_output import CommandOutput
+from pytest_agenteval.agents.adapters.command_process import MOST_BYTES, CommandProcess
+from pytest_agenteval.agents.adapters.model_upstreams import DUMMY, keys_of, model_upstreams, model_variables
+from pytest_agenteval.agents.agent import AgentContext
+from pytest_agenteval.cassettes.http.loopback import open_address
+from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
+from pytest_agenteval.cassettes.http.scope import current
+from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.portable.processes import NEEDED_VARIABLES
+from pytest_agenteval.portable.tree_removal import remove_tree
+from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.transcript import Message, Transcript
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.trial_output import current_output
+
+AROUND, CUT = "around_the_tapes", "output_cut"
+"""Kinds of events: requests that were refused as no tape could see them; output of which not all was read."""
+
+PASSED = ("PATH", "LANG", "TMPDIR", *NEEDED_VARIABLES)
+"""Variables that every command has from the process that starts it."""
+
+MOST_NAMED = 5
+TASK_FILE, OUT_FOLDER, TRAJECTORY = "task.json", "out", "trajectory.json"
+
+
+class AgentCrash(TrialBroken):
+    """A command that ended with a status other than 0, or by a signal."""
+
+    cause = "agent_crash"
+
+
+class CommandTrial:
+    """One trial of a command: its folders, its addresses, its process; all but ``start`` may take a while."""
+
+    def __init__(self, form: Mapping[str, Any], ctx: AgentContext, tell: Callable[[str], None]) -> None:
+        scope = current()
+        assert scope is not None, "an agent runs within its trial's scope"
+        self._form, self._ctx, self._tell, self._scope = form, ctx, tell, scope
+        self._output = current_output.get()
+        self._folder: Path | None = None
+        self._address: TrialAddress | None = None
+        self._process: CommandProcess | None = None
+        self._trajectory = ""
+        self._said = CommandOutput(
+            ctx.transcript,
+            shape=form.get("output", "events"),
+            log=self._log,
+            on_answer=partial(tell, "answer"),
+        )
+
+    def make_folders(self) -> None:
+        """Make the workspace, and beside it what else the program is given: a home, a place for its files."""
+        self._workspace = self._ctx.path
+        self._folder = Path(tempfile.mkdtemp(prefix="agenteval-command-"))
+        for name in ("home", OUT_FOLDER):
+            (self._folder / name).mkdir()
+
+    def start(self, task: str) -> None:
+        """Start the program and give it the task; raises NotStarted."""
+        assert self._folder is not None
+        task_file = self._folder / TASK_FILE
+        task_file.write_text(f"{task}\n", encoding="utf-8", newline="\n")
+        proxied = [Upstream(name, base) for name, base in self._form.get("proxy", {}).items()]
+        upstreams = model_upstreams(self._ctx.model, os.environ)
+        ignored = self._form.get("ignored_hosts", ())
+        self._address = open_address(self._scope, [*upstreams, *proxied], ignored)
+        self._address.on_broken = partial(self._tell, "broken")
+        self._process = CommandProcess(
+            command_line(self._form),
+            folder=self._workspace,
+            environ=self._environment(self._address, self._folder),
+            mark=f"AGENTEVAL_TASK={task_file}",
+            take_output=self._said.take,
+            take_error=self._log,
+        )
+
+    def _environment(self, address: TrialAddress, folder: Path) -> dict[str, str]:
+        form, environ = self._form, os.environ
+        keys = keys_of(self._ctx.model)
+        passed = {name: environ[name] for name in (*PASSED, *form.get("env_pass", ())) if name in environ}
+        ours = {
+            **dict.fromkeys(("HOME", "USERPROFILE") if NEEDED_VARIABLES else ("HOME",), str(folder / "home")),
+            **model_variables(address),
+            **{name: address.url(name) for name in form.get("proxy", {})},
+            **({} if self._scope.passing else _no_way_around(address)),
+            "AGENTEVAL_TASK": str(folder / TASK_FILE),
+            "AGENTEVAL_OUT": str(folder / OUT_FOLDER),
+        }
+        theirs = {**passed, **dict(form.get("env", {}))}
+        # A real key reaches no program, by whichever name it is passed on.
+        secret = {environ[name] for name in keys if environ.get(name)}
+        is_key = {name: name in keys or value in secret for name, value in theirs.items()}
+        return {**{name: DUMMY if is_key[name] else value for name, value in theirs.items()}, **ours}
+
+    def wait(self) -> None:
+        """Wait until the program has ended, and tell."""
+        assert self._process is not None
+        self._process.wait()
+        self._tell("end")
+
+    def write(self, line: str | None, last: bool) -> None:
+        """Write a line to the program; after the ``last`` there is no more."""
+        assert self._process is not None
+        if line is not None:
+            self._process.write_line(line)
+        if last:
+            self._process.close_input()
+
+    def end(self) -> None:
+        """End the program and all that it started, then its addresses; nothing of it is left afterwards."""
+        try:
+            if self._process is not None:
+                self._process.end()
+        finally:
+            if self._address is not None:
+                self._address.close()
+            if self._folder is not None:
+                self._trajectory = _text_of(self._folder / OUT_FOLDER / TRAJECTORY)
+                remove_tree(self._folder)
+        self._said.close()
+        self._note_oddities()
+
+    def _note_oddities(self) -> None:
+        record = self._ctx.transcript.event
+        if self._process is not None and self._process.cut:
+            what = " and ".join(self._process.cut)
+            record(CUT, f"{what}: more than {MOST_BYTES // 1_000_000} MB; the rest was not read")
+        if self._address is not None and (around := self._address.around):
+            hosts = list(dict.fromkeys(around))
+            named = ", ".join(hosts[:MOST_NAMED]) + (", …" if len(hosts) > MOST_NAMED else "")
+            many = "1 request" if len(around) == 1 else f"{len(around)} requests"
+            line = f"{many} went around the tapes and was refused: {named}"
+            record(AROUND, line if len(around) == 1 else line.replace(" was ", " were "), {"hosts": hosts})
+
+    def answer(self, said: Sequence[str]) -> Answer | None:
+        """Give the answer to what the user ``said``; raises what broke the trial, or AgentCrash.
+
+        Where no request of a model was seen, the program's own trajectory tells what was said and called.
+        """
+        assert self._process is not None
+        assert self._address is not None
+        if self._address.broken:
+            raise self._address.broken[0]
+        if status := self._process.status:
+            raise AgentCrash(self._crash(status))
+        answer = self._said.answer()
+        if self._ctx.transcript.usage.asks:
+            return answer
+        if self._trajectory:
+            return replace(answer or Answer(), transcript=self._trajectory)
+        return None if answer is None else replace(answer, transcript=_exchange(said, answer.text))
+
+    def _crash(self, status: int) -> str:
+        assert self._process is not None
+        program = " ".join(self._form["command"])
+        how = f"ended with status {status}" if status > 0 else f"was ended by signal {-status}"
+        return KNOWN_SECRETS.text("\n".join([f"{program}: {how}", *self._process.last_errors]))
+
+    def _log(self, line: str) -> None:
+        if self._output is not None:
+            self._output.print(f"{line}\n")
+
+
+def _no_way_around(address: TrialAddress) -> dict[str, str]:
+    """Give variables by which well-behaved programs show whom they ask without an address of ours."""
+    ways = dict.fromkeys(PROXY_VARIABLES, address.refusing_proxy)
+    return {**ways, **dict.fromkeys(("NO_PROXY", "no_proxy"), f"{HOST}:{address.port}")}
+
+
+def _exchange(said: Sequence[str], text: str) -> Transcript:
+    """Give what is known of a conversation that nobody saw."""
+    users = [Message("user", each, turn=turn) for turn, each in enumerate(said)]
+    return Transcript((*users, Message("assistant", text, turn=len(said))))
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(MOST_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""

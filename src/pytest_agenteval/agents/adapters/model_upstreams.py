@@ -1,0 +1,136 @@
+"""Where the models that programs ask really are, how they are signed for, and by which names programs go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from msgspec.structs import replace
+
+from pytest_agenteval.cassettes.http.loopback_address import TrialAddress, Upstream
+from pytest_agenteval.chat.models import key_names
+from pytest_agenteval.records.plan import OWN_MODEL, Model
+
+DUMMY = "agenteval"
+"""What programs get for a key: the real one is put on where their requests are sent on."""
+
+ADDRESSES: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_BASE_URL", "OPENAI_API_BASE"),
+    "anthropic": ("ANTHROPIC_BASE_URL",),
+    "gemini": ("GOOGLE_GEMINI_BASE_URL",),
+    "ollama": ("OLLAMA_HOST",),
+}
+"""The variables that say where a provider is, for each wire; of the user's the first that is set counts."""
+
+KEYS: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "ollama": ("OLLAMA_API_KEY",),
+}
+"""The variables of keys, for each wire."""
+
+DUMMY_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY")
+"""Keys without which clients do not even begin."""
+
+_SIGNED = ("authorization", "x-api-key", "x-goog-api-key", "api-key", "key")
+_HEADER, _BEARER = "Authorization", "Bearer "
+_DEFAULTS: Mapping[str, Upstream] = {
+    "openai": Upstream(
+        "openai", "https://api.openai.com/v1", _HEADER, _BEARER, dummies=_SIGNED, version="v1"
+    ),
+    "anthropic": Upstream("anthropic", "https://api.anthropic.com", header="X-Api-Key", dummies=_SIGNED),
+    "gemini": Upstream(
+        "gemini", "https://generativelanguage.googleapis.com", header="X-Goog-Api-Key", dummies=_SIGNED
+    ),
+    "ollama": Upstream("ollama", "http://127.0.0.1:11434", _HEADER, _BEARER, dummies=_SIGNED),
+}
+OLLAMA_PORT = 11434
+# Providers that speak OpenAI's wire, by the first word of their models' ids.
+_LIKE_OPENAI: Mapping[str, str] = {
+    "cerebras": "https://api.cerebras.ai/v1",
+    "deepseek": "https://api.deepseek.com/v1",
+    "fireworks_ai": "https://api.fireworks.ai/inference/v1",
+    "groq": "https://api.groq.com/openai/v1",
+    "mistral": "https://api.mistral.ai/v1",
+    "openrouter": "https://openrouter.ai/api/v1",
+    "perplexity": "https://api.perplexity.ai",
+    "together_ai": "https://api.together.xyz/v1",
+    "xai": "https://api.x.ai/v1",
+}
+_WIRES: Mapping[str, str] = {
+    "anthropic": "anthropic",
+    "gemini": "gemini",
+    "ollama": "ollama",
+    "ollama_chat": "ollama",
+}
+
+
+def model_upstreams(model: Model, environ: Mapping[str, str]) -> tuple[Upstream, ...]:
+    """Give where each provider's requests go: to the user's own address, or to the provider's usual one.
+
+    The model that a run names has its alias's ``api_base`` and ``api_key_env``, on the wire that it speaks.
+    """
+    upstreams = {wire: _usual(wire, environ) for wire in ADDRESSES}
+    if not model.offline and model.id != OWN_MODEL:
+        provider = model.id.partition("/")[0]
+        wire = _WIRES.get(provider, "openai")
+        upstreams[wire] = _of_model(model, provider, upstreams[wire], environ)
+    return tuple(upstreams.values())
+
+
+def model_variables(address: TrialAddress) -> dict[str, str]:
+    """Give the variables that lead a program to its trial's addresses, with dummies for keys."""
+    addresses = {name: address.url(wire) for wire, names in ADDRESSES.items() for name in names}
+    return {**addresses, **dict.fromkeys(DUMMY_KEYS, DUMMY)}
+
+
+def model_url(model: Model, address: TrialAddress) -> str:
+    """Give the address of the model that a run names, else of OpenAI's wire."""
+    return address.url(_WIRES.get(model.id.partition("/")[0], "openai"))
+
+
+def bare_name(model: Model) -> str | None:
+    """Give the name by which the model's own provider knows it; None where the agent chooses itself."""
+    if model.offline or model.id == OWN_MODEL:
+        return None
+    return model.id.partition("/")[2] or model.id
+
+
+def keys_of(model: Model) -> frozenset[str]:
+    """Give the names of variables whose keys no program gets: those that are put on for it."""
+    return frozenset(name for names in KEYS.values() for name in names) | frozenset(key_names(model))
+
+
+def _usual(wire: str, environ: Mapping[str, str]) -> Upstream:
+    default = _DEFAULTS[wire]
+    base = next((environ[name] for name in ADDRESSES[wire] if environ.get(name)), "")
+    key = next((name for name in KEYS[wire] if environ.get(name)), KEYS[wire][0])
+    if key == "ANTHROPIC_AUTH_TOKEN":
+        default = replace(default, header=_HEADER, prefix=_BEARER)
+    if base:
+        return _at(replace(default, key_env=key), _ollama(base) if wire == "ollama" else base)
+    return replace(default, key_env=key, needed=wire != "ollama")
+
+
+def _of_model(model: Model, provider: str, usual: Upstream, environ: Mapping[str, str]) -> Upstream:
+    names = key_names(model)
+    key = next((name for name in names if environ.get(name)), names[0] if names else "")
+    base = str(model.params.get("api_base", "")) or _LIKE_OPENAI.get(provider, "")
+    if base:
+        return replace(_at(usual, base), key_env=key, needed=bool(names))
+    return replace(usual, key_env=key) if key else usual
+
+
+def _at(upstream: Upstream, base: str) -> Upstream:
+    """Give an upstream elsewhere; a key is its own concern there."""
+    return replace(upstream, base=base.rstrip("/"), needed=False)
+
+
+def _ollama(host: str) -> str:
+    """Give the address that OLLAMA_HOST names, which may lack its scheme and its port."""
+    scheme, _, rest = host.rpartition("://")
+    name, slash, path = rest.partition("/")
+    name = name.replace("0.0.0.0", "127.0.0.1")
+    usual_port = "" if scheme else f":{OLLAMA_PORT}"
+    port = "" if ":" in name.rpartition("]")[2] else usual_port
+    return f"{scheme or 'http'}://{name}{port}{slash}{path}"

@@ -1,0 +1,445 @@
+"""Programs in other languages as agents: seen, graded, recorded, played, limited, and ended."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.agents.adapters import command_process
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.run_reader import load_run
+from tests.cassettes.http.server import Server, serving
+from tests.journals import run_folder, trials
+from tests.loopback.model_server import ModelServer, ReplyPlan
+from tests.loopback.replies import tool_then_text
+from tests.suites import run, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick", "grace")
+
+PROGRAMS = Path(__file__).parent / "programs"
+CANARY = "sk-canary0123456789-in-no-child"
+RECORDED = ("--agent-record=once", "--agent-record-chat=once")
+PLAYED = ("--agent-record-chat=none",)
+GRADERS = [
+    {"name": "answer_contains", "config": {"text": "-7"}},
+    {"name": "tool_called", "config": {"tools": ["get_weather"]}},
+    {"name": "file_contains", "config": {"path": "report.md", "texts": ["-7"]}},
+]
+ASK = r"""curl -sS "$OPENAI_BASE_URL/chat/completions" -H "Authorization: Bearer $OPENAI_API_KEY" \
+  -d "{\"model\": \"m\", \"messages\": [{\"role\": \"user\", \"content\": \"$n\"}]}"
+"""
+OSLO = {"content": "What is the weather in Oslo?"}
+
+
+@pytest.fixture
+def grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs that do not end when they are asked to are made to sooner than in real runs."""
+    monkeypatch.setattr(command_process, "GRACE_S", 0.3)
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
+    """A model that asks for the weather of Oslo, and says what it is once it knows."""
+    with ModelServer(tool_then_text("It is -7 in Oslo.", "get_weather", {"city": "Oslo"})) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_base)
+        monkeypatch.setenv("OPENAI_API_KEY", CANARY)
+        yield server
+
+
+@pytest.fixture
+def tool() -> Iterator[Server]:
+    """A tool's server, which says what it was asked."""
+    with serving() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The agent that a compiler makes."""
+    if shutil.which("gcc") is None:
+        pytest.skip("no gcc to compile the C agent with")
+    program = tmp_path_factory.mktemp("compiled") / "agent"
+    subprocess.run(["gcc", "-o", program, PROGRAMS / "agent.c"], check=True)
+    return program
+
+
+def suite(command: list[str], **more: Any) -> str:
+    """Give the suite.yaml of a command; JSON is YAML too."""
+    return json.dumps({"kind": "regression", "agent": {"command": command}, "name": "weather", **more})
+
+
+def task(id: str = "oslo", **more: Any) -> dict[str, Any]:
+    """Give a task about the weather."""
+    return {"id": id, "input": OSLO, "graders": GRADERS, **more}
+
+
+def shell(script: str, *tasks: Mapping[str, Any], output: str = "events", **more: Any) -> dict[str, Any]:
+    """Give the files of a suite whose agent is a few lines for bash."""
+    agent = {"command": ["bash", "agent.sh"], "output": output}
+    return {
+        "evals/suite.yaml": suite([], agent=agent, **more),
+        "evals/agent.sh": script,
+        "evals/t.json": [*tasks],
+    }
+
+
+def of_run(pytester: pytest.Pytester, name: str) -> dict[str, Trial]:
+    """Give the trials of a run by their tasks."""
+    stored = load_run(pytester.path / ".agenteval" / "runs" / name)
+    return {entry.key.task: stored.trial(entry) for entry in stored.entries}
+
+
+def answering(text: str, **more: Any) -> dict[str, Any]:
+    """Give a task whose answer is to hold a text."""
+    return {
+        "id": "one",
+        "input": OSLO,
+        "graders": [{"name": "answer_contains", "config": {"text": text}}],
+        **more,
+    }
+
+
+@pytest.mark.parametrize("name", ["agent.sh", "agent.mjs", "agent.c"])
+def test_a_program_is_graded_recorded_and_played_with_every_server_down(
+    pytester: pytest.Pytester, name: str, model: ModelServer, tool: Server, request: pytest.FixtureRequest
+) -> None:
+    """In bash, Node and C alike: what it asks is in the transcript, and a replay connects to nothing."""
+    runner = {"agent.sh": "bash", "agent.mjs": "node"}.get(name)
+    if runner is not None and shutil.which(runner) is None:
+        pytest.skip(f"no {runner}")
+    if runner == "bash" and shutil.which("curl") is None:
+        pytest.skip("no curl for the bash agent")
+    program = PROGRAMS / name if runner else request.getfixturevalue("compiled")
+    shutil.copy(program, pytester.mkdir("evals") / program.name)
+    command = [runner, program.name] if runner else [f"./{program.name}"]
+    write(
+        pytester.path,
+        {"evals/suite.yaml": suite(command, proxy={"TOOL_API": tool.base}), "evals/t.json": task()},
+    )
+
+    run(pytester, *RECORDED, "--agent-run-name=live").assert_outcomes(passed=1)
+    model.stop()
+    asked = len(tool.asked)
+    played = run(pytester, *PLAYED, "--agent-run-name=played")
+
+    played.assert_outcomes(passed=1)
+    assert (asked, len(tool.asked)) == (1, 1)
+    live, again = (of_run(pytester, name)["oslo"] for name in ("live", "played"))
+    transcript = again.transcript
+    assert [message.role for message in transcript.messages] == ["user", "assistant", "tool", "assistant"]
+    assert [(call.tool, dict(call.args)) for call in transcript.calls] == [("get_weather", {"city": "Oslo"})]
+    assert "/weather?city=Oslo" in str(transcript.calls[0].result)
+    assert transcript.usage.asks == 2
+    assert again.outcome.answer.state == {"city": "Oslo"}
+    assert again.output == "the model wants the weather of Oslo\n"
+    assert live.digests == again.digests
+
+
+def by_city(request: Mapping[str, Any], n: int) -> ReplyPlan:
+    """Answer what was asked, and nothing that anybody else asked."""
+    city = request["messages"][0]["content"].split()[-1].rstrip("?")
+    results = [message["content"] for message in request["messages"] if message["role"] == "tool"]
+    if not results:
+        return ReplyPlan(calls=(("get_weather", {"city": city}),))
+    return ReplyPlan(text=f"{city}: {results[0].split('city=')[1].split()[0]}")
+
+
+def test_thirty_trials_in_flight_are_not_mixed(
+    pytester: pytest.Pytester, tool: Server, compiled: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten at once, each asked three times: every trial has its own two asks, its own call, its own answer."""
+    cities = [f"City{number}" for number in range(10)]
+    tasks = [
+        answering(f"{city}: {city}", id=city, input={"content": f"What is the weather in {city}?"})
+        for city in cities
+    ]
+    suite_file = suite([str(compiled)], proxy={"TOOL_API": tool.base})
+    write(pytester.path, {"evals/suite.yaml": suite_file, "evals/t.json": tasks})
+    with ModelServer(by_city) as model:
+        monkeypatch.setenv("OPENAI_BASE_URL", model.openai_base)
+        result = run(pytester, "--repetitions=3", "--agent-concurrency=10", "--agent-live")
+
+    result.assert_outcomes(passed=30)
+    stored = load_run(run_folder(pytester.path))
+    for trial in map(stored.trial, stored.entries):
+        assert [dict(call.args) for call in trial.transcript.calls] == [{"city": trial.key.task}]
+        assert trial.transcript.usage.asks == 2
+
+
+def test_a_real_key_is_in_no_child_cassette_transcript_or_log(
+    pytester: pytest.Pytester, model: ModelServer
+) -> None:
+    """The server puts it on; a program that prints all that it knows has none, whatever is passed to it."""
+    script = f'env; cat "$AGENTEVAL_TASK"; n=1; {ASK}'
+    files = shell(script, answering("agenteval"), env_pass=["SAME_KEY"], output="text")
+    write(pytester.path, files)
+    pytester._monkeypatch.setenv("SAME_KEY", CANARY)
+
+    result = run(pytester, *RECORDED, "-rA")
+
+    result.assert_outcomes(passed=1)
+    assert [request.headers["authorization"] for request in model.requests] == [f"Bearer {CANARY}"]
+    stored = trials(pytester.path)["one"]
+    assert "OPENAI_API_KEY=agenteval" in stored.output
+    assert "SAME_KEY=agenteval" in stored.output
+    left = [path for path in pytester.path.rglob("*") if path.is_file()]
+    assert any(path.match("*.chat/*.yaml") for path in left)
+    assert [path for path in left if CANARY.encode() in path.read_bytes()] == []
+    assert CANARY not in str(result.stdout) + str(result.stderr)
+
+
+def test_the_environment_is_made_for_the_program(pytester: pytest.Pytester) -> None:
+    """Nothing of the user's but what is named; a home of its own; the trial's addresses."""
+    pytester._monkeypatch.setenv("PASSED", "yes")
+    pytester._monkeypatch.setenv("KEPT_BACK", "no")
+    script = 'env -0 | tr "\\n\\0" " \\n"; pwd; ls -A "$HOME" | wc -l'
+    more = {
+        "env": {"LOCALE": "ko"},
+        "env_pass": ["PASSED", "NOT_SET"],
+        "proxy": {"TOOL_API": "https://x.test"},
+    }
+    write(pytester.path, shell(script, answering("LOCALE=ko"), output="text", **more))
+
+    run(pytester).assert_outcomes(passed=1)
+
+    lines = trials(pytester.path)["one"].output.splitlines()
+    environ = dict(line.split("=", 1) for line in lines if "=" in line)
+    assert (environ["PASSED"], environ["LOCALE"], lines[-1].strip()) == ("yes", "ko", "0")
+    assert not {"KEPT_BACK", "NOT_SET", "PYTEST_CURRENT_TEST"} & environ.keys()
+    root = environ["OPENAI_BASE_URL"].removesuffix("/openai/v1")
+    assert root.startswith("http://127.0.0.1:")
+    assert {
+        name: environ[name].removeprefix(root)
+        for name in (
+            "OPENAI_API_BASE",
+            "ANTHROPIC_BASE_URL",
+            "GOOGLE_GEMINI_BASE_URL",
+            "OLLAMA_HOST",
+            "TOOL_API",
+        )
+    } == {
+        "OPENAI_API_BASE": "/openai/v1",
+        "ANTHROPIC_BASE_URL": "/anthropic",
+        "GOOGLE_GEMINI_BASE_URL": "/gemini",
+        "OLLAMA_HOST": "/ollama",
+        "TOOL_API": "/TOOL_API",
+    }
+    assert not Path(environ["HOME"]).exists()
+
+
+TOLD = """
+echo "thinking"
+echo '{"type": "tool_call", "id": "c1", "tool": "write_file", "args": {"path": "a.md"}}'
+echo '{"type": "tool_call", "id": "c2", "tool": "read_file", "args": {"path": "b.md"}}'
+echo '{"type": "tool_result", "id": "c2", "error": "no such file"}'
+echo '{"type": "tool_result", "id": "c1", "result": "ok"}'
+echo '{"type": "tool_call", "tool": "hangs"}'
+echo '{"type": "answer", "text": "first"}'
+echo '{"type": "answer", "text": "Mina", "state": {"n": 1}}'
+echo '{"kind": "no event"}'
+"""
+TRAJECTORY = {
+    "schema_version": "ATIF-v1.6",
+    "session_id": "s",
+    "agent": {"name": "mine", "version": "1"},
+    "steps": [
+        {"step_id": 1, "source": "user", "message": "Weather?"},
+        {
+            "step_id": 2,
+            "source": "agent",
+            "message": "I look.",
+            "tool_calls": [{"tool_call_id": "t", "function_name": "look", "arguments": {"at": "sky"}}],
+            "observation": {"results": [{"source_call_id": "t", "content": "blue"}]},
+        },
+        {"step_id": 3, "source": "agent", "message": "Mina says blue"},
+    ],
+}
+
+
+def test_what_a_program_tells_of_itself_is_its_transcript_where_no_model_was_asked(
+    pytester: pytest.Pytester,
+) -> None:
+    """Events are calls and the answer, other lines log; a trajectory is read; plain words are an answer."""
+    told = {
+        "events": TOLD,
+        "trajectory": f"cat >\"$AGENTEVAL_OUT/trajectory.json\" <<'END'\n{json.dumps(TRAJECTORY)}\nEND\n",
+        "paragraph": "echo first; echo; echo 'Mina said'; echo 'two lines'; echo",
+        "silent": "true",
+    }
+    for name, script in told.items():
+        files = shell(script, answering("Mina", id=name), name=name)
+        write(pytester.path, {path.replace("evals", f"evals/{name}"): text for path, text in files.items()})
+
+    run(pytester).assert_outcomes(passed=3, failed=1)
+
+    stored = trials(pytester.path)
+    events = stored["events"]
+    assert [(call.tool, call.result, call.error and call.error.type) for call in events.transcript.calls] == [
+        ("write_file", "ok", None),
+        ("read_file", None, "tool_error"),
+        ("hangs", None, "not_finished"),
+    ]
+    assert (events.outcome.answer.text, events.outcome.answer.state) == ("Mina", {"n": 1})
+    assert events.output == 'thinking\n{"kind": "no event"}\n'
+    assert [message.role for message in events.transcript.messages] == ["user", "assistant"]
+    assert [call.result for call in stored["trajectory"].transcript.calls] == ["blue"]
+    assert stored["paragraph"].outcome.answer.text == "Mina said\ntwo lines"
+    assert [event.kind for event in stored["silent"].transcript.events] == ["no_answer"]
+
+
+def test_user_turns_come_line_by_line(pytester: pytest.Pytester) -> None:
+    """Standard input stays open: each line is written when the one before was answered; then it is closed."""
+    script = """
+n=0
+while read -r line; do
+  n=$((n+1)); echo "$line"
+  echo "{\\"type\\": \\"answer\\", \\"text\\": \\"answer $n\\"}"
+done
+"""
+    turns = [{"role": "user", "content": "hello"}, "and then?"]
+    write(pytester.path, shell(script, answering("answer 2", input={"turns": turns, "lang": "ko"})))
+
+    run(pytester).assert_outcomes(passed=1)
+
+    stored = trials(pytester.path)["one"]
+    lines = [json.loads(line) for line in stored.output.splitlines()]
+    assert [(line["turn"], line["input"]) for line in lines] == [
+        (1, {"lang": "ko", "content": "hello"}),
+        (2, {"content": "and then?"}),
+    ]
+
+
+def test_a_program_that_fails_breaks_its_trial_with_its_last_words(pytester: pytest.Pytester) -> None:
+    """Twenty lines of standard error, the status, and no traceback of ours."""
+    script = 'seq 1 30 >&2; echo \'{"type": "answer", "text": "Mina"}\'; exit 3'
+    write(pytester.path, shell(script, answering("Mina")))
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    stored = trials(pytester.path)["one"]
+    first, *last = stored.message.splitlines()
+    assert (stored.cause, first) == ("agent_crash", "bash agent.sh: ended with status 3")
+    assert last == [str(number) for number in range(11, 31)]
+    assert "Traceback" not in str(result.stdout)
+
+
+def test_at_its_limit_a_program_and_all_that_it_started_are_ended(
+    pytester: pytest.Pytester, model: ModelServer
+) -> None:
+    """Also what ignores the word to end, and what left the group; no further request goes out."""
+    loop = f"while true; do {ASK} done"
+    script = f"trap '' TERM\n(trap '' TERM; {loop}) &\nsetsid bash -c '{loop}' &\n{loop}"
+    write(pytester.path, shell(script, answering("Mina", limits={"seconds": 0.5})))
+
+    result = run(pytester, "--agent-live")
+    asked = len(model.requests)
+
+    result.assert_outcomes(failed=1)
+    stored = trials(pytester.path)["one"]
+    assert (stored.ending, stored.limit, asked > 2) == ("failed", "seconds", True)
+    left = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
+    assert [line for line in left.splitlines() if "$OPENAI_BASE_URL" in line or "agent.sh" in line] == []
+    assert len(model.requests) == asked
+
+
+def test_a_limit_of_steps_answers_the_next_request_and_the_trial_is_limited(
+    pytester: pytest.Pytester, model: ModelServer
+) -> None:
+    """A program that asks on and on gets exactly as many replies, then refusals, and is ended."""
+    script = f"n=0; while true; do n=$((n+1)); {ASK} echo; done"
+    write(pytester.path, shell(script, answering("Mina", limits={"steps": 4, "seconds": 60})))
+
+    run(pytester, "--agent-live").assert_outcomes(failed=1)
+
+    stored = trials(pytester.path)["one"]
+    assert (stored.limit, stored.transcript.usage.asks, len(model.requests)) == ("steps", 4, 4)
+    assert "limit reached: steps" in stored.output
+
+
+def test_without_a_word_nothing_is_sent_and_the_word_is_named(
+    pytester: pytest.Pytester, model: ModelServer
+) -> None:
+    """A program's own model is asked only where somebody said so."""
+    write(pytester.path, shell(f"{ASK} exit 1", answering("Mina")))
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    assert (trials(pytester.path)["one"].cause, model.requests) == ("not_allowed", [])
+    result.stdout.fnmatch_lines(["*--agent-live*"])
+
+
+def test_what_went_around_is_told(pytester: pytest.Pytester) -> None:
+    """A program that obeys HTTP_PROXY is refused, and its trial says whom it asked, but for ignored hosts."""
+    asked = "http://api.x.test/a http://api.x.test/b https://o1.sentry.io/"
+    script = f"for u in {asked}; do curl -s $u; done; echo Mina"
+    write(pytester.path, shell(script, answering("Mina"), http={"ignore": ["*.sentry.io"]}))
+
+    run(pytester).assert_outcomes(passed=1)
+
+    (event,) = trials(pytester.path)["one"].transcript.events
+    assert event.text == "2 requests went around the tapes and were refused: api.x.test"
+
+
+def test_output_beyond_its_bound_is_cut_and_said(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The program goes on, as nobody keeps it from writing; what it says too late is not heard."""
+    monkeypatch.setattr(command_process, "MOST_BYTES", 1000)
+    late = '{"type": "answer", "text": "late"}'
+    write(pytester.path, shell(f"echo Mina; echo; yes | head -c 200000; echo '{late}'", answering("late")))
+
+    run(pytester).assert_outcomes(failed=1)
+
+    (event,) = trials(pytester.path)["one"].transcript.events
+    assert (event.kind, event.text.split(":")[0]) == ("output_cut", "standard output")
+
+
+def test_what_keeps_a_command_from_starting_is_told_with_its_place(pytester: pytest.Pytester) -> None:
+    """By validate and at collection: file, line, key, expected, found, and what may be meant."""
+    problems = {
+        "agent": {"command": ["./agnt", "x"]},
+        "env": {"OPENAI_BASE_URL": "http://elsewhere"},
+        "env_pass": ["ANTHROPIC_API_KEY"],
+        "proxy": {"TOOL_API": "api.example.com"},
+    }
+    text = json.dumps({"name": "weather", "kind": "regression", **problems}, indent=1)
+    write(pytester.path, {"evals/suite.yaml": text, "evals/agent": "", "evals/t.json": answering("Mina")})
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "evals/suite.yaml:6: agent.command[[]0]",
+            "  expected: a program",
+            "  found:    './agnt', which is no file beside suite.yaml",
+            "  hint:     did you mean 'agent'?",
+            "evals/suite.yaml:11: env.OPENAI_BASE_URL",
+            "evals/suite.yaml:14: env_pass[[]0]",
+            "evals/suite.yaml:17: proxy.TOOL_API",
+        ]
+    )
+
+
+def test_a_trials_digests_tell_another_command_from_this_one(pytester: pytest.Pytester) -> None:
+    """Its files and its variables are part of what is compared; where the project lies is not."""
+    seen = []
+    for number, (script, env) in enumerate(
+        [("echo Mina", {}), ("echo Mina ", {}), ("echo Mina", {"A": "1"})]
+    ):
+        write(pytester.path, shell(script, answering("Mina"), env=env))
+        run(pytester, f"--agent-run-name=r{number}").assert_outcomes(passed=1)
+        digests = of_run(pytester, f"r{number}")["one"].digests
+        seen.append((digests.code, digests.settings))
+    (code, settings), other_script, other_env = seen
+    assert (other_script[0] != code, other_script[1] == settings) == (True, True)
+    assert (other_env[0] == code, other_env[1] != settings) == (True, True)
