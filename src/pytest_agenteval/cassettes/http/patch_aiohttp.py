@@ -181,12 +181,12 @@ async def _pass_on(given: Any, exchange: Exchange, protocol: Any, transport: _Pl
 
 
 def _patch_request(aiohttp: Any) -> Any:
-    """Let a session that belongs to another loop ask on this one through a copy of itself."""
+    """Let a session ask on a loop through a copy of itself, whichever loop it was made on."""
 
     def patched(real: Any) -> Any:
         async def _request(session: Any, *args: Any, **kwargs: Any) -> Any:
             loop = None if current() is None else trial_loop()
-            if loop is None or session._loop is loop or session.closed or not _can_copy(aiohttp, session):
+            if loop is None or session.closed or not _can_copy(aiohttp, session):
                 return await real(session, *args, **kwargs)
             copied = await copy_of_loop(loop, session, partial(_copied_session, aiohttp), _close_session)
             return await real(copied, *args, **kwargs)
