@@ -84,6 +84,7 @@ TOGETHER: dict[str, str] = {
             "chat/test_litellm_chat.py",
             "chat/test_retries.py",
             "chat/test_streaming.py",
+            "engine/test_openai_client.py",
             "loopback/test_litellm.py",
             "session/test_real_judges.py",
         ),

@@ -66,6 +66,10 @@ class NameTable(Generic[T]):
         """Whether a name is taken already."""
         return name in self._claims
 
+    def claim_of(self, name: str) -> object:
+        """Give what was registered under a name, not imported; None where nothing was."""
+        return self._claims.get(name)
+
     def claimant_of(self, name: str) -> str:
         """Give who took a name, which is one of ``names``."""
         return self._claimants[name]

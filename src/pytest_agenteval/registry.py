@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.factories import AGENT, GRADER, Contract, factory_of, is_registrable
-from pytest_agenteval.name_table import NameTable, NotImported, UnknownName, claimant, import_claim, located
+from pytest_agenteval.name_table import (
+    OURS,
+    NameTable,
+    NotImported,
+    UnknownName,
+    claimant,
+    import_claim,
+    located,
+)
 
 if TYPE_CHECKING:
     import argparse
@@ -246,6 +254,12 @@ class Registry:
         if name not in self._form_factories:
             self._form_factories[name] = _factory_of_form(self._forms[name])
         return self._form_factories[name]
+
+    def is_own_agent(self, name: str) -> bool:
+        """Whether an agent is the user's own, and none of ours; nothing is imported to see it."""
+        claim = self._agents.claim_of(name)
+        module = claim if isinstance(claim, str) else getattr(claim, "__module__", "")
+        return not str(module).startswith(f"{OURS}.")
 
     def model_factory(self, name: str) -> ChatFactory:
         """Find an offline model's factory; raises UnknownName."""

@@ -109,8 +109,10 @@ class WorkerContext:
     def make_agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
         """Make the task's agent, once for each set of settings, and read the prompts that it has here.
 
-        May be called from any thread: one agent is imported and made after the other.
+        May be called from any thread: one agent of users is imported and made after the other.
         """
+        if not self.has_own_agent(task):
+            return self._new_instance(task, variant)
         with self._making:
             instance = self.agent_instance(task, variant)  # another trial may have waited for the same
             return instance or self._new_instance(task, variant)
@@ -155,7 +157,7 @@ class WorkerContext:
 
     def has_own_agent(self, task: PlannedTask) -> bool:
         """Whether the task's agent is none of ours, and may make requests by itself."""
-        return bool(task.form) or not _is_ours(self._agent_factory(task))
+        return bool(task.form) or self.registry.is_own_agent(task.agent)
 
     def suite_tools(self, task: PlannedTask) -> Mapping[str, Tool]:
         """Give the tools that the task's suite declares, by name and in its order."""

@@ -101,12 +101,17 @@ def playable_response(response: Response, method: str) -> tuple[list[tuple[str, 
 
 
 def on_the_wire(response: Response, method: str) -> bytes:
-    """Write a response as a server would send it; what consists of events comes in chunks."""
+    """Write a response as a server would send it."""
+    return b"".join(parts_on_the_wire(response, method))
+
+
+def parts_on_the_wire(response: Response, method: str) -> list[bytes]:
+    """Write a response as a server would send it, each event of a body of events as a chunk of its own."""
     headers, raw = playable_response(response, method)
     head = head_on_the_wire(response.status, response.message, headers)
     if _CHUNKED not in headers:
-        return head + raw
-    return head + b"".join(map(chunk_on_the_wire, [*events(headers, raw), b""]))
+        return [head + raw]
+    return [head, *map(chunk_on_the_wire, events(headers, raw)), chunk_on_the_wire(b"")]
 
 
 def head_on_the_wire(status: int, message: str, headers: Pairs) -> bytes:

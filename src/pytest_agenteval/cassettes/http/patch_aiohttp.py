@@ -15,7 +15,7 @@ from pytest_agenteval.cassettes.http.events import comes_in_parts
 from pytest_agenteval.cassettes.http.messages import (
     chunk_on_the_wire,
     head_on_the_wire,
-    on_the_wire,
+    parts_on_the_wire,
     recordable_request,
 )
 from pytest_agenteval.cassettes.http.pools_of_loops import copy_of_loop, drop_copy, trial_loop
@@ -106,7 +106,10 @@ def _patch_connect(aiohttp: Any) -> Any:
 
     def played_connection(connector: Any, request: Any, answer: Response) -> Any:
         played, protocol, _ = connection(connector, request)
-        protocol.data_received(on_the_wire(answer, request.method))
+        first, *rest = parts_on_the_wire(answer, request.method)
+        protocol.data_received(first)
+        if rest:
+            played.stream = asyncio.ensure_future(_play(rest, protocol))
         return played
 
     def streamed_connection(connector: Any, request: Any, given: Any, exchange: Exchange) -> Any:
@@ -142,6 +145,13 @@ def _patch_connect(aiohttp: Any) -> Any:
         return connect
 
     return patched
+
+
+async def _play(parts: list[bytes], protocol: Any) -> None:
+    """Let who reads have each part before the next one comes."""
+    for part in parts:
+        await asyncio.sleep(0)
+        protocol.data_received(part)
 
 
 def _has_parts(given: Any) -> bool:
