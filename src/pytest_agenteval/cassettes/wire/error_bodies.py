@@ -63,10 +63,10 @@ def refusal_of(response: Response) -> ModelRefused:
 
 def refusal_in(status: int, event: Json) -> ModelRefused | None:
     """Give the error that a body or an event of a stream tells, though the status says that all is well."""
-    failed = as_map(event.get("response")).get("error") or as_map(event).get("error")
-    if not failed and event.get("type") != "error":
+    told = as_map(event.get("response")) or event
+    if not told.get("error") and event.get("type") != "error":
         return None
-    return ModelRefused(status, *_told(event if not as_map(event.get("response")) else event["response"]))
+    return ModelRefused(status, *_told(told))
 
 
 def _told(body: Json) -> tuple[str, str]:

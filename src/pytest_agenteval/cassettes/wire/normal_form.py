@@ -125,10 +125,14 @@ def normal_ids(calls: Sequence[WireCall], prior: int, *, numbered: bool = False)
     """
     ids: list[str] = []
     for place, call in enumerate(calls, start=prior + 1):
-        asked = digest_text(f"{call.name} {canonical_arguments(call.arguments_text)}")[:8]
         own = "" if numbered or call.id in ids else call.id
-        ids.append(own or f"call_{place}_{asked}")
+        ids.append(own or _id_of_place(call, place))
     return ids
+
+
+def _id_of_place(call: WireCall, place: int) -> str:
+    asked = f"{call.name} {canonical_arguments(call.arguments_text)}"
+    return f"call_{place}_{digest_text(asked)[:8]}"
 
 
 def canonical_arguments(text: str) -> str:

@@ -161,16 +161,15 @@ def _first_choices(event: Json) -> Iterator[Json]:
 
 
 def _join_delta(message: dict[str, Any], calls: list[dict[str, Any]], delta: Json) -> None:
-    for name in ("refusal", *_THOUGHTS):
-        message[name] = as_text(message.get(name)) + as_text(delta.get(name))
     content = delta.get("content")
+    pieces = {name: as_text(delta.get(name)) for name in ("refusal", *_THOUGHTS) if delta.get(name)}
     if isinstance(content, list):  # Mistral, which streams parts
-        message["reasoning"] += _thoughts(delta)
-    message["content"] = as_text(message.get("content")) + text_of(content, "")
-    spoken_words = as_text(as_map(delta.get("audio")).get("transcript"))
-    if spoken_words or "audio" in message:
+        pieces["reasoning"] = _thoughts(delta)
+    for name, piece in {**pieces, "content": text_of(content, "")}.items():
+        message[name] = message.get(name, "") + piece
+    if words := as_text(as_map(delta.get("audio")).get("transcript")):
         before = as_text(as_map(message.get("audio")).get("transcript"))
-        message["audio"] = {"transcript": before + spoken_words}
+        message["audio"] = {"transcript": before + words}
     for call in maps(delta.get("tool_calls")):
         _join_call(_slot(calls, call), call)
     if legacy := as_map(delta.get("function_call")):
