@@ -168,7 +168,7 @@ def _usage(usage: Json) -> Usage:
     prompt, written = as_count(usage.get("promptTokenCount")), as_count(usage.get("candidatesTokenCount"))
     thought = as_count(usage.get("thoughtsTokenCount"))
     read = prompt + as_count(usage.get("toolUsePromptTokenCount"))
-    if as_count(usage.get("totalTokenCount")) != prompt + written:  # some models count thoughts as written
+    if as_count(usage.get("totalTokenCount")) != read + written:  # some models count thoughts as written
         written += thought
     return usage_of(read, written, cached=usage.get("cachedContentTokenCount"), reasoning=thought)
 
