@@ -229,7 +229,7 @@ def test_the_environment_is_made_for_the_program(pytester: pytest.Pytester) -> N
         "ANTHROPIC_BASE_URL": "/anthropic",
         "GOOGLE_GEMINI_BASE_URL": "/gemini",
         "OLLAMA_HOST": "/ollama",
-        "TOOL_API": "/TOOL_API",
+        "TOOL_API": "/proxy.TOOL_API",
     }
     assert not Path(environ["HOME"]).exists()
 
@@ -443,3 +443,70 @@ def test_a_trials_digests_tell_another_command_from_this_one(pytester: pytest.Py
     (code, settings), other_script, other_env = seen
     assert (other_script[0] != code, other_script[1] == settings) == (True, True)
     assert (other_env[0] == code, other_env[1] != settings) == (True, True)
+
+
+TOOLS = '''
+def get_weather(city: str) -> str:
+    """The weather of a city."""
+    return f"{city}: -7"
+'''
+
+
+def test_a_trials_tools_are_offered_to_its_program(pytester: pytest.Pytester) -> None:
+    """At AGENTEVAL_MCP_URL, whoever wrote them: each call is the trial's, and the program sees its result."""
+    call = {"name": "get_weather", "arguments": {"city": "Oslo"}}
+    message = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call})
+    script = f"curl -sS \"$AGENTEVAL_MCP_URL\" -H 'Content-Type: application/json' -d '{message}'"
+    called = [{"name": "tool_called", "config": {"tools": ["get_weather"], "succeeded": True}}]
+    task = {**answering(""), "graders": [*answering("Oslo: -7")["graders"], *called]}
+    write(pytester.path, {**shell(script, task, tools=["tools.py"]), "evals/tools.py": TOOLS})
+
+    run(pytester).assert_outcomes(passed=1)
+
+
+PYTHON = """
+import json
+import urllib.request
+
+
+def ask(url, body):
+    headers = {"Content-Type": "application/json", "Authorization": "Bearer agenteval"}
+    request = urllib.request.Request(url, json.dumps(body).encode(), headers)
+    return json.loads(urllib.request.urlopen(request).read())
+
+
+def answer(question, model_url, kept=[]):
+    messages = {"model": "m", "messages": [{"role": "user", "content": question}]}
+    ask(f"{model_url}/chat/completions", messages)
+    ask(f"{model_url}/v1/messages", {**messages, "max_tokens": 9})
+    try:
+        print(ask(f"{kept[-1]}/chat/completions", messages)) if kept else None
+    except urllib.error.HTTPError as refused:
+        print(refused.code)
+    kept.append(model_url)
+    return "Mina"
+"""
+
+
+def test_a_python_agent_is_given_an_address_for_what_it_starts(
+    pytester: pytest.Pytester, model: ModelServer
+) -> None:
+    """``model_url`` stands for every provider, as long as the trial lasts; the key is put on there."""
+    pytester._monkeypatch.setenv("ANTHROPIC_BASE_URL", model.anthropic_base)
+    pytester._monkeypatch.setenv("ANTHROPIC_API_KEY", CANARY)
+    agent = {"call": "bot:answer"}
+    files = {
+        "evals/suite.yaml": suite([], agent=agent),
+        "evals/bot.py": PYTHON,
+        "evals/t.json": answering("Mina"),
+    }
+    write(pytester.path, files)
+
+    run(pytester, "--agent-live", "--repetitions=2", "--agent-concurrency=1").assert_outcomes(passed=2)
+
+    sent = [(request.path, CANARY in str(request.headers)) for request in model.requests]
+    assert sent == [("/v1/chat/completions", True), ("/v1/messages", True)] * 2
+    stored = load_run(run_folder(pytester.path))
+    first, second = map(stored.trial, stored.entries)
+    assert [trial.transcript.usage.asks for trial in (first, second)] == [2, 2]
+    assert (first.output, second.output) == ("", "403\n")

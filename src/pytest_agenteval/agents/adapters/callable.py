@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pytest_agenteval.agents.agent import Agent, AgentContext
 from pytest_agenteval.agents.conversation import is_user_turn, turn_text
+from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.plan import OWN_MODEL
+from pytest_agenteval.records.plan import OWN_MODEL, Model
 
 Parameters = Mapping[str, inspect.Parameter]
 _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -24,8 +26,25 @@ FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
     "tools": lambda task_input, ctx: ctx.tools,
     "ctx": lambda task_input, ctx: ctx,
     "model": lambda task_input, ctx: None if ctx.model.id == OWN_MODEL else ctx.model.id,
+    "model_url": lambda task_input, ctx: model_url(ctx.model),
 }
 """What a parameter of this name is given in each trial; any other is one of the suite's settings."""
+
+
+def model_url(model: Model) -> str:
+    """Give the address at which clients of any provider ask the trial's model, as long as the trial lasts.
+
+    For what asks from another process, such as a program that the agent starts: it needs no key there.
+    """
+    # They stand on the standard library's HTTP server, which few agents need.
+    from pytest_agenteval.agents.adapters.model_upstreams import model_upstreams, wire_of_path
+    from pytest_agenteval.cassettes.http.loopback import open_address
+
+    scope = current()
+    assert scope is not None, "an agent runs within its trial's scope"
+    address = open_address(scope, model_upstreams(model, os.environ), named_by=wire_of_path)
+    scope.at_close(address.cut)
+    return address.any_url
 
 
 def user_messages(task_input: Mapping[str, Any]) -> list[str]:

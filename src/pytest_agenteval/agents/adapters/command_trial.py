@@ -25,6 +25,7 @@ from pytest_agenteval.portable.tree_removal import remove_tree
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
 from pytest_agenteval.trial_output import current_output
 
 AROUND, CUT = "around_the_tapes", "output_cut"
@@ -54,7 +55,7 @@ class CommandTrial:
         self._folder: Path | None = None
         self._address: TrialAddress | None = None
         self._process: CommandProcess | None = None
-        self._trajectory = ""
+        self._trajectory = self._tools_url = ""
         self._said = CommandOutput(
             ctx.transcript,
             shape=form.get("output", "events"),
@@ -74,11 +75,14 @@ class CommandTrial:
         assert self._folder is not None
         task_file = self._folder / TASK_FILE
         task_file.write_text(f"{task}\n", encoding="utf-8", newline="\n")
-        proxied = [Upstream(name, base) for name, base in self._form.get("proxy", {}).items()]
+        proxied = [Upstream(f"proxy.{name}", base) for name, base in self._form.get("proxy", {}).items()]
         upstreams = model_upstreams(self._ctx.model, os.environ)
         ignored = self._form.get("ignored_hosts", ())
         self._address = open_address(self._scope, [*upstreams, *proxied], ignored)
         self._address.on_broken = partial(self._tell, "broken")
+        if self._ctx.tools.specs:
+            offered = OfferedTools(self._ctx.tools, self._ctx.transcript, self._address.note_broken)
+            self._tools_url = self._address.mount("tools", offered)
         self._process = CommandProcess(
             command_line(self._form),
             folder=self._workspace,
@@ -95,7 +99,8 @@ class CommandTrial:
         ours = {
             **dict.fromkeys(("HOME", "USERPROFILE") if NEEDED_VARIABLES else ("HOME",), str(folder / "home")),
             **model_variables(address),
-            **{name: address.url(name) for name in form.get("proxy", {})},
+            **{name: address.url(f"proxy.{name}") for name in form.get("proxy", {})},
+            **({"AGENTEVAL_MCP_URL": self._tools_url} if self._tools_url else {}),
             **({} if self._scope.passing else _no_way_around(address)),
             "AGENTEVAL_TASK": str(folder / TASK_FILE),
             "AGENTEVAL_OUT": str(folder / OUT_FOLDER),

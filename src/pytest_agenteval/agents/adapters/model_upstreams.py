@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from msgspec.structs import replace
@@ -84,9 +85,13 @@ def model_variables(address: TrialAddress) -> dict[str, str]:
     return {**addresses, **dict.fromkeys(DUMMY_KEYS, DUMMY)}
 
 
-def model_url(model: Model, address: TrialAddress) -> str:
-    """Give the address of the model that a run names, else of OpenAI's wire."""
-    return address.url(_WIRES.get(model.id.partition("/")[0], "openai"))
+def wire_of_path(path: str) -> str:
+    """Tell whose client asks, by the path that it puts behind the address that it was given."""
+    if re.search(r"/messages(/\w+)*$", path) or path.startswith("/v1/complete"):
+        return "anthropic"
+    if path.startswith(("/v1beta", "/v1alpha")) or ":" in path.rpartition("/")[2]:
+        return "gemini"
+    return "ollama" if path.startswith("/api/") else "openai"
 
 
 def bare_name(model: Model) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from http.server import ThreadingHTTPServer
 from typing import Any
@@ -27,24 +27,35 @@ MOST_WAITING = 256
 
 @contextmanager
 def trial_address(
-    scope: Scope, upstreams: Iterable[Upstream], ignored: Sequence[str] = ()
+    scope: Scope,
+    upstreams: Iterable[Upstream],
+    ignored: Sequence[str] = (),
+    named_by: Callable[[str], str] = str,
 ) -> Iterator[TrialAddress]:
     """Give a trial's addresses, one for each name; at the end of the block they refuse whatever is asked.
 
-    What went around them is not counted for hosts that fit a pattern of ``ignored``.
+    What went around them is not counted for hosts that fit a pattern of ``ignored``. ``named_by`` gives, of
+    a path at the address that stands for all upstreams, the name of the one that it is for.
     """
-    address = open_address(scope, upstreams, ignored)
+    address = open_address(scope, upstreams, ignored, named_by)
     try:
         yield address
     finally:
         address.close()
 
 
-def open_address(scope: Scope, upstreams: Iterable[Upstream], ignored: Sequence[str] = ()) -> TrialAddress:
+def open_address(
+    scope: Scope,
+    upstreams: Iterable[Upstream],
+    ignored: Sequence[str] = (),
+    named_by: Callable[[str], str] = str,
+) -> TrialAddress:
     """Give a trial's addresses, for whoever closes them; that may take seconds."""
     server = _serving()
     named = {upstream.name: upstream for upstream in upstreams}
-    address = TrialAddress(scope, named, port=server.server_port, ignored=ignored, leave=server.forget)
+    address = TrialAddress(
+        scope, named, port=server.server_port, ignored=ignored, leave=server.forget, named_by=named_by
+    )
     server.addresses[address.token] = address
     return address
 

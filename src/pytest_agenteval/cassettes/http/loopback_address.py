@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatch
@@ -23,7 +24,7 @@ HOST = "127.0.0.1"
 USER = "agenteval"
 GRACE_S = 2.0
 """Seconds in which a response that has begun to come when its trial ends may come to its own end."""
-CUT_S = 0.05
+CUT_S, CUTTING_S = 0.05, 5.0
 MOST_REFUSED = 20
 """How often a program may go on asking after a limit of its trial was reached."""
 
@@ -65,6 +66,10 @@ class Upstream(FrozenValue, frozen=True):
         return f"{self.base.rstrip('/')}{path}" + (f"?{'&'.join(pairs)}" if pairs else "")
 
 
+ANY = "model"
+"""The name of an address at which the path of a request tells which upstream it is for."""
+
+
 class Mounted(Protocol):
     """What answers requests itself, at an address of a trial: they go nowhere else."""
 
@@ -92,6 +97,7 @@ class TrialAddress:
         port: int,
         ignored: Sequence[str] = (),
         leave: Callable[[str], object] = str,
+        named_by: Callable[[str], str] = str,
     ) -> None:
         self.scope, self.upstreams, self.port = scope, upstreams, port
         self.token = secrets.token_urlsafe(18)
@@ -100,10 +106,19 @@ class TrialAddress:
         self.broken: list[BaseException] = []
         self.closed, self._limited = False, 0
         self.on_broken: Callable[[], object] = list
-        self._ignored, self._leave = ignored, leave
+        self._ignored, self._leave, self._named_by = ignored, leave, named_by
         self.mounted: dict[str, Mounted] = {}
         self._under_way: dict[Connections, bool] = {}
         self._changed = threading.Condition()
+
+    def upstream(self, name: str, path: str) -> Upstream | None:
+        """Give the upstream that a request is for; None where there is none."""
+        return self.upstreams.get(self._named_by(path) if name == ANY else name)
+
+    @property
+    def any_url(self) -> str:
+        """Give the address that stands for every upstream: the path of a request tells them apart."""
+        return self._root(ANY)
 
     def url(self, name: str) -> str:
         """Give the address that stands for an upstream."""
@@ -167,12 +182,20 @@ class TrialAddress:
         self._leave(self.token)
         for mounted in self.mounted.values():
             mounted.close()
+        end = time.monotonic() + grace_s + CUTTING_S
         with self._changed:
             self._cut(begun=False)
             self._changed.wait_for(lambda: not self._under_way, grace_s)
-            while self._under_way:
+            while self._under_way and time.monotonic() < end:  # one that is not yet there to be cut will be
                 self._cut(begun=True)
                 self._changed.wait(CUT_S)
+
+    def cut(self) -> None:
+        """Refuse whatever is asked from now on, and cut off what is under way, without waiting."""
+        self.closed = True
+        self._leave(self.token)
+        with self._changed:
+            self._cut(begun=True)
 
     def _cut(self, *, begun: bool) -> None:
         for connections, has_begun in tuple(self._under_way.items()):

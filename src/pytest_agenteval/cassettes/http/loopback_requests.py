@@ -75,7 +75,7 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         if address is not None and (mounted := address.mounted.get(unquote(name))) is not None:
             headers = {name.lower(): value for name, value in self.headers.items()}
             return mounted.answer(self.command, headers, body)
-        upstream = None if address is None else address.upstreams.get(unquote(name))
+        upstream = None if address is None else address.upstream(unquote(name), f"/{rest}")
         if address is None or upstream is None:
             return refusal(403, "no_address", NO_ADDRESS)
         query = f"?{place.query}" if place.query else ""

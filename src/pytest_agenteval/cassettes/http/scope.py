@@ -95,6 +95,7 @@ class Scope:
         self._open, self._matcher, self.passing, self.traffic = tapes, matcher, passing, traffic
         self._outer = current()
         self._ended = False
+        self._closers: list[Callable[[], object]] = []
         self._process = os.getpid()
         self._refused: set[Key] = set()
         self._refusing = threading.Lock()
@@ -110,6 +111,12 @@ class Scope:
     def close(self) -> None:
         """Refuse whatever is asked from now on, be it by a thread that outlives its trial."""
         self._ended = True
+        while self._closers:
+            self._closers.pop()()
+
+    def at_close(self, close: Callable[[], object]) -> None:
+        """Have this called when the scope closes; it must not take long."""
+        self._closers.append(close)
 
     @property
     def tape_status(self) -> TapeStatus:
