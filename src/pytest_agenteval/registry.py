@@ -422,7 +422,13 @@ def _factory_of_form(form: Mapping[str, Any]) -> Callable[..., Agent]:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     # They stay: what is imported later, while it runs, is found there too.
     sys.path.extend(path for path in form.get("paths", ()) if path not in sys.path)
-    return agent_factory_of(form, import_claim(call, f"agent {call!r}", "suite.yaml"))
+    what, by = f"agent {call!r}", "suite.yaml"
+    try:
+        return agent_factory_of(form, import_claim(call, what, by))
+    except NotImported:
+        raise
+    except UsageMistake as mistake:  # it is there, and nothing that acts
+        raise NotImported(what, call, by, mistake) from None
 
 
 def _instance(importer: Any) -> Importer:

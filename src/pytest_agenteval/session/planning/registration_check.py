@@ -70,8 +70,6 @@ class RegistrationCheck:
             return [_unknown_name(unknown).below("agent")]
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found)]
-        except UsageMistake as mistake:
-            return [ConfigProblem(("agent",), "an agent", str(mistake))]
         key = ("agent", name, canonical(settings) if settings else "", tools)
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
