@@ -51,13 +51,17 @@ class NotAllowed(TrialBroken):
 
 
 class _Exchange(NamedTuple):
-    """One request of a model that is under way: the reply that it waits for, and its conversation."""
+    """One request of a model that is under way: the reply that it waits for, and its conversation.
+
+    ``refused_at`` is when a status came that says that there is no reply.
+    """
 
     request: Request
     asked: ModelRequest
     turn: int
     phase: int
     started: float
+    refused_at: float | None = None
 
 
 class ModelTraffic:
@@ -86,6 +90,7 @@ class ModelTraffic:
         self._classified = threading.local()
         self._phases: dict[str, int] = {}
         self._failure: ProviderDown | None = None
+        self._answered_at = 0.0
         self._refused: BaseException | None = None
         self.asks = 0
 
@@ -120,6 +125,13 @@ class ModelTraffic:
             raise self._refuse(request)
         self._under_way[id(request)] = exchange
         return None
+
+    def begin_response(self, request: Request, status: int) -> None:
+        """Take a request back that brings no reply: who asked may ask again before reading why."""
+        exchange = self._under_way.get(id(request))
+        if status >= 400 and exchange is not None:
+            self._undo(exchange)
+            self._under_way[id(request)] = exchange._replace(refused_at=self._recorder.at())
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
         """Read what was really answered, and keep it for a replay, unless it only says to try again."""
@@ -218,6 +230,7 @@ class ModelTraffic:
         ask = Ask(turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model)
         with self._lock:
             self._failure = None
+            self._answered_at = max(self._answered_at, exchange.started)
             self.asks += 1
             self._phases.update(dict.fromkeys(filter(None, (reply.id, asked.continues)), exchange.phase))
             calls = [replace(call, turn=turn, started=ended, ended=ended) for call in reply.calls]
@@ -239,6 +252,8 @@ class ModelTraffic:
 
     def _undo(self, exchange: _Exchange) -> None:
         """Take back a request that brought no reply: it was no step, and its place is free."""
+        if exchange.refused_at is not None:  # done when its status came
+            return
         with self._lock:
             self._budget.undo_step()
             self._recorder.abandon_prompt(exchange.phase)
@@ -249,11 +264,13 @@ class ModelTraffic:
         """Note an attempt that failed; a ``passing`` failure says nothing of what was asked."""
         self._undo(exchange)
         with self._lock:
-            seconds = self._recorder.at() - exchange.started
+            ended = self._recorder.at() if exchange.refused_at is None else exchange.refused_at
+            seconds = ended - exchange.started
             self._budget.forgive(seconds)  # as with our own chats, a failed attempt is not the agent's time
             self._recorder.add_failed_attempt()
             place = _place(exchange.request)
-            self._failure = ProviderDown(f"{place}: {why}") if passing else None
+            if exchange.started >= self._answered_at:  # else it is told late: others were answered since
+                self._failure = ProviderDown(f"{place}: {why}") if passing else None
             self._recorder.event(FAILED_REQUEST, f"{place}: {why}", {"seconds": round(seconds, 3)})
 
     def _note_failure(

@@ -201,6 +201,10 @@ class LazyTraffic:
         """Give the recorded response; None if the request is to be sent."""
         return self._made.play(request)
 
+    def begin_response(self, request: Request, status: int) -> None:
+        """Take note of a response's status."""
+        self._made.begin_response(request, status)
+
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
         """Read what was really answered, and keep it."""
         self._made.record(request, response, first_byte_s)

@@ -54,6 +54,10 @@ class ModelTraffic(Protocol):
         """Give the recorded response, or None if the request is to be sent; raises what ends the agent."""
         ...
 
+    def begin_response(self, request: Request, status: int) -> None:
+        """Take note of a response's status, before any of its body is read."""
+        ...
+
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
         """Read what was really answered, and keep it; the request is the one that was to be played."""
         ...
@@ -184,6 +188,11 @@ class Scope:
                 self._own.missed()
                 self.missed.append(redacted)
         return for_this_thread(refused)
+
+    def begin_response(self, request: Request, status: int) -> None:
+        """Take note of a response's status: nobody need ever read the body of one that says no."""
+        if self.traffic is not None and self.traffic.claims(request):
+            self.traffic.begin_response(request, status)
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
         """Keep what was really answered; ``first_byte_s`` is seconds from the request to the body's start."""

@@ -45,6 +45,7 @@ class Exchange:
     def begin(self, status: int, reason: str, headers: Pairs) -> None:
         """Take what comes before the body."""
         self._status, self._reason, self._headers = status, reason, list(headers)
+        self._scope.begin_response(self._request, status)
 
     @property
     def worth_reading_on(self) -> bool:
