@@ -188,6 +188,8 @@ def _named_in(library: str) -> set[str]:
         ("pandas", {"store/rows/pandas_frame.py"}),
         ("polars", {"store/rows/polars_frame.py"}),
         ("pyarrow", {"reports/exports/parquet_file.py"}),
+        ("torch", {"chat/local/transformers_model.py"}),
+        ("transformers", {"chat/local/transformers_model.py"}),
         ("duckdb", {"reports/exports/sql_query.py"}),
     ],
 )

@@ -131,6 +131,12 @@ class Budget:
             self._spans.append(Span(self.at - seconds, self.at, frozen=True))
             self._settle()
 
+    def charge(self, seconds: float) -> None:
+        """Count the last seconds as the trial's own, though it is held up by what they are a part of."""
+        with self._lock:
+            self._spans.append(Span(self.at - seconds, self.at, own=True))
+            self._settle()
+
     def _settle(self) -> None:
         frozen = [span for span in self._spans if span.frozen]
         own = [span for span in self._spans if span.own]

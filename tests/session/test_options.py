@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.chat.local.loading import DTYPES, QUANTIZATIONS
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import RecordMode
 from pytest_agenteval.session.options import Option, OptionValues, RawValue, whole
@@ -48,6 +49,9 @@ def test_each_option_can_be_said_in_three_places(
         "NAME=PATH": "short=x.md",
         "": "true",
         "KEY=VALUE": "score=1",
+        "DTYPE": "float16",
+        "BITS": "4bit",
+        "SHARE": "0.5",
     }
     value_text = "before" if row.name == "run_name" else value.get(row.metavar, "latest")
 
@@ -87,13 +91,21 @@ def test_the_modes_of_recording_are_those_of_a_plan() -> None:
     assert set(CHAT_MODES) == set(RecordMode.__args__)
 
 
+def test_the_words_of_loading_are_those_of_models(tmp_path: Path) -> None:
+    """An option and a model's own table take the same."""
+    for row, words in ((Settings.dtype, DTYPES), (Settings.quantization, QUANTIZATIONS)):
+        assert [row.parse_value(RawValue(word, "here", tmp_path)) for word in words] == [*words]
+        assert all(word in row.expected for word in words)
+
+
 def test_declaring_the_options_imports_nothing_but_the_table() -> None:
-    """An installed plugin costs every pytest run this: the standard library, and two modules of ours."""
+    """An installed plugin costs every pytest run this: the standard library, and three modules of ours."""
     code = "import sys, pytest, pytest_agenteval.session.settings as s; print(*[m for m in sys.modules if m.startswith('pytest_agenteval')])"  # noqa: E501
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert set(found.split()) == {
         "pytest_agenteval",
         "pytest_agenteval.session",
+        "pytest_agenteval.session.local_options",
         "pytest_agenteval.session.options",
         "pytest_agenteval.session.settings",
     }

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.scope import untaped
 from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings, Reply, credible_usage
+from pytest_agenteval.chat.local.loading import LOADED_BY
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.plan import Model, RecordMode
 from pytest_agenteval.records.tool import ToolSpec
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request
     from pytest_agenteval.cassettes.tape import Tape
 
-# Where and how long to ask says nothing of what is asked.
-ROUTING = frozenset({"api_base", "request_seconds"})
+# Where and how long to ask says nothing of what is asked; in which numbers a model is loaded does.
+ROUTING = frozenset({"api_base", "request_seconds", *LOADED_BY}) - {"dtype", "quantization"}
 
 
 class ChatTape:

@@ -49,6 +49,8 @@ STREAM_IMPORTS = (
 )
 OPTIONAL_SETTINGS = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")
 OURS = ("request_seconds", "stream")
+# Who has a wire of their own: whoever else is asked at an address takes what OpenAI's takes.
+OTHER_WIRES = ("anthropic/", "bedrock/", "deepseek/", "gemini/", "ollama", "vertex_ai/")
 # What litellm makes of a setting for some providers, and what these then call it where they refuse it.
 PROVIDER_NAMES = {"response_format": ("output_format", "output_config", "json_schema", "tool_choice")}
 # Where a call holds an object: text that is none, which only a stream brings, is sent back as Anthropic says.
@@ -69,7 +71,7 @@ class LitellmChat:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._params = {name: value for name, value in model.params.items() if name not in OURS}
+        self._params = _sent_params(model)
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._streamed = STREAMED if model.params.get("stream") else {}
         self._refused: set[str] = set()
@@ -202,6 +204,16 @@ async def close() -> None:
         await for_streams.close()
     # It would give the closed ones out again, to whoever asks at the same address on such a loop.
     _litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+def _sent_params(model: Model) -> dict[str, Any]:
+    """Give what goes with every request, in a form in which litellm drops nothing of it in silence."""
+    params = {name: value for name, value in model.params.items() if name not in OURS}
+    if model.id.startswith("anthropic/"):  # it would send a key of that name
+        params |= params.pop("extra_body", None) or {}
+    if "reasoning_effort" in params and "api_base" in params and not model.id.startswith(OTHER_WIRES):
+        params.setdefault("allowed_openai_params", ["reasoning_effort"])
+    return params
 
 
 def _is_named(setting: str, lowered: str) -> bool:

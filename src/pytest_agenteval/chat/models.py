@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
 from pytest_agenteval.canonical import compact
+from pytest_agenteval.chat.local.loading import provider_of
+from pytest_agenteval.chat.model_settings import IN_BOTH_PLACES, SETTINGS, misplaced
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import OWN_MODEL, Model
 from pytest_agenteval.records.transcript import NOTHING
@@ -89,7 +91,8 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
     names = sorted({*aliases, *SHIPPED, *offline, OWN_MODEL})
     rows = (
         f"unknown model {name!r}",
-        f"known: {', '.join(names)}; anything else is a litellm id such as openai/gpt-6.1-sol",
+        f"known: {', '.join(names)}; anything else is hf/NAME, vllm/NAME, or a litellm id such as "
+        "openai/gpt-6.1-sol",
         f"it is called {FORMER_NAMES[name]!r} now" if name in FORMER_NAMES else nearest(name, names),
     )
     raise UsageMistake("; ".join(row for row in rows if row))
@@ -101,6 +104,8 @@ def key_names(model: Model) -> tuple[str, ...]:
         return ()
     if model.api_key_env:
         return (model.api_key_env,)
+    if provider_of(model.id):
+        return ()
     return () if "api_base" in model.params else _KEYS.get(model.id.partition("/")[0], ())
 
 
@@ -139,7 +144,10 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
         _check_param(name, key)
     named = _target(name, table.get("id"), offline)
     settings = {key: value for key, value in table.items() if key not in ("id", "api_key_env", "params")}
-    return replace(named, params={**settings, **params}, api_key_env=table.get("api_key_env", ""))
+    model = replace(named, params={**settings, **params}, api_key_env=table.get("api_key_env", ""))
+    if problem := misplaced(model):
+        raise UsageMistake(f"{TABLE} {name}: {problem}")
+    return model
 
 
 def _target(name: str, id: object, offline: Collection[str]) -> Model:
@@ -162,9 +170,9 @@ def _check_refused(name: str, place: str, key: str) -> None:
 
 def _check_setting(name: str, key: str, value: object) -> None:
     _check_refused(name, key, key)
-    if key not in _SETTINGS:
+    if key not in SETTINGS:
         raise UsageMistake(f"{TABLE} {name}: {key}: {_unknown(key, value)}")
-    expected, fits = _SETTINGS[key]
+    expected, fits = SETTINGS[key]
     if not fits(value):
         raise UsageMistake(f"{TABLE} {name}: {key}: expected {expected}, found {value!r}")
 
@@ -173,54 +181,12 @@ def _unknown(key: str, value: object) -> str:
     """Say what may be meant by a key that is none of ours: sent to a provider, it would do nothing, live."""
     plain = compact(value) if isinstance(value, str | int | float) else "…"
     for_litellm = f"a parameter for litellm stands under params: params = {{{key} = {plain}}}"
-    rows = (f"unknown; one of {', '.join(_SETTINGS)}", nearest(key, _SETTINGS), for_litellm)
+    rows = (f"unknown; one of {', '.join(SETTINGS)}", nearest(key, SETTINGS), for_litellm)
     return "; ".join(row for row in rows if row)
 
 
 def _check_param(name: str, key: str) -> None:
     """Refuse below ``params`` what is not litellm's: each key has one place."""
-    if key in _SETTINGS:
+    if key in SETTINGS and key not in IN_BOTH_PLACES:
         raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} stands beside params, not in it")
     _check_refused(name, f"params.{key}", key)
-
-
-def _text(value: object) -> bool:
-    return isinstance(value, str) and bool(value.strip())
-
-
-def _flag(value: object) -> bool:
-    return isinstance(value, bool)
-
-
-def _number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
-
-
-def _above_0(value: object) -> bool:
-    return _number(value) and value != 0
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _count(value: object) -> bool:
-    return isinstance(value, int) and _above_0(value)
-
-
-def _named_values(value: object) -> bool:
-    return isinstance(value, Mapping)
-
-
-_SETTINGS: Mapping[str, tuple[str, Callable[[object], bool]]] = {
-    "id": ("a litellm id", _text),
-    "api_base": ("an address", _text),
-    "api_key_env": ("the name of an environment variable", _text),
-    "temperature": ("a number, 0 or more", _number),
-    "top_p": ("a number, 0 or more", _number),
-    "seed": ("a whole number", _whole),
-    "max_tokens": ("a whole number, 1 or more", _count),
-    "request_seconds": ("a number of seconds above 0", _above_0),
-    "stream": ("true or false", _flag),
-    "params": ("a table with parameters for litellm", _named_values),
-}

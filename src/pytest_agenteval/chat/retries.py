@@ -106,12 +106,16 @@ class RetryingChat:
                         reply = await self._chat.ask(
                             messages, tools=tools, response_schema=response_schema, settings=settings
                         )
-                        this.own = True
+                        if reply.seconds is None:
+                            this.own = True
+                        else:  # the rest was a queue's
+                            self._budget.charge(reply.seconds)
                 except AttemptFailed as failed:
                     wait_s = self._failed(failed, attempt, self._budget.at - began)
                 else:
                     usage = replace(reply.usage, attempts=attempt)
-                    return replace(reply, usage=usage, seconds=self._budget.at - began)
+                    seconds = self._budget.at - began if reply.seconds is None else reply.seconds
+                    return replace(reply, usage=usage, seconds=seconds)
 
     @asynccontextmanager
     async def _slot(self) -> AsyncIterator[None]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agenteval.chat.chat import Chat, OwnModelChat
+from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.limits import Budget
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.chat_tape import ChatTape
     from pytest_agenteval.chat.model_tape import ModelTape
     from pytest_agenteval.chat.model_traffic import ModelTraffic
+    from pytest_agenteval.chat.retries import ProviderChat
     from pytest_agenteval.tools.tape import ToolTape
 
 
@@ -34,17 +36,32 @@ def open_chat(
         return context.registry.model_factory(model.id)(model, plan), None
     if model.id == OWN_MODEL:
         return OwnModelChat(), None
-    from pytest_agenteval.chat.litellm_chat import LitellmChat
     from pytest_agenteval.chat.retries import RetryingChat
 
     live = RetryingChat(
-        LitellmChat(model),
+        _provider_chat(model, context, recorder),
         budget=budget,
         recorder=recorder,
         seed=f"{plan.seed} {plan.task.id}",
         semaphore=context.request_slots,
     )
     return live, _open_chat_tape(model, plan, context, role)
+
+
+def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder) -> ProviderChat:
+    """Give who asks a model: in this process, at a server of the run's own, or wherever litellm does."""
+    provider = provider_of(model.id)
+    if provider == "hf":
+        from pytest_agenteval.chat.local.hf_chat import HfChat
+
+        return HfChat(model, recorder)
+    if provider == "vllm":
+        from pytest_agenteval.chat.local.vllm_chat import VllmChat
+
+        return VllmChat(model, context.model_servers, recorder)
+    from pytest_agenteval.chat.litellm_chat import LitellmChat
+
+    return LitellmChat(model)
 
 
 def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request
     from pytest_agenteval.cassettes.library import Library
     from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
+    from pytest_agenteval.chat.local.model_servers import ModelServers
 
 
 STAND_IN = "tool_calling"
@@ -66,7 +67,8 @@ class WorkerContext:
 
     ``scratch`` is the folder for workspaces, or None for the system's own. ``root`` is the folder that names
     of cassettes are relative to, ``started`` when the whole run began, in seconds since 1970. At most
-    ``asks_at_once`` requests to real models are under way: of agents and judges together.
+    ``asks_at_once`` requests to real models are under way: of agents and judges together. ``servers`` is the
+    folder by which the run's processes share model servers, ``controller`` the process with which these end.
     """
 
     def __init__(
@@ -77,6 +79,8 @@ class WorkerContext:
         root: Path | None = None,
         started: float | None = None,
         asks_at_once: int = 64,
+        servers: str = "",
+        controller: int = 0,
     ) -> None:
         self.registry = registry
         self.scratch = scratch
@@ -89,6 +93,8 @@ class WorkerContext:
         self._opening, self._making = threading.Lock(), threading.Lock()
         self._tools: dict[tuple[str | McpServer, ...], Mapping[str, Tool]] = {}
         self._servers: ProcessServers | None = None
+        self._model_servers_of = servers, controller
+        self._model_servers: ModelServers | None = None
         self._agents: dict[tuple[str, str], Agent] = {}
         self._instances: dict[tuple[str, str, int, int], AgentInstance] = {}
 
@@ -101,6 +107,19 @@ class WorkerContext:
 
                 self._library = Library(self._root, started=self._started)
             return self._library
+
+    @property
+    def model_servers(self) -> ModelServers:
+        """The model servers of this run, made for the first model that needs one."""
+        with self._opening:
+            if self._model_servers is None:
+                from pytest_agenteval.chat.local.model_servers import ModelServers
+                from pytest_agenteval.chat.models import key_names_known
+
+                kept = {"HF_TOKEN"}  # by which vLLM downloads what a licence guards
+                keys = {*key_names_known()} - kept
+                self._model_servers = ModelServers(*self._model_servers_of, keys)
+            return self._model_servers
 
     def agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance | None:
         """Give the agent and the prompts that it has here; None where code of its author has to run first."""

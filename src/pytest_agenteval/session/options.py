@@ -164,7 +164,8 @@ class OptionValues:
     @classmethod
     def rows(cls) -> list[Option[Any]]:
         """Give the table, in the order in which it is written."""
-        return [row for row in vars(cls).values() if isinstance(row, Option)]
+        parts = (part for part in cls.__mro__ if issubclass(part, OptionValues))
+        return [row for part in parts for row in vars(part).values() if isinstance(row, Option)]
 
 
 def whole(least: int) -> Parse[int]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agenteval import __version__
+from pytest_agenteval.chat.local.loading import loading_told
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.inner_pytest import BESIDE
@@ -184,7 +185,7 @@ def group_of_item(item: PlannedItem) -> Group:
 
 
 def _run_model(model: Model) -> RunModel:
-    return RunModel(model.name, model.id, model.offline)
+    return RunModel(model.name, model.id, model.offline, loading=loading_told(model))
 
 
 def _run_suite(task: PlannedTask, suites: Suites) -> RunSuite:

@@ -26,7 +26,7 @@ from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.inner_pytest import STARTED_BY
 from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
-from pytest_agenteval.session.run_info import get_run_info
+from pytest_agenteval.session.run_info import SERVERS, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
@@ -194,6 +194,8 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         secrets=values,
         secret_patterns=patterns,
         # Under -v, and while tools are recorded: elsewhere nobody wants to know.
+        servers=str(get_run_info(config).folder / SERVERS),
+        controller=get_run_info(config).controller,
         reports_unused=config.getoption("verbose", 0) > 0 or settings.record != "none",
     )
 

@@ -36,8 +36,8 @@ def learn_secrets(settings: Settings) -> None:
 def _learn_table(table: Mapping[str, Any]) -> None:
     KNOWN_SECRETS.know_variables([str(table.get("api_key_env", ""))])
     KNOWN_SECRETS.know_address(str(table.get("api_base", "")))
-    params = table.get("params")
-    for place in (table, params if isinstance(params, Mapping) else {}):
+    tables = (table.get(name) for name in ("params", "extra_body"))
+    for place in (table, *(inner for inner in tables if isinstance(inner, Mapping))):
         KNOWN_SECRETS.know_named(place)
         for name in HEADERS:
             if isinstance(place.get(name), Mapping):

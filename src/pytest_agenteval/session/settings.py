@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agenteval.session.local_options import LocalModelOptions
 from pytest_agenteval.session.options import (
     Option,
-    OptionValues,
     RawValue,
     RepetitionRange,
     file_name,
@@ -74,14 +74,14 @@ def report_files(raw: RawValue) -> tuple[Path, ...]:
     return paths
 
 
-class Settings(OptionValues):
+class Settings(LocalModelOptions):
     """What was asked for, by name; what nobody said is as the row's default says."""
 
     models: Option[tuple[str, ...]] = Option(
         "model",
         "NAME",
-        "models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, or offline: rules, "
-        "oracle, nop, scripted",
+        "models to try, comma lists: an alias (claude, gpt, gemini), a litellm id, hf/NAME, vllm/NAME, or "
+        "offline: rules, oracle, nop, scripted",
         names,
         (),
         MODELS,

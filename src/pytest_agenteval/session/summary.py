@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
+from pytest_agenteval.chat.local.loading import TOLD, loading_told
 from pytest_agenteval.garbage import garbage_uncollected
+from pytest_agenteval.records.plan import Model
 from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.reports.github.workflow_commands import in_actions
@@ -38,8 +40,8 @@ def collection_header(evals: EvalSession) -> list[str]:
     trials = evals.selected
     tasks = {(item.task.suite, item.task.id) for item in trials}
     models = {item.case.model.name: item.case.model for item in trials}
-    who = [_introduce(name, model.offline, model.id) for name, model in models.items()]
-    judges = [_introduce(judge.name, judge.offline, judge.id) for judge in evals.cases.judges]
+    who = [_introduce(model) for model in models.values()]
+    judges = [_introduce(judge) for judge in evals.cases.judges]
     judged = f"; judged by {', '.join(judges)}" if judges else ""
     lines = []
     if trials:
@@ -54,10 +56,13 @@ def collection_header(evals: EvalSession) -> list[str]:
     return [*lines, *(f"agenteval: {line}" for line in not_tasks_lines(evals))]
 
 
-def _introduce(name: str, offline: bool, id: str) -> str:
-    if offline:
-        return f"{name} ({OFFLINE_NOTES.get(id, 'offline, no LLM')})"
-    return name if name == id else f"{name} ({id})"
+def _introduce(model: Model) -> str:
+    if model.offline:
+        return f"{model.name} ({OFFLINE_NOTES.get(model.id, 'offline, no LLM')})"
+    loading = loading_told(model)
+    details = [model.id] if model.name != model.id else []
+    details += [str(loading[name]) for name in TOLD if name in loading]
+    return f"{model.name} ({', '.join(details)})" if details else model.name
 
 
 @garbage_uncollected()

@@ -32,7 +32,8 @@ class ExecutorContext(Record, frozen=True):
     ``conftests`` are the folders of all conftests of this session, ``pytest_options`` those that decide how
     they are loaded. ``captures_output`` is False under ``-s``; ``log_level`` is that of pytest. ``secrets``
     and ``secret_patterns`` are to be taken out of whatever is written or given back. ``reports_unused`` asks
-    for unused recordings at the end.
+    for unused recordings at the end. ``servers`` is the folder by which the run's processes share model
+    servers, ``controller`` the process with which these end.
     """
 
     root: str = ""
@@ -46,6 +47,8 @@ class ExecutorContext(Record, frozen=True):
     secrets: tuple[str, ...] = ()
     secret_patterns: tuple[str, ...] = ()
     reports_unused: bool = False
+    servers: str = ""
+    controller: int = 0
 
     def __repr__(self) -> str:
         # The one record that holds secrets as they are: a traceback must not show them.

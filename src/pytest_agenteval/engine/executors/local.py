@@ -43,6 +43,8 @@ class LocalExecutor:
             root=Path(context.root) if context.root else None,
             started=context.started,
             asks_at_once=context.concurrency,
+            servers=context.servers,
+            controller=context.controller,
         )
         return context.concurrency
 

@@ -16,6 +16,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import OWN_MODEL, Conditions, Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.planning.local_models import with_loading_options
 from pytest_agenteval.session.settings import Settings
 
 DEFAULT_MODELS = ("rules",)
@@ -81,7 +82,9 @@ class CaseFactory:
         """Give the models that judge; raises UsageMistake for one that is no judge of anything."""
         with self._settings.naming_place("judges"):
             names = expand_panels(self._settings.judges, self._settings.aliases, self._registry.judge_panels)
-            judges = resolve_all(names, self._settings.aliases, self._registry.offline_models)
+            judges = with_loading_options(
+                resolve_all(names, self._settings.aliases, self._registry.offline_models), self._settings
+            )
         for judge in judges:
             if judge.id in PLAYERS or judge.id == OWN_MODEL:
                 raise UsageMistake(
@@ -105,8 +108,8 @@ class CaseFactory:
         if models not in self._models:
             # Those that nobody typed stand in a suite.
             with self._settings.naming_place("models") if self._settings.models else nullcontext():
-                self._models[models] = resolve_all(
-                    models, self._settings.aliases, self._registry.offline_models
+                self._models[models] = with_loading_options(
+                    resolve_all(models, self._settings.aliases, self._registry.offline_models), self._settings
                 )
         return self._models[models]
 

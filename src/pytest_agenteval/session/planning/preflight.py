@@ -9,6 +9,7 @@ from typing import Protocol
 
 import pytest
 
+from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.models import missing_key
 from pytest_agenteval.engine.executors.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file
@@ -16,6 +17,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.registry import Registry
+from pytest_agenteval.session.planning.local_models import check_loading_options, check_local_models
 from pytest_agenteval.session.planning.parametrization import PlannedItem
 from pytest_agenteval.session.planning.prompt_variants import check_prompts
 from pytest_agenteval.session.settings import Settings
@@ -56,13 +58,22 @@ class Preflight:
         acting = trials if agents_act else ()
         if self._settings.variants and agents_act:
             check_prompts(self._registry, self._settings.variants, (item.task for item in acting))
+        check_loading_options([*(item.case.model for item in acting), *self._judges], self._settings)
         # What an agent that nobody registered asks goes by keys of its own.
         live = (item for item in acting if not item.case.model.offline and not item.task.form)
-        chats = ((item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live)
-        check_keys(chats, self._settings.record_chat)
+        chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
+        self._check_models(chats, "--agent-model")
         cassettes = self._judges_cassettes(trials, calibrations) if self._judges else ()
-        judge_chats = ((judge, cassette) for cassette in cassettes for judge in self._judges)
-        check_keys(judge_chats, self._settings.record_chat, "--agent-judge")
+        self._check_models(
+            [(judge, cassette) for cassette in cassettes for judge in self._judges], "--agent-judge"
+        )
+
+    def _check_models(self, chats: Sequence[tuple[Model, str]], option: str) -> None:
+        """See that models can be asked which may be: that keys are there, or what they run by."""
+        record_chat = self._settings.record_chat
+        check_keys(chats, record_chat, option)
+        local = [chat for chat in chats if provider_of(chat[0].id)]
+        check_local_models(called_live(local, record_chat), option)
 
     def _judges_cassettes(
         self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]
@@ -84,11 +95,7 @@ def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: st
     cassette may hold all: a trial that finds it does not is errored then.
     """
     missing: dict[str, str] = {}
-    for model, cassette in needed:
-        if model.offline or model.name in missing:
-            continue
-        if record_chat == "none" or (record_chat in ("once", "new_episodes") and Path(cassette).exists()):
-            continue
+    for model in called_live(needed, record_chat):
         variable = missing_key(model, os.environ)
         if variable:
             missing[model.name] = variable
@@ -96,6 +103,18 @@ def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: st
         raise UsageMistake(
             "\n".join(_key_problem(option, name, variable) for name, variable in missing.items())
         )
+
+
+def called_live(needed: Iterable[tuple[Model, str]], record_chat: str) -> Iterator[Model]:
+    """Give each model that one of its trials would call, once."""
+    called: set[str] = set()
+    for model, cassette in needed:
+        if model.offline or model.name in called:
+            continue
+        if record_chat == "none" or (record_chat in ("once", "new_episodes") and Path(cassette).exists()):
+            continue
+        called.add(model.name)
+        yield model
 
 
 def _key_problem(option: str, name: str, variable: str) -> str:

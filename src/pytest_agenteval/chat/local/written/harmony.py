@@ -26,7 +26,8 @@ class HarmonyReply(FrozenValue, frozen=True):
 
 def read_harmony(text: str) -> HarmonyReply:
     """Read a reply; whatever stands in no message is said."""
-    said, thoughts, calls = [_MESSAGE.sub("", text)], [], []
+    said, calls = [_MESSAGE.sub("", text)], []
+    thoughts: list[str] = []
     for message in _MESSAGE.finditer(text):
         recipient = _RECIPIENT.search(f"{message['role'] or ''} {message['header']}")
         channel = message["header"].split(maxsplit=1)[0] if message["header"].split() else ""

@@ -84,7 +84,7 @@ def _call_of(value: Any) -> WrittenCall | None:
     name = next((value[key] for key in NAME_KEYS if isinstance(value.get(key), str)), "")
     if not name:
         return None
-    arguments = next((value[key] for key in ARGUMENT_KEYS if key in value), {})
+    arguments: Any = next((value[key] for key in ARGUMENT_KEYS if key in value), {})
     return WrittenCall(name, arguments if isinstance(arguments, str) else json_text(arguments or {}))
 
 

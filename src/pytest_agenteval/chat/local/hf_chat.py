@@ -1,0 +1,209 @@
+"""``hf/NAME``: a model of the hub, or of a folder, asked in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.failures import AttemptFailed
+from pytest_agenteval.chat.local.batcher import Batcher
+from pytest_agenteval.chat.local.conversation import NoText, template_messages
+from pytest_agenteval.chat.local.generation import (
+    Generation,
+    GenerationRequest,
+    LoadedModel,
+    NoTemplate,
+    OutOfMemory,
+    Prompt,
+    Sampling,
+)
+from pytest_agenteval.chat.local.loading import Loading, loading_of, note_loading, request_params
+from pytest_agenteval.chat.local.written.reply_text import opening_of, read_reply_text
+from pytest_agenteval.closers import close_at_end
+from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.transcript import ToolCall, Usage
+from pytest_agenteval.threads import in_daemon_thread
+
+REQUEST_SECONDS = 600.0
+GRACE_S = 1.0
+MAX_TOKENS = 4096
+"""Tokens of a reply where neither the ask nor the model's own settings say how many."""
+
+SAMPLED_BY = ("temperature", "top_p", "top_k", "min_p", "repetition_penalty", "seed")
+TEMPLATE_KWARGS = "chat_template_kwargs"
+TAKEN = frozenset(
+    {*SAMPLED_BY, "max_tokens", "stop", "tool_choice", "reasoning_effort", "request_seconds", "stream"}
+    | {"extra_body", TEMPLATE_KWARGS}
+)
+"""Parameters that a model in this process obeys."""
+
+
+class _Ready(NamedTuple):
+    """A model in memory, and the thread that asks it."""
+
+    model: LoadedModel
+    batcher: Batcher
+
+
+_loading = threading.Lock()
+_ready: dict[Loading, _Ready | AgentEvalError] = {}
+
+
+class HfChat:
+    """Asks a model that is loaded once for this process, together with what other trials ask meanwhile."""
+
+    def __init__(self, model: Model, recorder: Recorder | None = None) -> None:
+        self.model, self._recorder = model, recorder
+        self._loading = loading_of(model)
+        self._params = request_params(model)
+        self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
+        self._thoughts: dict[str, str] = {}
+        self._calls, self._noted = 0, False
+        close_at_end(close)
+
+    @property
+    def longest_s(self) -> float:
+        """How many seconds one request can take at most."""
+        return self._timeout_s + GRACE_S
+
+    @property
+    def loaded(self) -> Mapping[str, str]:
+        """Where the model runs, in which numbers; empty before it is loaded."""
+        ready = _ready.get(self._loading)
+        return ready.model.description if isinstance(ready, _Ready) else {}
+
+    async def prepare(self, *, tools: bool = False) -> None:
+        """Load the model, in a thread; raises what its loading raised, also of another trial."""
+        if not isinstance(_ready.get(self._loading), _Ready):
+            await in_daemon_thread(_load_once, self._loading)
+        if not self._noted:
+            self._noted = True
+            note_loading(self._recorder, self.model, self.loaded)
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Generate one reply."""
+        await self.prepare()
+        ready = _ready[self._loading]
+        assert isinstance(ready, _Ready)
+        params = {**settings.as_params(), **self._params}
+        offered = () if params.get("tool_choice") == "none" else tuple(tools)
+        try:
+            conversation = template_messages(messages, response_schema, self._thoughts)
+            declared = [tool.declaration() for tool in offered]
+            prompt = await in_daemon_thread(
+                ready.model.prompt, conversation, declared, _template_kwargs(params)
+            )
+            request = self._request(ready.model, prompt, params)
+            async with asyncio.timeout(self._timeout_s):
+                generation = await asyncio.wrap_future(ready.batcher.submit(request))
+        except (NoText, NoTemplate) as refused:
+            raise _failed("bad_request", str(refused)) from None
+        except TimeoutError:
+            raise _failed("timeout", f"no reply within {self._timeout_s:g} s", timed_out=True) from None
+        except OutOfMemory as full:
+            raise _failed("provider", f"out of memory: {full}") from None
+        return self._reply(ready.model, prompt, generation, offered)
+
+    def _request(self, model: LoadedModel, prompt: Prompt, params: Mapping[str, Any]) -> GenerationRequest:
+        left = model.context - len(prompt.tokens)
+        if left < 1:
+            tokens = f"{len(prompt.tokens)} tokens, and the model reads {model.context}"
+            raise _failed("context_length", f"the conversation has {tokens}")
+        stop = params.get("stop") or ()
+        sampling = Sampling(
+            **{name: params[name] for name in SAMPLED_BY if params.get(name) is not None},
+            stop=(stop,) if isinstance(stop, str) else tuple(stop),
+        )
+        wanted = params.get("max_tokens") or model.max_new_tokens or MAX_TOKENS
+        return GenerationRequest(prompt, sampling, min(int(wanted), left))
+
+    def _reply(
+        self, model: LoadedModel, prompt: Prompt, generation: Generation, tools: Sequence[ToolSpec]
+    ) -> Reply:
+        written = read_reply_text(opening_of(prompt.end) + generation.text, tools)
+        calls = []
+        for place, call in enumerate(written.calls):
+            args, raw = parse_arguments(call.arguments or "{}")
+            self._calls += 1
+            calls.append(ToolCall(f"call{self._calls:05d}", 0, place, call.tool, args, raw))
+        if calls and written.reasoning:
+            self._thoughts[calls[0].id] = written.reasoning
+        usage = Usage(
+            input_tokens=len(prompt.tokens),
+            output_tokens=generation.tokens,
+            reasoning_tokens=min(generation.tokens, model.count_tokens(written.reasoning)),
+            cost_usd=None,
+            asks=1,
+            attempts=1,
+        )
+        return Reply(
+            text=written.text,
+            calls=tuple(calls),
+            usage=usage,
+            finish="tool_calls" if calls and generation.finish == "stop" else generation.finish,
+            reasoning=written.reasoning,
+            first_token_s=generation.first_token_s,
+            seconds=generation.seconds,
+        )
+
+
+def unknown_params(model: Model) -> list[str]:
+    """Name the parameters of a model's table that a model in this process would not obey."""
+    extra = model.params.get("extra_body") or {}
+    params = [name for name in request_params(model) if name not in TAKEN]
+    return params + [f"extra_body.{name}" for name in extra if name != TEMPLATE_KWARGS]
+
+
+def _template_kwargs(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what goes to the template itself, such as ``enable_thinking``, wherever it was said."""
+    effort = params.get("reasoning_effort")
+    extra = params.get("extra_body") or {}
+    return {
+        **({"reasoning_effort": effort} if effort else {}),
+        **(extra.get(TEMPLATE_KWARGS) or {}),
+        **(params.get(TEMPLATE_KWARGS) or {}),
+    }
+
+
+def _failed(cause: str, message: str, *, timed_out: bool = False) -> AttemptFailed:
+    # The same model would do the same again: nothing here is worth another attempt.
+    return AttemptFailed(f"{cause}: {message}", cause=cause, retryable=False, timed_out=timed_out)
+
+
+def _load_once(loading: Loading) -> None:
+    """Load a model for this process; those who come meanwhile wait, and are told what the first was."""
+    with _loading:
+        if loading not in _ready:
+            from pytest_agenteval.chat.local.transformers_model import load
+
+            try:
+                model = load(loading)
+            except AgentEvalError as broken:
+                _ready[loading] = broken
+            else:
+                _ready[loading] = _Ready(model, Batcher(model.generate))
+        ready = _ready[loading]
+    if not isinstance(ready, _Ready):
+        raise ready
+
+
+async def close() -> None:
+    """Let go of every model of this process."""
+    while _ready:
+        _, ready = _ready.popitem()
+        if isinstance(ready, _Ready):
+            await in_daemon_thread(ready.batcher.close)
+            ready.model.close()
