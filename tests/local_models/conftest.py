@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,9 @@ from pytest_agenteval.records.plan import Model
 from .tiny_model import PLAIN_TEMPLATE, save_tiny_model
 
 pytest_plugins = ["pytester"]
+
+# Models as small as these are slower on several threads than on one, and much slower where others want them.
+os.environ["OMP_NUM_THREADS"] = "1"
 
 WEATHER = [{"role": "user", "content": "Weather in Oslo?"}]
 CALLED = {
