@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.cassette import Cassette
     from pytest_agenteval.cassettes.interaction import Request
     from pytest_agenteval.cassettes.library import Library
-    from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
     from pytest_agenteval.chat.local.model_servers import ModelServers
+    from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
 
 
 STAND_IN = "tool_calling"
