@@ -106,7 +106,7 @@ def test_nothing_is_missing_for_what_is_played(pytester: pytest.Pytester) -> Non
     )
     (header,) = pytester.path.glob(".agenteval/runs/2*/run.json")
     (model,) = json.loads(header.read_text(encoding="utf-8"))["models"]
-    assert (model["id"], model["loading"]) == ("hf/org/tiny", {"quantization": "4bit"})
+    assert (model["id"], model["note"]) == ("hf/org/tiny", "4bit")
 
 
 def test_what_is_typed_comes_before_an_alias_and_pyproject_after_it() -> None:

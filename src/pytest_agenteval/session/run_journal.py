@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agenteval import __version__
-from pytest_agenteval.chat.local.loading import loading_told
+from pytest_agenteval.chat.local.loading import loading_note
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.inner_pytest import BESIDE
@@ -185,7 +185,7 @@ def group_of_item(item: PlannedItem) -> Group:
 
 
 def _run_model(model: Model) -> RunModel:
-    return RunModel(model.name, model.id, model.offline, loading=loading_told(model))
+    return RunModel(model.name, model.id, model.offline, loading_note(model))
 
 
 def _run_suite(task: PlannedTask, suites: Suites) -> RunSuite:

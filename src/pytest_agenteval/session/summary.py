@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
-from pytest_agenteval.chat.local.loading import TOLD, loading_told
+from pytest_agenteval.chat.local.loading import loading_note
 from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.reports.explanations import unrecorded_lines
@@ -59,10 +59,9 @@ def collection_header(evals: EvalSession) -> list[str]:
 def _introduce(model: Model) -> str:
     if model.offline:
         return f"{model.name} ({OFFLINE_NOTES.get(model.id, 'offline, no LLM')})"
-    loading = loading_told(model)
-    details = [model.id] if model.name != model.id else []
-    details += [str(loading[name]) for name in TOLD if name in loading]
-    return f"{model.name} ({', '.join(details)})" if details else model.name
+    details = [model.id if model.name != model.id else "", loading_note(model)]
+    told = ", ".join(detail for detail in details if detail)
+    return f"{model.name} ({told})" if told else model.name
 
 
 @garbage_uncollected()

@@ -13,17 +13,16 @@ from pytest_agenteval.store.json_lines import VERSION
 
 # Keys that are not known are left out: what a later version adds to a header spoils no figure.
 class RunModel(Record, frozen=True, forbid_unknown_fields=False):
-    """A model of the run; ``note`` says what an offline model does, where its id does not say it.
+    """A model of the run.
 
-    ``loading`` is what was said of how a model on this machine is loaded: ``device``, ``dtype``,
-    ``quantization`` and the like.
+    ``note`` says what an offline model does, where its id does not say it, and on which device and in which
+    numbers one of this machine was asked for: ``cuda, bfloat16, 4bit``.
     """
 
     name: str
     id: str
     offline: bool = False
     note: str = ""
-    loading: Mapping[str, Any] = NOTHING
 
 
 class RunSuite(Record, frozen=True, forbid_unknown_fields=False):

@@ -91,8 +91,7 @@ def request_params(model: Model) -> dict[str, Any]:
 def note_loading(recorder: Recorder | None, model: Model, loading: Mapping[str, Any]) -> None:
     """Note in a trial how the model runs that is asked in it."""
     if recorder is not None:
-        told = ", ".join(str(loading[name]) for name in TOLD if name in loading)
-        text = f"{model.name} runs on this machine: {told or 'as it says itself'}"
+        text = f"{model.name} runs on this machine: {_told(loading) or 'as it says itself'}"
         recorder.event("local_model", text, {"model": model.name, **loading})
 
 
@@ -101,3 +100,12 @@ def loading_told(model: Model) -> dict[str, Any]:
     if provider_of(model.id) is None:
         return {}
     return {name: model.params[name] for name in LOADED_BY if name in model.params}
+
+
+def loading_note(model: Model) -> str:
+    """Give what was said of how a local model is loaded in words: ``cuda, bfloat16, 4bit``."""
+    return _told(loading_told(model))
+
+
+def _told(loading: Mapping[str, Any]) -> str:
+    return ", ".join(str(loading[name]) for name in TOLD if name in loading)
