@@ -178,7 +178,7 @@ def _named_in(library: str) -> set[str]:
     ("library", "places"),
     [
         ("litellm", {"chat/litellm_chat.py"}),
-        ("opentelemetry", {"reports/exports/otel_sdk.py"}),
+        ("opentelemetry", {"reports/exports/otel_sdk.py", "engine/otel_processor.py"}),
         ("vcr", {"cassettes/vcrpy_reader.py"}),
         ("jinja2", {"prompts.py", "reports/html/environment.py", "loop/feedback/markdown.py"}),
         ("ray", set()),

@@ -71,7 +71,7 @@ CAUSES: Mapping[str, str] = {
     "no_key": "a tool was to ask its provider, without a key",
     "no_model": "an agent asked through `ctx.chat`, and the model is `own`",
     "not_allowed": "an agent asked its own model, and nothing said that it may: see --agent-live",
-    "provider": "a model or a tool's provider did not answer, after every retry; "
+    "provider": "a model, a tool's provider or an agent's endpoint did not answer, after every retry; "
     "a missing key and an unknown model are among these",
     "mcp_server": "an MCP server did not start, died, or did not answer in time",
     "not_installed": "a library is missing, or of another version than was tried",

@@ -234,7 +234,9 @@ def test_what_all_replies_took_is_told_beside_the_messages() -> None:
 
 def test_a_map_with_keys_that_nobody_reads_is_refused() -> None:
     """What graders are meant to see is lost nowhere in silence."""
-    with pytest.raises(InvalidAnswer, match="citations beside what is known"):
+    with pytest.raises(
+        InvalidAnswer, match=r"keys: answer, citations\); expected no other keys than answer, state"
+    ):
         as_answer({"answer": "x", "citations": []}, Recorder(lambda: 0.0))
 
 
@@ -246,7 +248,7 @@ def test_replies_that_were_seen_stand_and_only_results_and_times_are_added() -> 
     call = ToolCall("c1", 1, 0, "weather", OSLO)
     reply = {"role": "assistant", "content": "", "tool_calls": [_function("c1", OSLO)]}
     recorder.add_reply(reply, (call,), Ask(1, 0.0, 1.0, Usage(3, 4, asks=1)))
-    recorder.add_pending_call(call)
+    recorder.add_asked_calls([call])
     told = ToolCall("c1", 1, 0, "weather", OSLO, result=-7, started=1.5, ended=2.0)
 
     recorder.add_returned(Transcript((Message("user", "else"),), (told,), usage=Usage(99, 99)))

@@ -199,6 +199,7 @@ class ModelTraffic:
                 # No Exception: clients wrap those, wait and ask again.
                 raise for_this_thread(LimitIgnored(str(reached))) from None
             recorder = self._recorder
+            recorder.offer_tools(asked.tools)
             for message in asked.messages:
                 if message["role"] == "tool":
                     self._answer_call(message)

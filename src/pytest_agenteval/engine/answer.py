@@ -55,11 +55,9 @@ def as_end_state(value: Any) -> Mapping[str, Any]:
 
 
 def _of_map(value: Mapping[str, Any], transcript: Recorder) -> Answer:
-    unknown = [str(key) for key in value if key not in MAP_KEYS]
-    if unknown:
-        keys = ", ".join(unknown[:_MOST_KEYS])
+    if any(key not in MAP_KEYS for key in value):
         raise InvalidAnswer(
-            f"the agent returned a map with {keys} beside what is known: expected {', '.join(MAP_KEYS)}; "
+            f"the agent returned {_type_in_words(value)}; expected no other keys than {', '.join(MAP_KEYS)}: "
             "what else graders shall see belongs into state"
         )
     text = value.get("answer")

@@ -21,6 +21,7 @@ from pytest_agenteval.engine.decision import has_acted
 from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.grading import GradingResult, no_judges
+from pytest_agenteval.engine.own_spans import telling_spans
 from pytest_agenteval.engine.trial_resources import (
     Tapes,
     TrialJudges,
@@ -120,9 +121,10 @@ class _TrialRun:
         with self.context.setup_excluded():
             stage = self._set_up(instance, box, own_requests)
         # What is looked at stays within: nothing that the agent has left running goes out meanwhile.
-        with stage.own_requests.answering():
+        with stage.own_requests.answering() as scope:
             try:
-                await self._run_agent(stage)
+                with telling_spans(scope, self.recorder, set_up=self.plan.task.form.get("otel") is True):
+                    await self._run_agent(stage)
             finally:
                 if self.servers is not None:
                     await self.servers.close()

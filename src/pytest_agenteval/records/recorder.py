@@ -57,6 +57,7 @@ class Recorder:
         self.last_words = ""
         self._lock = threading.RLock()
         self._pending_calls: dict[str, int] = {}
+        self._untimed_calls: set[int] = set()
         self._tools: tuple[ToolSpec, ...] = ()
         self._offered: Sequence[ToolSpec] = ()
 
@@ -128,6 +129,7 @@ class Recorder:
         with self._lock:  # calls may come from several threads
             place = self._pending_place(call) if self._pending_calls else None
             if place is not None:
+                self._untimed_calls.discard(place)
                 return place
             self._calls.append(bounded_call(call))
             return len(self._calls) - 1
@@ -169,6 +171,7 @@ class Recorder:
         with self._lock:
             for call in calls:
                 self._calls.append(bounded_call(call))
+                self._untimed_calls.add(len(self._calls) - 1)
                 if call.by == "agent":
                     self._pending_calls[call.id] = len(self._calls) - 1
 
@@ -216,7 +219,7 @@ class Recorder:
         """
         with self._lock:
             if self._asks:
-                self._calls = completed_calls(self._calls, returned.calls)
+                self._calls = completed_calls(self._calls, returned.calls, self._untimed_calls)
                 ended = {call.id for call in self._calls if is_ended(call)}
                 self._pending_calls = {id: at for id, at in self._pending_calls.items() if id not in ended}
                 return

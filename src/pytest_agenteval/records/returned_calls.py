@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -11,14 +11,22 @@ from pytest_agenteval.records.transcript import NOT_FINISHED, ToolCall
 
 
 def is_ended(call: ToolCall) -> bool:
-    """Whether something came of a call."""
-    return call.error.type != NOT_FINISHED if call.error else call.result is not None or call.ended > 0
+    """Whether something is known to have come of a call."""
+    return call.error.type != NOT_FINISHED if call.error else call.result is not None
 
 
-def completed_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
-    """Give the calls that were seen, with what only those of equal id tell: results and times."""
+def completed_calls(
+    seen: Sequence[ToolCall], returned: Sequence[ToolCall], untimed: Collection[int]
+) -> list[ToolCall]:
+    """Give the calls that were seen, with what only those of equal id tell: results and times.
+
+    ``untimed`` are the places of those that nobody saw being made: a reply asked for them, a later request
+    had their results, and when they were made in between is not known.
+    """
     remaining = list(returned)
-    return [_completed(call, _take(remaining, _by_id, call)) for call in seen]
+    others = [_take(remaining, _by_id, call) for call in seen]
+    pairs = enumerate(zip(seen, others, strict=True))
+    return [_completed(call, other) if other and at in untimed else call for at, (call, other) in pairs]
 
 
 def united_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
@@ -49,18 +57,10 @@ def _take(calls: list[ToolCall], identity: Callable[[ToolCall], Any], like: Tool
     return None if at is None else calls.pop(at)
 
 
-def _completed(call: ToolCall, returned: ToolCall | None) -> ToolCall:
-    """Fill in what is not known of a call; what a tape or a tool box wrote down is known."""
-    if returned is None or call.by != "agent" or call.tape != "none":
-        return call
-    if not is_ended(call):
-        return replace(call, result=returned.result, error=returned.error, **_times(returned, call))
-    return replace(call, **_times(returned, call)) if not call.started or not call.ended else call
-
-
-def _times(returned: ToolCall, call: ToolCall) -> dict[str, float]:
+def _completed(call: ToolCall, returned: ToolCall) -> ToolCall:
     timed = returned if returned.ended else call
-    return {"started": timed.started, "ended": timed.ended}
+    told = call if is_ended(call) else returned
+    return replace(call, result=told.result, error=told.error, started=timed.started, ended=timed.ended)
 
 
 def _executed(returned: ToolCall, seen: ToolCall | None) -> ToolCall:

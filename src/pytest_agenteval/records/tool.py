@@ -78,6 +78,16 @@ def read_json(text: str) -> Any:
     return _decoder.decode(text)
 
 
+def shown_value(text: str) -> Any:
+    """Give the result that a model is shown as this text: a list or a map where it is one's JSON."""
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return read_json(text)
+    except (ValueError, RecursionError):
+        return text
+
+
 def _depth(text: str) -> int:
     depth = deepest = 0
     for match in _BRACKET.finditer(text):

@@ -327,6 +327,9 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
     state: Annotated[Named | None, expects("the path of the end state in an endpoint's reply")] = None
     calls: Annotated[Named | None, expects("the path of the tool calls in an endpoint's reply")] = None
     usage: Annotated[Named | None, expects("the path of the token counts in an endpoint's reply")] = None
+    request_seconds: Annotated[
+        Positive | None, expects("a number of seconds above 0: how long one request to an endpoint may take")
+    ] = None
     otel: Annotated[bool, expects("true or false: whether OpenTelemetry spans tell what it does")] = False
 
     def title(self, suite: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.tool import NO_PARAMETERS, ToolSpec
+from pytest_agenteval.records.tool import NO_PARAMETERS, ToolSpec, shown_value
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     Ask,
@@ -179,13 +179,20 @@ class _Reader:
         ours, content = _ours(result), content_text(result.get("content"))
         error = ours.get("error")
         failed = None if error is None else ToolError(error.text_of("type"), error.text_of("message"))
-        value = ours.value["result"] if "result" in ours.value else _value(content, ours)
+        told = json.loads(content) if ours.value.get("json") is True else content
+        value = (
+            ours.value["result"]
+            if "result" in ours.value
+            else told
+            if self._is_ours
+            else shown_value(content)
+        )
         self._calls.append(
             (
                 _number(ours, self._calls),
                 replace(
                     request,
-                    result=value if failed is None or "result" in ours.value else None,
+                    result=value if failed is None else None,
                     error=failed,
                     started=self._seconds(ours, "started_at"),
                     ended=self._seconds(ours, "ended_at"),
@@ -285,10 +292,6 @@ def _requested(result: Place, waiting: list[ToolCall], requests: tuple[ToolCall,
     if id is None:
         return waiting[0] if len(requests) == 1 and waiting else None
     return next((call for call in waiting if call.id == id.text()), None)
-
-
-def _value(content: str, ours: Place) -> Any:
-    return json.loads(content) if ours.value.get("json") is True else content
 
 
 def _usage(metrics: Place | None, total: str = "") -> Usage | None:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool import ToolSpec, shown_value
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     NOT_FINISHED,
@@ -113,7 +113,9 @@ def as_text(value: Any) -> str:
 
 
 def _ended(call: ToolCall, outcome: CallOutcome) -> ToolCall:
-    value = None if outcome.error else outcome.content if outcome.value is None else outcome.value
+    value = (
+        None if outcome.error else shown_value(outcome.content) if outcome.value is None else outcome.value
+    )
     return replace(call, result=value, error=outcome.error, started=outcome.started, ended=outcome.ended)
 
 

@@ -12,12 +12,14 @@ from pytest_agenteval.transcripts.atif import read_atif
 from pytest_agenteval.transcripts.messages import read_messages
 from pytest_agenteval.transcripts.parts import usage_of
 from pytest_agenteval.transcripts.place import Place
+from pytest_agenteval.transcripts.span_forms import are_spans, plain_spans
+from pytest_agenteval.transcripts.span_reading import read_spans
 
 FORMS = "a list of messages (OpenAI's or Anthropic's), an ATIF trajectory, or exported spans"
 
 
 def read_transcript(value: Any, path: KeyPath = ("transcript",), *, usage: Any = None) -> Transcript:
-    """Read messages of OpenAI or Anthropic, an ATIF trajectory (also as JSON text), or a transcript of ours.
+    """Read messages of OpenAI or Anthropic, an ATIF trajectory or spans (also as JSON text), or one of ours.
 
     ``path`` is where the value stands for whoever wrote it, ``usage`` what all replies together took, where
     the messages do not say. Raises UnreadableTranscript, whose one line names the place.
@@ -26,6 +28,8 @@ def read_transcript(value: Any, path: KeyPath = ("transcript",), *, usage: Any =
         return value
     place = Place(_parsed(value), path)
     total = usage_of(None if usage is None else Place(usage, ("usage",)))
+    if are_spans(place.value):
+        return read_spans(plain_spans(place))
     if isinstance(place.value, list | tuple):
         return read_messages(place, total)
     if isinstance(place.value, Mapping) or hasattr(place.value, "model_dump"):

@@ -51,4 +51,8 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
         from pytest_agenteval.agents.adapters.command_form import command_problems
 
         return command_problems(form)
+    if kinds == ["http"]:
+        from pytest_agenteval.agents.adapters.http import endpoint_problems
+
+        return endpoint_problems(form)
     return ()

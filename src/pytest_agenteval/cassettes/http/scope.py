@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from copy import copy
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -112,6 +113,11 @@ class Scope:
         """Whether the trial has ended to which the requests belong."""
         return self._ended or (self._outer is not None and self._outer.closed)
 
+    @property
+    def of_trial(self) -> Scope:
+        """The outermost scope that this one was opened in: a tool's belongs to its trial."""
+        return self if self._outer is None else self._outer.of_trial
+
     def close(self) -> None:
         """Refuse whatever is asked from now on, be it by a thread that outlives its trial."""
         self._ended = True
@@ -139,6 +145,12 @@ class Scope:
         if is_own_address(request.uri):
             return True
         return self.passing and not (self.traffic is not None and self.traffic.claims(request))
+
+    def without_traffic(self) -> Scope:
+        """Give a scope of the same tapes for requests none of which asks a model, whatever they look like."""
+        plain = copy(self)
+        plain.traffic, plain._outer = None, self
+        return plain
 
     @contextmanager
     def sending(self) -> Iterator[None]:

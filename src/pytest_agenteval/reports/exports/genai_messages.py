@@ -12,6 +12,13 @@ from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial.conversation import call_requests, reply_asks
+from pytest_agenteval.transcripts.spans import (
+    CALL_ARGUMENTS,
+    CALL_RESULT,
+    INPUT_MESSAGES,
+    OUTPUT_MESSAGES,
+    TOOL_DEFINITIONS,
+)
 
 
 def chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]:
@@ -22,8 +29,8 @@ def chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]
     if ask.reasoning:
         output["parts"].insert(0, {"type": "reasoning", "content": ask.reasoning})
     return {
-        "gen_ai.input.messages": _messages_json(map(_message, history)),
-        "gen_ai.output.messages": _messages_json([output]),
+        INPUT_MESSAGES: _messages_json(map(_message, history)),
+        OUTPUT_MESSAGES: _messages_json([output]),
     }
 
 
@@ -33,8 +40,9 @@ def trial_content(trial: Trial) -> dict[str, str]:
     prompt = messages[: min(replies, default=len(messages))]
     answer = {"role": "assistant", "parts": [{"type": "text", "content": trial.outcome.answer.text}]}
     return {
-        "gen_ai.input.messages": _messages_json(map(_message, prompt)),
-        "gen_ai.output.messages": _messages_json([answer] if trial.outcome.answer.text else []),
+        INPUT_MESSAGES: _messages_json(map(_message, prompt)),
+        OUTPUT_MESSAGES: _messages_json([answer] if trial.outcome.answer.text else []),
+        TOOL_DEFINITIONS: _messages_json(tool.declaration() for tool in trial.transcript.tools),
     }
 
 
@@ -42,8 +50,8 @@ def call_content(call: ToolCall) -> dict[str, str | None]:
     """Give what a tool was called with and, where it did not fail, what came of it."""
     result = call.result if isinstance(call.result, str) else compact(call.result)
     return {
-        "gen_ai.tool.call.arguments": call.raw_args or compact(call.args),
-        "gen_ai.tool.call.result": result if call.error is None else None,
+        CALL_ARGUMENTS: call.raw_args or compact(call.args),
+        CALL_RESULT: result if call.error is None else None,
     }
 
 

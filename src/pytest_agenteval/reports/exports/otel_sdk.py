@@ -26,8 +26,8 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 from pytest_agenteval import __version__
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.reports.exports.otel_spans import Span
 from pytest_agenteval.reports.formatting import one_line
+from pytest_agenteval.transcripts.spans import Span
 
 KINDS = {"client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 SCOPE = InstrumentationScope("pytest_agenteval", __version__)

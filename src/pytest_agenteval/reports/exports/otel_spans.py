@@ -1,7 +1,7 @@
 """A trial as the spans of one trace, by OpenTelemetry's conventions for generative AI, as plain data.
 
-The conventions are those of open-telemetry/semantic-conventions-genai (status: development) as of schema
-1.42.0-dev: spans ``invoke_agent``, ``chat`` and ``execute_tool``, the event ``gen_ai.evaluation.result``.
+The conventions (``transcripts/spans.py`` has their names) know spans ``invoke_agent``, ``chat`` and
+``execute_tool``, and the event ``gen_ai.evaluation.result``.
 What they have no word for is an attribute below ``agenteval``. What is not known is left out.
 """
 
@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.genai_messages import call_content, chat_content, trial_content
@@ -27,38 +26,10 @@ from pytest_agenteval.reports.exports.trial_identity import (
 )
 from pytest_agenteval.reports.trial.conversation import reply_asks
 from pytest_agenteval.store.run_reader import Run
-
-Attributes: TypeAlias = Mapping[str, Any]
-"""Texts, numbers, booleans and lists of texts, by name."""
+from pytest_agenteval.transcripts import spans as names
+from pytest_agenteval.transcripts.spans import Span, SpanEvent
 
 EPOCH = datetime.fromtimestamp(0, UTC)
-
-
-class SpanEvent(FrozenValue, frozen=True):
-    """Something at one moment of a span, in nanoseconds since 1970."""
-
-    name: str
-    at_ns: int
-    attributes: Attributes
-
-
-class Span(FrozenValue, frozen=True):
-    """One span of a trace: times are nanoseconds since 1970, ids are hex digits.
-
-    ``parent_id`` is empty for the root. ``error`` says why what the span stands for broke; where it is None
-    nothing is said of how it went.
-    """
-
-    trace_id: str
-    span_id: str
-    parent_id: str
-    name: str
-    kind: Literal["client", "internal"]
-    start_ns: int
-    end_ns: int
-    attributes: Attributes
-    events: tuple[SpanEvent, ...] = ()
-    error: str | None = None
 
 
 def trial_spans(run: Run, trial: Trial, *, content: bool = False) -> tuple[Span, ...]:
@@ -86,16 +57,16 @@ class _Trace:
         """Give the agent's span: the whole trial, with how it ended and its grades."""
         trial = self._trial
         attributes = {
-            **self._about("invoke_agent"),
-            "gen_ai.agent.name": trial.key.agent,
-            "gen_ai.agent.version": trial.digests.code or self._package,
+            **self._about(names.AGENT),
+            names.AGENT_NAME: trial.key.agent,
+            names.AGENT_VERSION: trial.digests.code or self._package,
             **(_usage(trial.usage) if trial.usage.asks else {}),
             **self._about_trial(),
             **(trial_content(trial) if self._content else {}),
         }
         errored = trial.ending == "errored"
         if errored:
-            attributes["error.type"] = trial.cause or "_OTHER"
+            attributes[names.ERROR_TYPE] = trial.cause or "_OTHER"
         return self._span(
             f"invoke_agent {trial.key.agent}",
             "agent",
@@ -111,11 +82,11 @@ class _Trace:
         for place, ask in enumerate(self._trial.transcript.asks):
             reply = numbers.get(id(ask))
             attributes = {
-                **self._about("chat"),
+                **self._about(names.CHAT),
                 **_usage(ask.usage),
-                "gen_ai.response.finish_reasons": [ask.finish],
-                "gen_ai.request.stream": ask.first_token_s is not None or None,
-                "gen_ai.response.time_to_first_chunk": ask.first_token_s,
+                names.FINISH_REASONS: [ask.finish],
+                names.IS_STREAMED: ask.first_token_s is not None or None,
+                names.FIRST_CHUNK_S: ask.first_token_s,
                 "agenteval.turn": ask.turn,
                 "agenteval.attempts": ask.usage.attempts or None,
             }
@@ -132,11 +103,11 @@ class _Trace:
         """Give a span for each call that was made; what a task says was called before is none."""
         for place, call in enumerate(self._tool_calls):
             attributes = {
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": call.tool,
-                "gen_ai.tool.call.id": call.id,
-                "gen_ai.tool.type": "function",
-                "error.type": call.error.type if call.error else None,
+                names.OPERATION: names.TOOL,
+                names.TOOL_NAME: call.tool,
+                names.CALL_ID: call.id,
+                names.TOOL_TYPE: "function",
+                names.ERROR_TYPE: call.error.type if call.error else None,
                 "agenteval.turn": call.turn,
                 "agenteval.tape": call.tape if call.tape != "none" else None,
                 **(call_content(call) if self._content else {}),
@@ -173,10 +144,10 @@ class _Trace:
 
     def _about(self, operation: str) -> dict[str, Any]:
         return {
-            "gen_ai.operation.name": operation,
-            "gen_ai.provider.name": provider_name(self._model),
-            "gen_ai.request.model": self._model.id,
-            "gen_ai.conversation.id": session_name(self._run, self._trial.key),
+            names.OPERATION: operation,
+            names.PROVIDER: provider_name(self._model),
+            names.REQUEST_MODEL: self._model.id,
+            names.CONVERSATION: session_name(self._run, self._trial.key),
         }
 
     def _about_trial(self) -> dict[str, Any]:
@@ -219,11 +190,11 @@ def _usage(usage: Usage) -> dict[str, Any]:
     """Give tokens, with cached ones among the input's and reasoning's among the output's, and the price."""
     has_token_counts = not usage.untold
     return {
-        "gen_ai.usage.input_tokens": usage.input_tokens if has_token_counts else None,
-        "gen_ai.usage.output_tokens": usage.output_tokens if has_token_counts else None,
-        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens or None,
-        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
-        "agenteval.cost_usd": usage.cost_usd,
+        names.INPUT_TOKENS: usage.input_tokens if has_token_counts else None,
+        names.OUTPUT_TOKENS: usage.output_tokens if has_token_counts else None,
+        names.CACHED_TOKENS: usage.cached_tokens or None,
+        names.REASONING_TOKENS: usage.reasoning_tokens or None,
+        names.COST_USD: usage.cost_usd,
     }
 
 
@@ -245,7 +216,7 @@ def _evaluation(grade: Grade) -> dict[str, Any]:
             "gen_ai.evaluation.score.value": grade.score,
             "gen_ai.evaluation.score.label": label,
             "gen_ai.evaluation.explanation": grade.rationale,
-            "error.type": grade.undecided if grade.crashed else None,
+            names.ERROR_TYPE: grade.undecided if grade.crashed else None,
             "agenteval.threshold": grade.threshold,
             "agenteval.weight": grade.weight,
             "agenteval.undecided": grade.undecided,

@@ -160,9 +160,10 @@ class Planner:
             loaded = self._with_problems(unread, self._with_file_texts, loaded, loaded_suite, loaded)
         wrong = [*unread, *self._id_conflict(suite.name if suite else "", loaded)]
         wrong += self._problems_of(label_problems(task, suite), loaded, loaded_suite)
-        wrong += self._form_problems(loaded, settings, loaded_suite)
+        unfit = list(self._form_problems(loaded, settings, loaded_suite))
+        wrong += unfit
         if not unread:
-            wrong += self._agent_problems(loaded, settings, loaded_suite)
+            wrong += () if unfit else self._agent_problems(loaded, settings, loaded_suite)
             wrong += self._grader_problems(loaded, agent, loaded_suite) if graders is None else ()
         layers: tuple[str, ...] = self._with_problems(wrong, self._layers_of, loaded, loaded_suite, ())
         prompts: Mapping[str, str] = self._with_problems(

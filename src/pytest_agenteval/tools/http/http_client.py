@@ -55,6 +55,11 @@ async def send(endpoint: Endpoint, args: Mapping[str, Any]) -> Response:
     return response
 
 
+async def loop_client() -> httpx.AsyncClient:
+    """Give the client of this loop, which is closed with it."""
+    return (await _of_this_loop()).client
+
+
 async def close() -> None:
     """Close the client of this loop; one whose loop ends as it should is closed by itself."""
     held = _of_loops.get(asyncio.get_running_loop())
@@ -80,7 +85,7 @@ async def _exchange(
 
     request = template.request(args, secret, base)
     try:
-        client = (await _of_this_loop()).client
+        client = await loop_client()
         async with asyncio.timeout(SECONDS):
             reply = await client.request(
                 request.method,

@@ -1,0 +1,124 @@
+"""What an agent's endpoint replies: the answer, and whatever else it tells, by paths into its JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.wire.reader import read_reply
+from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
+from pytest_agenteval.errors import KeyPath, TrialBroken
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.tool import shown_value
+from pytest_agenteval.records.transcript import ToolCall, ToolError, Usage
+from pytest_agenteval.transcripts.builder import UNKNOWN_USAGE
+from pytest_agenteval.transcripts.parts import call_request, result_text, usage_of
+from pytest_agenteval.transcripts.place import Place
+from pytest_agenteval.value_paths import ABSENT, parse_path, value_at
+
+PATHS = ("answer", "state", "calls", "usage")
+"""The keys of a form that are paths into a reply."""
+
+FORMATS: Mapping[str, str] = {
+    "openai": "openai.chat",
+    "openai.responses": "openai.responses",
+    "anthropic": "anthropic.messages",
+}
+
+
+class UnreadableReply(TrialBroken):
+    """An endpoint replied, and not with what its suite says."""
+
+    cause = "answer"
+
+
+class EndpointReply(FrozenValue, frozen=True):
+    """What one reply of an endpoint tells; its calls have neither turn nor times."""
+
+    text: str = ""
+    state: Mapping[str, Any] = NOTHING
+    calls: tuple[ToolCall, ...] = ()
+    usage: Usage = UNKNOWN_USAGE
+    finish: str = "stop"
+    reasoning: str = ""
+    model: str = ""
+
+
+class ReplyReader:
+    """Reads the replies of one endpoint, as its form says: by its shape, and by the paths that are given."""
+
+    def __init__(self, form: Mapping[str, Any], shape: str) -> None:
+        self._shown, self._shape = str(form["http"]), shape
+        self._paths: dict[str, KeyPath] = {key: parse_path(form[key]) for key in PATHS if form.get(key)}
+        if shape == "json":
+            self._paths.setdefault("answer", ("answer",))
+        self._may_be_text = shape == "json" and not any(form.get(key) for key in PATHS)
+
+    def read(self, request: Request, response: Response) -> EndpointReply:
+        """Give what a reply tells; raises UnreadableReply or UnreadableTranscript, which name the place."""
+        shaped = self._shaped(request, response)
+        body = self._json(response) if self._paths else NOTHING
+        if isinstance(body, str):
+            return replace(shaped, text=body)
+        told: dict[str, Any] = {}
+        if "answer" in self._paths:
+            told["text"] = self._answer(body)
+        state = self._at(body, "state")
+        if state is not None:
+            told["state"] = state.map()
+        calls = self._at(body, "calls")
+        if calls is not None:
+            told["calls"] = tuple(map(_call, calls.items()))
+        usage = usage_of(self._at(body, "usage"))
+        if usage is not None:
+            told["usage"] = usage
+        return replace(shaped, **told)
+
+    def _shaped(self, request: Request, response: Response) -> EndpointReply:
+        """Read what a reply of OpenAI's or Anthropic's shape tells by itself."""
+        if self._shape == "json":
+            return EndpointReply()
+        try:
+            reply = read_reply(FORMATS[self._shape], request, response)
+        except UnreadableTraffic as odd:
+            raise UnreadableReply(f"{self._shown}: {odd}; look at agent.as in suite.yaml") from None
+        text = str(reply.message.get("content", ""))
+        usage = UNKNOWN_USAGE if not reply.usage.tokens else reply.usage
+        return EndpointReply(text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model)
+
+    def _json(self, response: Response) -> Any:
+        """Give a reply's JSON; a plain text is the answer where the form names no path at all."""
+        text = text_of(response.body)
+        try:
+            body = json.loads(text)
+        except ValueError:
+            body = text
+        if isinstance(body, str) and not self._may_be_text:
+            raise UnreadableReply(f"{self._shown}: expected a reply in JSON, found {text[:60]!r}")
+        return body
+
+    def _answer(self, body: Any) -> str:
+        place = self._at(body, "answer")
+        if place is None:
+            name, keys = Place(body, self._paths["answer"]).wrong("the answer's text"), ""
+            raise UnreadableReply(f"{self._shown}: {name}{keys}; agent.answer in suite.yaml says where it is")
+        return result_text(place)
+
+    def _at(self, body: Any, key: str) -> Place | None:
+        """Give what stands where the form says, None where that is nothing or null, or it says nothing."""
+        if key not in self._paths:
+            return None
+        value = value_at(body, self._paths[key])
+        return None if value is ABSENT or value is None else Place(value, self._paths[key])
+
+
+def _call(place: Place) -> ToolCall:
+    """Read a call, with its result or error where these are told beside it."""
+    request, error, result = call_request(place), place.get("error"), place.map().get("result")
+    failed = None if error is None else ToolError("tool_error", result_text(error))
+    value = shown_value(result) if isinstance(result, str) else result
+    return ToolCall(request.id, 0, 0, request.tool, request.args, request.raw_args, value, failed)

@@ -1,0 +1,90 @@
+"""Spans that end in this process, each with the trial in whose scope it was begun.
+
+The only module that takes spans from ``opentelemetry``; it is imported where that is in use already, or where
+a suite asks for it.
+"""
+
+from __future__ import annotations
+
+import threading
+from weakref import WeakSet
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import Span as LiveSpan
+
+from pytest_agenteval.cassettes.http.scope import Scope, current
+from pytest_agenteval.transcripts.span_forms import sdk_span
+from pytest_agenteval.transcripts.spans import Span
+
+MOST_SPANS = 20_000
+"""How many spans of one trial are kept."""
+
+
+class TrialSpans(SpanProcessor):
+    """Keeps the spans of each trial that is watched.
+
+    Whose a span is says the scope in which it is begun, be it in a task, a thread or a pool; where that is
+    none, as in a thread of a framework's own, its parent says it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ended: dict[Scope, list[Span]] = {}
+        self._begun: dict[int, Scope] = {}
+
+    def watch(self, scope: Scope) -> None:
+        """Keep the spans of this trial from now on."""
+        with self._lock:
+            self._ended[scope] = []
+
+    def taken(self, scope: Scope) -> list[Span]:
+        """Give the spans of a trial that have ended, and keep no more of them."""
+        with self._lock:
+            self._begun = {id: owner for id, owner in self._begun.items() if owner is not scope}
+            return self._ended.pop(scope, [])
+
+    def on_start(self, span: LiveSpan, parent_context: Context | None = None) -> None:
+        """Note whose span it is."""
+        scope = current()
+        with self._lock:
+            owner = None if scope is None else scope.of_trial
+            if owner not in self._ended and span.parent is not None:
+                owner = self._begun.get(span.parent.span_id)
+            if owner is not None and owner in self._ended:
+                self._begun[_id(span)] = owner
+
+    def on_end(self, span: ReadableSpan) -> None:
+        """Keep it, if it is a trial's."""
+        with self._lock:
+            owner = self._begun.pop(_id(span), None)
+            kept = None if owner is None else self._ended.get(owner)
+            if kept is not None and len(kept) < MOST_SPANS:
+                kept.append(sdk_span(span))
+
+
+def _id(span: ReadableSpan) -> int:
+    context = span.get_span_context()
+    return 0 if context is None else context.span_id
+
+
+PROCESSOR = TrialSpans()
+_watched: WeakSet[TracerProvider] = WeakSet()
+
+
+def attach(*, set_up: bool) -> bool:
+    """Put the processor into the process's provider of tracers; say whether there is one.
+
+    With ``set_up`` a provider is made where there is none: its spans go nowhere else.
+    """
+    provider = trace.get_tracer_provider()
+    if set_up and not isinstance(provider, TracerProvider):
+        trace.set_tracer_provider(TracerProvider())
+        provider = trace.get_tracer_provider()
+    if not isinstance(provider, TracerProvider):
+        return False
+    if provider not in _watched:
+        _watched.add(provider)
+        provider.add_span_processor(PROCESSOR)
+    return True
