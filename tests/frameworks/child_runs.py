@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_agenteval import Trial, load_run
+from tests.frameworks.environments import ROOT
 
 LONGEST_S = 400
 
@@ -35,7 +35,7 @@ def run_pytest(python: Path, project: Path, env: Mapping[str, str], *arguments: 
     surroundings = {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
-        "PYTHONPATH": str(project / "site"),
+        "PYTHONPATH": os.pathsep.join([str(project / "site"), str(ROOT / "src")]),
         "CONNECTS": str(connects),
         **env,
     }
@@ -70,8 +70,3 @@ def _trials(project: Path) -> tuple[Trial, ...]:
         return ()
     run = load_run("latest", results=runs)
     return tuple(run.trial(entry) for entry in run.entries)
-
-
-def version_of_python() -> str:
-    """Give the version that environments are made with."""
-    return ".".join(str(part) for part in sys.version_info[:3])

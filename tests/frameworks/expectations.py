@@ -73,7 +73,7 @@ def _asked(city: str) -> tuple[str, dict[str, Any]]:
 
 
 def _end_faults(place: str, city: str, trial: Trial, last: Message, framework: Framework) -> Iterator[str]:
-    yield from _unequal(f"{place}: answer", trial.outcome.answer, answer(city))
+    yield from _unequal(f"{place}: answer", trial.outcome.answer.text, answer(city))
     if framework.final_tool:
         yield from _unequal(f"{place}: last call", [call.tool for call in last.calls], ["final_answer"])
     else:

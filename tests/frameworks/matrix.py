@@ -15,8 +15,8 @@ from tests.frameworks.catalogue import Case, Framework, addresses
 from tests.frameworks.child_runs import ChildRun, run_pytest
 from tests.frameworks.environments import Environment
 from tests.frameworks.examples import MOST_LINES, read_examples, read_tool
-from tests.frameworks.model_server import Serving
-from tests.frameworks.project import BOTS, SUITES
+from tests.frameworks.model_server import Serving, serving
+from tests.frameworks.project import BOTS, SUITES, write_project
 from tests.frameworks.weather_model import WEATHER
 
 EXAMPLE = "docs"
@@ -47,12 +47,14 @@ class Matrix:
         began = time.monotonic()
         project = self.place / f"{framework.name}-{age}-{case.function}"
         repetitions = self.repetitions_of_docs if case.function == EXAMPLE else self.repetitions
-        faults = (
-            *_line_faults(framework, case),
-            *_faults(project, environment.python, framework, repetitions),
-        )
+        faults = [*_line_faults(framework, case)]
+        with serving() as server:
+            write_project(project, _files(framework, case), _suite(framework, case, server.address))
+            if framework.node:
+                (project / "node_modules").symlink_to(environment.node_modules)
+            faults += _faults(server, project, environment.python, framework, repetitions)
         trials = len(WEATHER) * repetitions
-        return Result(case.function, case.format, trials, faults, time.monotonic() - began)
+        return Result(case.function, case.format, trials, tuple(faults), time.monotonic() - began)
 
 
 def cases(framework: Framework) -> Iterator[Case]:

@@ -206,7 +206,7 @@ class Serving:
         self._server = _Server()
         self.address = f"http://127.0.0.1:{self._server.server_port}"
         self.traffic = self._server.traffic
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True).start()
 
     def stop(self) -> None:
         """Listen no more."""

@@ -21,7 +21,7 @@ def write_project(folder: Path, files: Mapping[str, str], suite: Mapping[str, An
     """Write the agent's files and the suites; ``suite`` is what these say of the agent."""
     shutil.rmtree(folder, ignore_errors=True)
     write(folder, {"pytest.ini": "[pytest]\npythonpath = .\n", **files})
-    write(folder / "evals", {f"{name}/suite.yaml": _suite(suite) for name in SUITES})
+    write(folder / "evals", {f"{name}/suite.yaml": _suite(name, suite) for name in SUITES})
     write(folder / "evals", {"weather/tasks.json": json.dumps([_task(city) for city in WEATHER])})
     write(folder / "evals", {"loops/tasks.json": json.dumps(_endless_tasks())})
     write(folder / "site", {"sitecustomize.py": COUNTER.read_text(encoding="utf-8")})
@@ -35,8 +35,8 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
         path.write_text(text, encoding="utf-8", newline="\n")
 
 
-def _suite(suite: Mapping[str, Any]) -> str:
-    return json.dumps({"kind": "regression", "model": "own", **suite})
+def _suite(name: str, suite: Mapping[str, Any]) -> str:
+    return json.dumps({"name": name, "kind": "regression", "model": "own", **suite})
 
 
 def _task(city: str) -> dict[str, Any]:
@@ -58,6 +58,6 @@ def _endless_tasks() -> list[dict[str, Any]]:
     patient = {"content": question(PATIENT, "patient", delay=4)}
     return [
         {"id": "steps", "input": steps, "limits": {"steps": STEPS}, "graders": graders},
-        {"id": "late", "input": late, "limits": {"seconds": 2}, "graders": graders},
+        {"id": "late", "input": late, "limits": {"seconds": 5}, "graders": graders},
         {"id": "patient", "input": patient, "graders": graders},
     ]

@@ -16,6 +16,7 @@ WEATHER: Mapping[str, int] = {
 
 _REF = re.compile(r"\[ref (\w+)((?: \w+=[\d.]+)*)\]")
 _CITY = re.compile(r"weather in (\w+)\? \[ref")
+_TOOL = re.compile(r"(mcp__\w+__)?get_weather")
 _RESULT = re.compile(r"(\w+): (-?\d+) degrees")
 
 
@@ -51,10 +52,11 @@ def next_move(body: Json, prompt: Prompt) -> ReplyPlan:
     """Decide from the texts of a request alone, whatever its wire format."""
     texts = list(_texts(body))
     city, result = _CITY.search("\n".join(texts)), _RESULT.search("\n".join(texts))
-    if city is None:
+    tool = next((text for text in texts if _TOOL.fullmatch(text)), None)
+    if city is None or tool is None:  # a title for the conversation, or the like
         return ReplyPlan(text="ok")
     if result is None or prompt.loop:
-        return ReplyPlan(calls=(("get_weather", {"city": city[1]}),), input_tokens=31, output_tokens=7)
+        return ReplyPlan(calls=((tool, {"city": city[1]}),), input_tokens=31, output_tokens=7)
     words = f"It is {result[2]} degrees in {result[1]}."
     if "final_answer" in texts:  # the tool with which some frameworks end
         return ReplyPlan(calls=(("final_answer", {"answer": words}),), input_tokens=53, output_tokens=11)

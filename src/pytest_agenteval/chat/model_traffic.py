@@ -7,7 +7,8 @@ here it makes no difference which.
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -39,6 +40,9 @@ from pytest_agenteval.records.transcript import (
 
 FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
 """Kinds of events: an attempt that failed, a reply that ended before its time."""
+
+INCOMPLETE = "incomplete"
+"""How a reply of which the last is missing says that it ended."""
 
 PASSING_FAILURES = frozenset({401, 403, 404, 408, 409, 425, 429, 498, 529})
 """Statuses that say nothing of what was asked: the same request may be answered another time."""
@@ -149,8 +153,12 @@ class ModelTraffic:
     def cut(self, request: Request, response: Response) -> None:
         """Read what came of a response that ended before its time; status 0 is one that never began.
 
-        It is not recorded: a replay could not tell how much of it was looked at.
+        It is not recorded: a replay could not tell how much of it was looked at. A stream that was closed
+        once the provider had said its last is whole: clients need not wait for the connection's own end.
         """
+        if self._is_whole(request, response):
+            self.record(request, response)
+            return
         exchange = self._under_way.pop(id(request), None)
         if exchange is None:
             return
@@ -203,14 +211,17 @@ class ModelTraffic:
             for message in asked.messages:
                 if message["role"] == "tool":
                     self._answer_call(message)
-            phase = recorder.add_prompt([*self._messages_before(asked), *asked.messages], concurrent=True)
+            phase = recorder.add_prompt(self._whole_prompt(asked), concurrent=True)
             recorder.turn += 1
             return _Exchange(request, asked, recorder.turn, phase, recorder.at())
 
-    def _messages_before(self, asked: ModelRequest) -> list[Mapping[str, Any]]:
-        """Give what the provider keeps of the conversation, and the request does not repeat."""
+    def _whole_prompt(self, asked: ModelRequest) -> Sequence[Mapping[str, Any]]:
+        """Give what is asked with what the provider keeps of the conversation; instructions it does not."""
         phase = self._phases.get(asked.continues) if asked.continues else None
-        return [] if phase is None else self._recorder.messages_of(phase)
+        before = [] if phase is None else self._recorder.messages_of(phase)
+        pairs = zip(before, asked.messages, strict=False)
+        instructed_before = len(list(takewhile(_instructs_alike, pairs)))
+        return [*before, *asked.messages[instructed_before:]]
 
     def _answer_call(self, message: Mapping[str, Any]) -> None:
         content = message.get("content", "")
@@ -250,6 +261,15 @@ class ModelTraffic:
             self._recorder.event(UNREAD_REPLY, f"{_place(exchange.request)}: {unreadable}")
             nothing = {"role": "assistant", "content": ""}
             return ModelReply(nothing, (), UNKNOWN, finish="", reasoning="", model="")
+
+    def _is_whole(self, request: Request, response: Response) -> bool:
+        exchange = self._under_way.get(id(request))
+        if exchange is None or response.status != 200:
+            return False
+        try:
+            return read_reply(exchange.asked.format, request, response).finish != INCOMPLETE
+        except UnreadableTraffic:
+            return False
 
     def _undo(self, exchange: _Exchange) -> None:
         """Take back a request that brought no reply: it was no step, and its place is free."""
@@ -305,6 +325,11 @@ class ModelTraffic:
                 cassette = self._tape.name if self._tape is not None else "any cassette"
                 self._refused = NotRecorded(request, cassette)
             return for_this_thread(self._refused)
+
+
+def _instructs_alike(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> bool:
+    before, now = pair
+    return before["role"] == now["role"] == "system" and before["content"] == now["content"]
 
 
 def _result(content: str) -> Any:

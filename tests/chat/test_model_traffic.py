@@ -1,0 +1,99 @@
+"""What an agent asks models by itself, over the ways in which clients of providers end a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.store.run_reader import load_run
+from tests.frameworks.model_server import Serving, serving
+from tests.frameworks.weather_model import answer, question
+from tests.suites import run, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+RECORD = ("--agent-record=once", "--agent-record-chat=once")
+REPLAY = ("--agent-record=none", "--agent-record-chat=none")
+
+BOT = """
+import json
+import httpx
+
+BASE = "{base}/v1"
+TOOL = dict(type="function", name="get_weather")
+
+def leaves_at_done(question):
+    body = dict(model="gpt-5-mini", stream=True, tools=[TOOL], messages=[dict(role="user", content=question)])
+    with httpx.stream("POST", BASE + "/chat/completions", json=body) as response:
+        for line in response.iter_lines():
+            if line == "data: [DONE]":
+                return "It is so."
+
+def goes_on_by_id(question):
+    told, previous = [dict(role="user", content=question)], None
+    while told:
+        body = dict(model="gpt-5-mini", instructions="Be brief.", tools=[TOOL], input=told)
+        body |= dict(previous_response_id=previous) if previous else {{}}
+        response = httpx.post(BASE + "/responses", json=body).json()
+        calls = [item for item in response["output"] if item["type"] == "function_call"]
+        result = dict(type="function_call_output", output="Oslo: -7 degrees")
+        told, previous = [dict(result, call_id=call["call_id"]) for call in calls], response["id"]
+    return response["output"][0]["content"][0]["text"]
+"""
+
+
+@pytest.fixture
+def server() -> Iterator[Serving]:
+    """Give a provider on this machine."""
+    with serving() as server:
+        yield server
+
+
+def prepare(pytester: pytest.Pytester, server: Serving, function: str) -> None:
+    """Write a suite of one task, done by a function of the bot."""
+    grader = {"name": "answer_contains", "config": {"text": "It is"}}
+    task = {"id": "oslo", "input": {"content": question("Oslo", "oslo")}, "graders": [grader]}
+    suite = f"name: weather\nkind: regression\nmodel: own\nagent: {{call: bot:{function}}}\n"
+    bot = BOT.format(base=server.address)
+    write(pytester.path, {"bot.py": bot, "evals/suite.yaml": suite, "evals/oslo.json": task})
+    pytester.syspathinsert()
+
+
+def messages(pytester: pytest.Pytester) -> list[tuple[Any, ...]]:
+    """Give what was said in the only trial of the latest run."""
+    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    (entry,) = latest.entries
+    return [(m.role, m.content, m.phase) for m in latest.trial(entry).transcript.messages]
+
+
+def test_a_stream_that_is_left_after_its_last_event_is_recorded(
+    pytester: pytest.Pytester, server: Serving
+) -> None:
+    """Clients close at ``[DONE]``, before the connection says that the body is over: nothing is missing."""
+    prepare(pytester, server, "leaves_at_done")
+    run(pytester, "evals", *RECORD)
+    server.stop()
+
+    result = run(pytester, "evals", *REPLAY)
+
+    result.assert_outcomes(passed=1)
+
+
+def test_instructions_that_are_sent_anew_with_each_request_are_said_once(
+    pytester: pytest.Pytester, server: Serving
+) -> None:
+    """A provider keeps a conversation but its instructions, so each request has them again."""
+    prepare(pytester, server, "goes_on_by_id")
+
+    run(pytester, "evals", *RECORD)
+
+    assert messages(pytester) == [
+        ("system", "Be brief.", 1),
+        ("user", question("Oslo", "oslo"), 1),
+        ("assistant", "", 1),
+        ("tool", "Oslo: -7 degrees", 1),
+        ("assistant", answer("Oslo"), 1),
+    ]
