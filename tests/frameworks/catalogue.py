@@ -22,15 +22,13 @@ class Case:
 class Framework:
     """One framework: ``packages`` are installed from PyPI, or from npm for one of ``node``.
 
-    ``own_prompt``: its system prompt or question has more in it than the agent's. ``results_in_text``: it
-    tells the model of results in a user's message. ``final_tool``: it ends by calling ``final_answer``.
+    ``own_prompt``: its system prompt or question has more in it than the agent's. ``final_tool``: it ends by calling ``final_answer``.
     """
 
     name: str
     packages: tuple[str, ...]
     cases: tuple[Case, ...]
     own_prompt: bool = False
-    results_in_text: bool = False
     final_tool: bool = False
     node: bool = False
 
@@ -103,7 +101,6 @@ PYTHON = (
         ("smolagents[openai]",),
         (Case("plain", CHAT), Case("streamed", CHAT, streamed=True)),
         own_prompt=True,
-        results_in_text=True,
         final_tool=True,
     ),
     Framework(

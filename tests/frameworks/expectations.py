@@ -41,9 +41,7 @@ def transcript_faults(trial: Trial, framework: Framework) -> Iterator[str]:
     place = f"{city}-{trial.key.repetition}"
     messages = list(trial.transcript.messages)
     roles = [message.role for message in messages]
-    expected = ["system", "user", "assistant", "user" if framework.results_in_text else "tool", "assistant"]
-    if framework.results_in_text:
-        roles = [role for role, before in zip(roles, [None, *roles], strict=False) if role != before]
+    expected = ["system", "user", "assistant", "tool", "assistant"]
     if roles != expected:
         yield f"{place}: roles {' '.join(roles)}, expected {' '.join(expected)}"
         return
@@ -63,7 +61,7 @@ def _call_faults(place: str, city: str, trial: Trial, framework: Framework) -> I
     texts = [message.content for message in trial.transcript.messages if message.role in ("tool", "user")]
     if not any(result in text for text in texts):
         yield f"{place}: the result is in no message"
-    for call in calls if not framework.results_in_text else ():
+    for call in calls:
         if call.result not in (result, {"result": result}, {"output": result}):
             yield f"{place}: the call's result is {call.result!r}, expected {result!r}"
 

@@ -55,9 +55,9 @@ def _endless_tasks() -> list[dict[str, Any]]:
     graders = [{"name": "tool_called", "config": {"tools": ["get_weather"]}}]
     steps = {"content": question(LOOPING, "steps", loop=1)}
     late = {"content": question(LATE, "late", loop=1, delay=0.6)}
-    patient = {"content": question(PATIENT, "patient", delay=4)}
+    patient = {"content": question(PATIENT, "patient", loop=1, delay=1.2)}
     return [
         {"id": "steps", "input": steps, "limits": {"steps": STEPS}, "graders": graders},
-        {"id": "late", "input": late, "limits": {"seconds": 5}, "graders": graders},
-        {"id": "patient", "input": patient, "graders": graders},
+        {"id": "late", "input": late, "limits": {"seconds": 6}, "graders": graders},
+        {"id": "patient", "input": patient, "limits": {"steps": 8}, "graders": graders},
     ]

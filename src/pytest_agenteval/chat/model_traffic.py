@@ -329,7 +329,7 @@ class ModelTraffic:
 
 def _instructs_alike(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> bool:
     before, now = pair
-    return before["role"] == now["role"] == "system" and before["content"] == now["content"]
+    return before["role"] == now["role"] == "system" and bool(before["content"] == now["content"])
 
 
 def _result(content: str) -> Any:
