@@ -12,16 +12,18 @@ Environments and projects are kept below ``--place``; delete an environment's fo
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from tests.frameworks.catalogue import BY_NAME, Case, Framework
 from tests.frameworks.environments import Environment, NotInstalled, environment
-from tests.frameworks.matrix import Matrix, Result, cases
-from tests.frameworks.table import Row, today, write_page
+from tests.frameworks.matrix import Matrix, cases
+from tests.frameworks.table import Row, write_page
 
 AGES = ("newest", "year-old")
 
@@ -35,11 +37,12 @@ def main() -> int:
         return 2
     ages = [age for age in AGES if getattr(options, age.replace("-", "_"))] or AGES
     matrix = Matrix(options.place / "projects", options.repetitions, options.repetitions_of_docs)
+    bench = Bench(matrix, options.place / "venvs", Notes(options.place / "rows.json"))
     jobs = [(framework, age, ways) for framework, ways in _chosen(options.names) for age in ages]
     with ThreadPoolExecutor(options.jobs) as pool:
-        rows = list(pool.map(lambda job: _row(matrix, options.place / "venvs", *job), jobs))
+        rows = [row for each in pool.map(lambda job: bench.rows(*job), jobs) for row in each]
     if options.write:
-        write_page(rows, options.place)
+        write_page(bench.notes.rows())
     print(f"{sum(not row.faults for row in rows)} of {len(rows)} hold")
     return int(any(row.faults for row in rows))
 
@@ -68,39 +71,40 @@ def _chosen(names: Sequence[str]) -> list[tuple[Framework, tuple[Case, ...]]]:
     ]
 
 
-def _row(matrix: Matrix, venvs: Path, framework: Framework, age: str, ways: Sequence[Case]) -> Row:
-    try:
-        installed = environment(framework, age, venvs)
-    except NotInstalled as error:
-        print(f"{framework.name} ({age}): cannot be installed: {error}", flush=True)
-        return Row(framework.name, age, (), (), (), ("cannot be installed",), 0, 0.0, today())
-    results = [_tried(matrix, framework, age, installed, case) for case in _possible(ways, installed)]
-    return Row(
-        framework.name,
-        age,
-        installed.versions,
-        installed.left_out,
-        tuple(result.case for result in results),
-        tuple(f"{result.case}: {fault}" for result in results for fault in result.faults),
-        sum(result.trials for result in results),
-        sum(result.seconds for result in results),
-        today(),
-    )
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """Where frameworks are tried, and what came of it is noted."""
 
+    matrix: Matrix
+    venvs: Path
+    notes: Notes
 
-def _possible(ways: Sequence[Case], installed: Environment) -> list[Case]:
-    """Leave out the ways that need a package which the environment has to do without."""
-    return [way for way in ways if way.needs not in installed.left_out]
+    def rows(self, framework: Framework, age: str, ways: Sequence[Case]) -> list[Row]:
+        """Try the ways of one framework in one age, one after the other."""
+        try:
+            installed = environment(framework, age, self.venvs)
+        except (NotInstalled, subprocess.CalledProcessError) as error:
+            why = str(getattr(error, "stderr", "") or error)
+            row = Row(framework.name, age, EXAMPLE, faults=(f"cannot be installed: {why[-300:]}",))
+            return [self._noted(row)]
+        possible = [way for way in ways if way.needs not in installed.left_out]
+        return [self._noted(self._row(framework, age, installed, way)) for way in possible]
 
+    def _row(self, framework: Framework, age: str, installed: Environment, way: Case) -> Row:
+        result = self.matrix.try_case(framework, age, installed, way)
+        facts = (installed.versions, installed.left_out, result.faults, result.trials, result.seconds)
+        return Row(framework.name, age, way.function, *facts)
 
-def _tried(matrix: Matrix, framework: Framework, age: str, installed: Environment, case: Case) -> Result:
-    result = matrix.try_case(framework, age, installed, case)
-    versions = " ".join(installed.versions)
-    verdict = "holds" if not result.faults else f"{len(result.faults)} faults"
-    print(f"{framework.name}:{case.function} ({versions}): {verdict}, {result.seconds:.0f} s", flush=True)
-    for fault in result.faults[:8]:
-        print(f"    {fault}", flush=True)
-    return result
+    def _noted(self, row: Row) -> Row:
+        self.notes.add(row)
+        verdict = "holds" if not row.faults else f"{len(row.faults)} faults"
+        versions = " ".join(row.versions)
+        print(
+            f"{row.framework}:{row.way} ({row.age}: {versions}): {verdict}, {row.seconds:.0f} s", flush=True
+        )
+        for fault in row.faults[:6]:
+            print(f"    {fault}", flush=True)
+        return row
 
 
 if __name__ == "__main__":

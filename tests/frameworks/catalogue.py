@@ -22,7 +22,8 @@ class Case:
 class Framework:
     """One framework: ``packages`` are installed from PyPI, or from npm for one of ``node``.
 
-    ``own_prompt``: its system prompt or question has more in it than the agent's. ``final_tool``: it ends by calling ``final_answer``.
+    ``own_prompt``: its system prompt or question has more in it than the agent's. ``final_tool``: it ends by
+    calling ``final_answer``.
     """
 
     name: str

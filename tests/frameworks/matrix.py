@@ -27,8 +27,6 @@ REPLAY = ("--agent-record=none", "--agent-record-chat=none")
 class Result(NamedTuple):
     """What came of one case: no fault is a pass; ``trials`` were recorded and replayed."""
 
-    case: str
-    format: str
     trials: int
     faults: tuple[str, ...]
     seconds: float
@@ -54,7 +52,7 @@ class Matrix:
                 (project / "node_modules").symlink_to(environment.node_modules)
             faults += _faults(server, project, environment.python, framework, repetitions)
         trials = len(WEATHER) * repetitions
-        return Result(case.function, case.format, trials, tuple(faults), time.monotonic() - began)
+        return Result(trials, tuple(faults), time.monotonic() - began)
 
 
 def cases(framework: Framework) -> Iterator[Case]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import date
+from itertools import groupby
 from pathlib import Path
-from typing import Any
 
+from tests.frameworks.catalogue import BY_NAME
 from tests.frameworks.environments import ROOT, YEAR_OLD
 
 PAGE = ROOT / "docs" / "frameworks.md"
@@ -40,39 +42,63 @@ needed by an agent of one's own.
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One framework in one age: what was installed, which ways were tried, and the faults of each."""
+    """One way of running a framework in one age: what was installed, and what came of it."""
 
     framework: str
     age: str
-    versions: tuple[str, ...]
-    left_out: tuple[str, ...]
-    ways: tuple[str, ...]
-    faults: tuple[str, ...]
-    trials: int
-    seconds: float
-    day: str
+    way: str
+    versions: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    trials: int = 0
+    seconds: float = 0.0
+    day: str = field(default_factory=lambda: date.today().isoformat())
+
+    @property
+    def name(self) -> str:
+        """What tells it from all others."""
+        return f"{self.framework} {self.age} {self.way}"
 
 
-def write_page(rows: Sequence[Row], place: Path) -> None:
-    """Put the rows in the place of earlier ones of the same framework and age, and write the page."""
-    notes = place / "rows.json"
-    earlier = json.loads(notes.read_text(encoding="utf-8")) if notes.exists() else []
-    merged: dict[str, Mapping[str, Any]] = {f"{row['framework']} {row['age']}": row for row in earlier}
-    merged.update({f"{row.framework} {row.age}": asdict(row) for row in rows})
-    notes.write_text(json.dumps(list(merged.values()), indent=1), encoding="utf-8", newline="\n")
-    lines = [_line(row) for row in sorted(merged.values(), key=lambda row: (row["framework"], row["age"]))]
-    head = ("| framework | versions | ways | trials | holds | tried |", "|---|---|---|---|---|---|")
-    PAGE.write_text(HEAD + "\n".join([*head, *lines]) + "\n" + NOTE, encoding="utf-8", newline="\n")
+class Notes:
+    """The latest row of each way, kept in a file: what was not tried again stands as it was."""
+
+    def __init__(self, file: Path) -> None:
+        self._file, self._lock = file, threading.Lock()
+
+    def add(self, row: Row) -> None:
+        """Put a row in the place of an earlier one."""
+        with self._lock:
+            rows = {**{each.name: each for each in self.rows()}, row.name: row}
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+            text = json.dumps([asdict(each) for each in rows.values()], indent=1, ensure_ascii=False)
+            self._file.write_text(text, encoding="utf-8", newline="\n")
+
+    def rows(self) -> list[Row]:
+        """Give all rows."""
+        if not self._file.exists():
+            return []
+        return [Row(**each) for each in json.loads(self._file.read_text(encoding="utf-8"))]
 
 
-def _line(row: Mapping[str, Any]) -> str:
-    mark = "²" if "mcp" in row["left_out"] else "¹" if row["left_out"] else ""
-    versions = ", ".join(each.replace("==", " ") for each in row["versions"]) + mark
-    holds = "all" if not row["faults"] else "; ".join(row["faults"][:2]).replace("|", "\\|")
-    name = f"{row['framework']} ({row['age'].replace('-', ' ')})"
-    return f"| {name} | {versions} | {', '.join(row['ways'])} | {row['trials']} | {holds} | {row['day']} |"
+def write_page(rows: Iterable[Row]) -> None:
+    """Write the page: a line for each framework and age."""
+    lines = ["| framework | versions | ways | trials | holds | tried |", "|---|---|---|---|---|---|"]
+    for _, group in groupby(sorted(rows, key=_order), key=_order):
+        lines.append(_line(list(group)))
+    PAGE.write_text(HEAD + "\n".join(lines) + "\n" + NOTE, encoding="utf-8", newline="\n")
 
 
-def today() -> str:
-    """Give the day that stands in the table."""
-    return date.today().isoformat()
+def _order(row: Row) -> tuple[int, str]:
+    return list(BY_NAME).index(row.framework), row.age
+
+
+def _line(rows: Sequence[Row]) -> str:
+    first, ways = rows[0], [row.way for row in rows]
+    mark = "²" if "mcp" in first.left_out else "¹" if first.left_out else ""
+    versions = ", ".join(each.replace("==", " ") for each in first.versions) + mark
+    faults = [f"{row.way}: {row.faults[0]}" for row in rows if row.faults]
+    holds = "all" if not faults else "; ".join(faults).replace("|", "\\|")
+    trials, day = sum(row.trials for row in rows), max(row.day for row in rows)
+    name = f"{first.framework}, {first.age.replace('-', ' ')}"
+    return f"| {name} | {versions} | {', '.join(ways)} | {trials} | {holds} | {day} |"
