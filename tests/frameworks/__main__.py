@@ -22,8 +22,8 @@ from pathlib import Path
 
 from tests.frameworks.catalogue import BY_NAME, Case, Framework
 from tests.frameworks.environments import Environment, NotInstalled, environment
-from tests.frameworks.matrix import Matrix, cases
-from tests.frameworks.table import Row, write_page
+from tests.frameworks.matrix import EXAMPLE, Matrix, cases
+from tests.frameworks.table import Notes, Row, write_page
 
 AGES = ("newest", "year-old")
 
