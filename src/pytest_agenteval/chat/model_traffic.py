@@ -93,6 +93,7 @@ class ModelTraffic:
         self._under_way: dict[int, _Exchange] = {}
         self._classified = threading.local()
         self._phases: dict[str, int] = {}
+        self._items: dict[str, Mapping[str, Any]] = {}
         self._failure: ProviderDown | None = None
         self._answered_at = 0.0
         self._refused: BaseException | None = None
@@ -185,7 +186,7 @@ class ModelTraffic:
 
     def _read_request(self, classified: Classified, request: Request) -> ModelRequest | None:
         try:
-            return read_request(classified.format, request)
+            return read_request(classified.format, request, self._items)
         except UnreadableTraffic as unreadable:
             self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
             return None
@@ -244,6 +245,7 @@ class ModelTraffic:
             self._failure = None
             self._answered_at = max(self._answered_at, exchange.started)
             self.asks += 1
+            self._items.update(reply.items)
             self._phases.update(dict.fromkeys(filter(None, (reply.id, asked.continues)), exchange.phase))
             calls = [replace(call, turn=turn, started=ended, ended=ended) for call in reply.calls]
             self._recorder.add_asked_calls(calls)

@@ -109,3 +109,31 @@ def test_results_answer_their_calls_though_ids_are_missing_or_come_twice() -> No
         called = [call["id"] for call in reply["tool_calls"]]
         assert len(set(called)) == 2
         assert [it["tool_call_id"] for it in answers] == called
+
+
+def test_items_of_earlier_replies_are_read_where_a_request_only_names_them() -> None:
+    """Clients that leave the history to the provider name its items: the replies tell what these said."""
+    said = [{"type": "output_text", "text": "I look."}]
+    output = [
+        {"type": "reasoning", "id": "rs_1", "summary": []},
+        {
+            "type": "message",
+            "id": "msg_1",
+            "role": "assistant",
+            "content": [{"type": "output_text", "text": "I look."}],
+        },
+        {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": "{}"},
+    ]
+    question = {"role": "user", "content": "Hi"}
+    named = [{"type": "item_reference", "id": item["id"]} for item in output]
+    result = {"type": "function_call_output", "call_id": "c1", "output": "seen"}
+    reply = read_reply(
+        "openai.responses", _asked(input="Hi"), Response(200, body=json.dumps({"output": output}))
+    )
+    for items in (named, [*named[:2], output[2]]):
+        request = _asked(input=[question, *items, result])
+        known = read_request("openai.responses", request, reply.items).messages
+        assert known[:2] == (question, reply.message)
+        assert known[2] == {"role": "tool", "tool_call_id": "c1", "content": "seen"}
+    unknown = read_request("openai.responses", _asked(input=[question, *named, result])).messages
+    assert [message["role"] for message in unknown] == ["user", "tool"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
 from pytest_agenteval.cassettes.wire.json_body import as_count
@@ -13,8 +13,8 @@ from pytest_agenteval.cassettes.wire.normal_form import (
     spoken,
     tool_calls,
 )
-from pytest_agenteval.cassettes.wire.traffic import ModelReply, ModelRequest, UnreadableTraffic
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import credible_usage, finish_of
 from pytest_agenteval.records.transcript import Usage
 
@@ -30,6 +30,7 @@ class ReplyParts(FrozenValue, frozen=True):
     reasoning: str = ""
     model: str = ""
     id: str = ""
+    items: Mapping[str, Json] = NOTHING
 
 
 class Asked:
@@ -61,6 +62,7 @@ class Asked:
             "\n\n".join(filter(None, thoughts)),
             parts.model or (self.request.model if self.request else ""),
             parts.id,
+            parts.items,
         )
 
     def _prior_calls(self, calls: Sequence[WireCall]) -> int:

@@ -179,6 +179,7 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
             "\n\n".join(filter(None, map(_thought, items))),
             as_text(body.get("model")),
             as_text(body.get("id")),
+            {item["id"]: item for item in items if as_text(item.get("id"))},
         )
     )
 

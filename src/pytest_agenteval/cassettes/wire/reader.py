@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from struct import error as StructError
 from typing import Any, Protocol, cast
@@ -14,11 +14,12 @@ from pytest_agenteval.cassettes.wire.classification import classify as classify
 from pytest_agenteval.cassettes.wire.classification import model_in_path, streamed_by_path
 from pytest_agenteval.cassettes.wire.error_bodies import error_response as error_response
 from pytest_agenteval.cassettes.wire.error_bodies import refusal_in, refusal_of
-from pytest_agenteval.cassettes.wire.json_body import json_object
+from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, json_object
 from pytest_agenteval.cassettes.wire.streams import parts_of
 from pytest_agenteval.cassettes.wire.traffic import Classified as Classified
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
 from pytest_agenteval.cassettes.wire.traffic import ModelRefused as ModelRefused
+from pytest_agenteval.records.record import NOTHING
 
 FORMATS = {
     "openai.chat": "openai_chat",
@@ -66,10 +67,13 @@ class WireFormat(Protocol):
         ...
 
 
-def read_request(format: str, request: Request) -> ModelRequest:
-    """Read what is asked of a model; raises UnreadableTraffic where the body is not what the format says."""
+def read_request(format: str, request: Request, items: Mapping[str, Json] = NOTHING) -> ModelRequest:
+    """Read what is asked of a model; raises UnreadableTraffic where the body is not what the format says.
+
+    ``items`` are those of earlier replies: a request may name them in place of repeating what they say.
+    """
     try:
-        body = json_object(request.body)
+        body = _with_items(json_object(request.body), items)
         return _reader(format).read_request(body, model_in_path(request.uri), streamed_by_path(request.uri))
     except _STUMBLES as odd:
         raise UnreadableTraffic(f"no request in the format {format}: {odd}") from odd
@@ -103,6 +107,19 @@ def prompt_identity(request: ModelRequest) -> str:
     settings = {name: value for name, value in request.settings.items() if name not in MADE_UP}
     messages = [_without_ids(message) for message in request.messages]
     return digest({"model": request.model, "messages": messages, "tools": tools, "settings": settings})
+
+
+def _with_items(body: Json, items: Mapping[str, Json]) -> Json:
+    """Put what earlier replies said into the places where a body of OpenAI's responses refers to it."""
+    listed = body.get("input")
+    if not items or not isinstance(listed, list):
+        return body
+    return {**body, "input": [_referred(item, items) for item in listed]}
+
+
+def _referred(item: Any, items: Mapping[str, Json]) -> Any:
+    refers = as_map(item).get("type") == "item_reference"
+    return items.get(as_text(item.get("id")), item) if refers else item
 
 
 def _without_ids(message: Json) -> dict[str, Any]:

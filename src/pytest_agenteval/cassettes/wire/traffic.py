@@ -52,6 +52,7 @@ class ModelReply(FrozenValue, frozen=True):
     turn nor times; those by ``provider`` carry their result, and are no part of ``message``. ``finish`` is
     stop, tool_calls, length, content_filter, ``incomplete`` of a stream that was cut off, or the provider's
     word. ``input_tokens`` are all that was read, cached or not. ``model`` is what the response names.
+    ``items`` are parts of the reply by the ids under which a later request may refer to them.
     """
 
     message: Json
@@ -61,6 +62,7 @@ class ModelReply(FrozenValue, frozen=True):
     reasoning: str
     model: str
     id: str = ""
+    items: Mapping[str, Json] = NOTHING
 
 
 class UnreadableTraffic(AgentEvalError):
