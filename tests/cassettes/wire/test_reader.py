@@ -116,12 +116,7 @@ def test_items_of_earlier_replies_are_read_where_a_request_only_names_them() -> 
     said = [{"type": "output_text", "text": "I look."}]
     output = [
         {"type": "reasoning", "id": "rs_1", "summary": []},
-        {
-            "type": "message",
-            "id": "msg_1",
-            "role": "assistant",
-            "content": [{"type": "output_text", "text": "I look."}],
-        },
+        {"type": "message", "id": "msg_1", "role": "assistant", "content": said},
         {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "look", "arguments": "{}"},
     ]
     question = {"role": "user", "content": "Hi"}
