@@ -83,4 +83,6 @@ def _as_declared(tool: ServedTool) -> Mapping[str, Any]:
 def schema_cassette(recordings: str, server: McpServer) -> str:
     """Give the path of the cassette that holds what a server offers, below a suite's recordings."""
     words = re.sub(r"[^A-Za-z0-9_.]+", "-", server.title).strip("-.")
-    return f"{recordings}.mcp/{portable_name(words[-MOST_OF_NAME:] or 'server')}.yaml"
+    if len(words) > MOST_OF_NAME:  # what tells servers apart stands at the end
+        words = words[-MOST_OF_NAME:].partition("-")[2] or words[-MOST_OF_NAME:]
+    return f"{recordings}.mcp/{portable_name(words or 'server')}.yaml"
