@@ -29,6 +29,9 @@ from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool, ToolFailed
 from pytest_agenteval.tools.toolbox import ToolBox
+from tests.suites import only_our_plugin, run, write
+
+pytest_plugins = ["pytester"]
 
 CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 PATIENCE_S = 30
@@ -202,3 +205,52 @@ def test_the_protocol_is_kept(offered: Offered) -> None:
     assert [offered.send("", way)[0] for way in ("GET", "DELETE")] == [405, 405]
     assert offered.send(ping, Origin="https://evil.example")[0] == 403
     assert offered.send(ping, Origin="http://localhost:3000")[0] == 200
+
+
+BOT = """
+import json
+import urllib.error
+import urllib.request
+
+
+def ask(url, method, **params):
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
+    request = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"})
+    return json.loads(urllib.request.urlopen(request).read())["result"]
+
+
+def answer(question, mcp_url, kept=[]):
+    for url in kept:
+        try:
+            return ask(url, "ping")
+        except urllib.error.HTTPError as refused:
+            assert refused.code == 403
+    kept.append(mcp_url)
+    (tool,) = ask(mcp_url, "tools/list")["tools"]
+    return ask(mcp_url, "tools/call", name=tool["name"], arguments={"city": "Oslo"})["content"][0]["text"]
+"""
+OWN = '''
+def get_weather(city: str) -> str:
+    """The weather of a city."""
+    return f"{city}: -7"
+'''
+
+
+def test_a_python_agent_is_given_the_address_of_its_tools(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As ``mcp_url``, for as long as its trial lasts: a later trial finds nothing there."""
+    only_our_plugin(monkeypatch)
+    monkeypatch.syspath_prepend(pytester.path)
+    graders = [
+        {"name": "answer_contains", "config": {"text": "Oslo: -7"}},
+        {"name": "tool_called", "config": {"tools": ["get_weather"], "succeeded": True}},
+    ]
+    task = {"id": "t", "input": {"content": "How is the weather in Oslo?"}, "graders": graders}
+    more = "agent: {call: mcp_bot:answer}\ntools: [tools.py]\n"
+    suite_yaml = f"name: s\nkind: regression\n{more}"
+    write(
+        pytester.path,
+        {"mcp_bot.py": BOT, "evals/suite.yaml": suite_yaml, "evals/tools.py": OWN, "evals/t.json": task},
+    )
+    run(pytester, "--repetitions=2", "--agent-concurrency=1").assert_outcomes(passed=2)

@@ -27,6 +27,7 @@ FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
     "ctx": lambda task_input, ctx: ctx,
     "model": lambda task_input, ctx: None if ctx.model.id == OWN_MODEL else ctx.model.id,
     "model_url": lambda task_input, ctx: model_url(ctx.model),
+    "mcp_url": lambda task_input, ctx: mcp_url(ctx),
 }
 """What a parameter of this name is given in each trial; any other is one of the suite's settings."""
 
@@ -45,6 +46,18 @@ def model_url(model: Model) -> str:
     address = open_address(scope, model_upstreams(model, os.environ), named_by=wire_of_path)
     scope.at_close(address.cut)
     return address.any_url
+
+
+def mcp_url(ctx: AgentContext) -> str:
+    """Give the address at which clients of MCP find the trial's tools, as long as the trial lasts."""
+    from pytest_agenteval.cassettes.http.loopback import open_address
+    from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
+
+    scope = current()
+    assert scope is not None, "an agent runs within its trial's scope"
+    address = open_address(scope, ())
+    scope.at_close(address.cut)
+    return address.mount("tools", OfferedTools(ctx.tools, ctx.transcript))
 
 
 def user_messages(task_input: Mapping[str, Any]) -> list[str]:

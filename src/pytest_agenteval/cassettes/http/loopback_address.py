@@ -194,6 +194,8 @@ class TrialAddress:
         """Refuse whatever is asked from now on, and cut off what is under way, without waiting."""
         self.closed = True
         self._leave(self.token)
+        for mounted in self.mounted.values():
+            mounted.close()
         with self._changed:
             self._cut(begun=True)
 
