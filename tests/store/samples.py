@@ -11,6 +11,7 @@ from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
+from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import (
     Ask,
     Event,
@@ -119,6 +120,9 @@ FULL = Trial(
 FULL_TODAY = replace(
     FULL,
     file="evals/card/birthday.yaml",
+    transcript=replace(
+        FULL.transcript, tools=(ToolSpec("search", "미나", {"type": "object"}), ToolSpec("save"))
+    ),
     digests=replace(
         FULL.digests, code="c" * 16, graders={"judge": "3:0a1b2c3d4e5f", "생일": "1:" + "0" * 12}
     ),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from pytest_agenteval.errors import CassetteMiss, dotted
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
 from pytest_agenteval.records.returned_calls import completed_calls, is_ended, united_calls
-from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool import ToolSpec, declared_tool, parse_arguments
 from pytest_agenteval.records.transcript import (
     NOT_FINISHED,
     NOTHING,
@@ -209,7 +209,7 @@ class Recorder:
         with self._lock:
             self._offered = tools
             names = {tool.name for tool in self._tools}
-            self._tools += tuple(tool.declared() for tool in tools if tool.name not in names)
+            self._tools += tuple(declared_tool(tool) for tool in tools if tool.name not in names)
 
     def add_returned(self, returned: Transcript) -> None:
         """Take what an agent tells of its own course.

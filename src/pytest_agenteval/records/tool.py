@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.record import NOTHING, Record
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -28,15 +29,39 @@ class ToolSpec(Record, frozen=True):
     taped: bool = False
     blocking: bool = True
 
-    def declared(self) -> ToolSpec:
-        """Give the tool as a model knows it: by name, description and schema."""
-        return ToolSpec(self.name, self.description, self.parameters)
-
     def declaration(self) -> dict[str, Any]:
         """Give the tool as chat-completion APIs want it."""
         parameters = dict(self.parameters or NO_PARAMETERS)
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
+
+
+MOST_KEPT = 512
+
+# By identity, beside what it belongs to: all trials of a suite are offered the same tools.
+_declared: dict[int, tuple[ToolSpec, ToolSpec]] = {}
+_texts: dict[tuple[int, ...], tuple[tuple[ToolSpec, ...], str]] = {}
+
+
+def declared_tool(tool: ToolSpec) -> ToolSpec:
+    """Give a tool as a model knows it: by name, description and schema."""
+    held = _declared.get(id(tool))
+    if held is None:
+        if len(_declared) >= MOST_KEPT:
+            _declared.clear()
+        held = _declared[id(tool)] = (tool, ToolSpec(tool.name, tool.description, tool.parameters))
+    return held[1]
+
+
+def tools_text(tools: tuple[ToolSpec, ...]) -> str:
+    """Give tools as JSON text, which is made once for the same tools."""
+    key = tuple(map(id, tools))
+    held = _texts.get(key)
+    if held is None:
+        if len(_texts) >= MOST_KEPT:
+            _texts.clear()
+        held = _texts[key] = (tools, compact([tool.to_json() for tool in tools]))
+    return held[1]
 
 
 DEEPEST = 100

@@ -9,6 +9,7 @@ from msgspec.structs import astuple, replace
 
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.tool import tools_text
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets, forms
 from pytest_agenteval.redaction.spellings import SHORTEST_NUMBER
@@ -36,11 +37,15 @@ def redact_trial(trial: Trial, secrets: Secrets = KNOWN_SECRETS) -> Trial:
     The grades stand: they were given to what really was there.
     """
     before, after = trial.outcome.before, trial.outcome.after
-    spoken = [getattr(trial, name) for name in SPOKEN]
+    tools = trial.transcript.tools
+    spoken = [getattr(trial, name) for name in SPOKEN if name != "transcript" or not tools]
+    if tools:  # the same in most trials: their text is remembered to be clean
+        spoken.append(replace(trial.transcript, tools=()))
     # One long text: every start of a secret is looked for once, not once in each of hundreds of texts.
     texts = "\n".join(_texts([*spoken, trial.outcome.answer]))
     if not (
         secrets.dirty(texts)
+        or (tools and not secrets.all_clean({tools_text(tools): tools_text(tools)}))
         or _is_dirty(before, secrets)
         or (after is not before and _is_dirty(after, secrets))
     ):

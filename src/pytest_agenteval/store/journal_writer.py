@@ -5,18 +5,17 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import compact, digest_text
+from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.errors import UsageMistake, exception_text
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.plan import Plan
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool import tools_text
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.file_writing import AppendedFile
@@ -141,7 +140,7 @@ def transcript_line(trial: Trial, keep: Keep) -> Line:
     )
     add(line, events=[_event(event) for event in transcript.events])
     if transcript.tools:
-        line["tools"] = {"d": keep(_tools_text(transcript.tools), "")}
+        line["tools"] = {"d": keep(tools_text(transcript.tools), "")}
     add(line, answer=_text(outcome.answer.text, keep), state=outcome.answer.state)
     if outcome.before.files or outcome.after.files:
         add(line, before=_files(outcome.before, keep), after=_changes(outcome.before, outcome.after, keep))
@@ -204,12 +203,6 @@ def _event(event: Event) -> Line:
     line: Line = {"at": event.at, "kind": event.kind, "text": event.text}
     add(line, details=event.details)
     return line
-
-
-@lru_cache(maxsize=64)
-def _tools_text(tools: tuple[ToolSpec, ...]) -> str:
-    """Give tools as JSON: mostly those of the trial before."""
-    return compact([tool.to_json() for tool in tools])
 
 
 def _text(text: str, keep: Keep) -> str | Line:
