@@ -23,6 +23,17 @@ if TYPE_CHECKING:
     from pytest_agenteval.agents.loop import ToolCallingAgent as ToolCallingAgent
     from pytest_agenteval.agents.loop import converse as converse
     from pytest_agenteval.agents.loop import run_until_complete as run_until_complete
+    from pytest_agenteval.api.fixture import AgentEval as AgentEval
+    from pytest_agenteval.api.record import record as record
+    from pytest_agenteval.api.recording import Recording as Recording
+    from pytest_agenteval.api.running import arun as arun
+    from pytest_agenteval.api.running import grade as grade
+    from pytest_agenteval.api.running import run as run
+    from pytest_agenteval.api.running import tool_calls as tool_calls
+    from pytest_agenteval.api.suite import Suite as Suite
+    from pytest_agenteval.api.suite import Task as Task
+    from pytest_agenteval.api.suite import suite as suite
+    from pytest_agenteval.api.trials import Trials as Trials
     from pytest_agenteval.calibration.examples import CalibrationAnswers as CalibrationAnswers
     from pytest_agenteval.calibration.examples import ExampleJudgement as ExampleJudgement
     from pytest_agenteval.calibration.examples import LabelledExample as LabelledExample
@@ -183,6 +194,12 @@ _NAMES = {
         "ReportsEndState"
     ),
     "agents.loop": "converse RepeatedCallGuard run_until_complete StopCondition ToolCallingAgent",
+    "api.fixture": "AgentEval",
+    "api.record": "record",
+    "api.recording": "Recording",
+    "api.running": "arun grade run tool_calls",
+    "api.suite": "Suite suite Task",
+    "api.trials": "Trials",
     "calibration.examples": "CalibrationAnswers ExampleJudgement LabelledExample",
     "calibration.plan": "CalibrationPlan MetricThreshold",
     "cassettes.interaction": "Request Response",

@@ -6,6 +6,7 @@ does nothing until a file is met that may hold tasks.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -15,14 +16,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from pytest_agenteval.api.fixture import AgentEval
     from pytest_agenteval.records.plan import PlannedTask
     from pytest_agenteval.records.trial import Trial
     from pytest_agenteval.registry import Registry
     from pytest_agenteval.session.eval_session import EvalSession
 
+MARKED_TEST = "agenteval_marked_test"
+"""The attribute of an item that says how often its body runs."""
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
 MARKS = (
-    "agenteval: a trial of an agent (pytest-agenteval)",
+    "agenteval(repetitions=1, threshold=1.0): a trial of an agent; a test of one's own is run so often, and "
+    "passes where this share of its repetitions does (pytest-agenteval)",
     "agenteval_audit: a trial of an audit: the reference acted out, or spoilt, or nothing (pytest-agenteval)",
     "capability: a trial of a suite of kind capability: a miss is no failure (pytest-agenteval)",
     "regression: a trial of a suite of kind regression: a miss is a failure (pytest-agenteval)",
@@ -51,8 +56,10 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_agenteval import builtin
     from pytest_agenteval.registry import Registry
     from pytest_agenteval.session import run_hooks
-    from pytest_agenteval.stash import registry_key
+    from pytest_agenteval.stash import open_configs, registry_key
 
+    open_configs.append(config)
+    config.add_cleanup(lambda: open_configs.remove(config))
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     registry = config.stash[registry_key] = Registry(partial(_plug_in_benchmarks, config.pluginmanager))
@@ -96,6 +103,14 @@ def trial(request: pytest.FixtureRequest) -> Trial:
     from pytest_agenteval.items.trial_item import trial_of
 
     return trial_of(request)
+
+
+@pytest.fixture
+def agenteval(request: pytest.FixtureRequest) -> AgentEval:
+    """Agents from a test's own code: ``run``, ``arun``, ``grade``, ``record``, within this session's run."""
+    from pytest_agenteval.items.python_tests import agenteval_of
+
+    return agenteval_of(request)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -146,6 +161,29 @@ def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector]
     return collect_file
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Collector | None:
+    """Collect a suite that a test module holds in a variable."""
+    if "pytest_agenteval.api.suite" not in sys.modules:  # nobody has made one
+        return None
+    from pytest_agenteval.items.python_suite import collect_suite
+
+    return collect_suite(collector, name, obj)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a marked test as often as its mark says; any other is left alone."""
+    marked = pyfuncitem.__dict__.pop(MARKED_TEST, None)
+    if marked is None:
+        return None
+    try:
+        marked.call()  # which calls this hook again, for the body
+    finally:
+        pyfuncitem.__dict__[MARKED_TEST] = marked  # for whoever runs the test again
+    return True
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each task its models, variants and repetitions."""
     if hasattr(metafunc.function, "agenteval"):
@@ -192,13 +230,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """See that nothing is missing for the selected trials, before the first starts."""
     evals = _eval_session(session.config)
-    if evals is None:
+    tests = [item for item in session.items if _uses_agenteval(item)]
+    if evals is None and not tests:
         return
+    if evals is None or tests:
+        from pytest_agenteval.items.python_tests import session_with_tests
+
+        evals = session_with_tests(session.config, tests)
     if session.config.option.collectonly and session.config.pluginmanager.has_plugin("vscode_pytest"):
         from pytest_agenteval.items.task_file import without_callspecs
 
         without_callspecs(session.items)
-    evals.finalize_collection(session.items)
+    evals.finalize_collection(session.items, tests)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -250,6 +293,20 @@ def pytest_testnodedown(node: Any, error: object) -> None:
         from pytest_agenteval.session.remarks import Remarks, add_remarks
 
         add_remarks(node.config, Remarks.from_json(remarks))
+
+
+def _uses_agenteval(item: pytest.Item) -> bool:
+    """Whether a test has our fixture or our mark, and is no trial of a task; all tests are asked."""
+    if "agenteval" in getattr(item, "fixturenames", ()):
+        return True
+    if hasattr(item, "case"):
+        return False
+    node: Any = item
+    while node is not None:
+        if node.own_markers and any(mark.name == "agenteval" for mark in node.own_markers):
+            return True
+        node = node.parent
+    return False
 
 
 def _eval_session(config: pytest.Config) -> EvalSession | None:

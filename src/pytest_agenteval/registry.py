@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.factories import AGENT, GRADER, Contract, factory_of, is_registrable
+from pytest_agenteval.given_by_code import GivenAgents, GivenGraders
 from pytest_agenteval.name_table import (
     OURS,
     NameTable,
@@ -83,6 +84,7 @@ class Registry:
         )
         self._forms: dict[str, Mapping[str, Any]] = {}
         self._form_factories: dict[str, Callable[..., Agent]] = {}
+        self._given_agents, self._given_graders = GivenAgents(_callable_factory), GivenGraders()
         self._graders: NameTable[Callable[..., Grader]] = NameTable(
             "grader", complete, partial(factory_of, GRADER)
         )
@@ -124,6 +126,10 @@ class Registry:
             raise UsageMistake(f"a registered agent is called {name!r} too: give this one a `name`")
         self._forms[name] = form
 
+    def agent_given(self, name: str, target: Any, paths: Sequence[str] = ()) -> None:
+        """Offer what Python code gives as an agent; ``paths`` are where other processes find its module."""
+        self._given_agents.take(name, target, paths)
+
     def model(self, name: str, factory: ChatFactory | str) -> None:
         """Offer an offline model: one that needs no key and sends nothing.
 
@@ -138,6 +144,16 @@ class Registry:
         """
         _check(GRADER, name, factory)
         self._graders.take(name, factory, claimant())
+
+    def grader_given(self, name: str, grader: Any) -> str:
+        """Offer a grader that Python code gives, and give the name that it has got.
+
+        That is ``name``, with a number behind it where another grader was written at the same place.
+        """
+        numbered = self._given_graders.take(name, grader)
+        if numbered not in self._graders:
+            self.grader(numbered, grader)
+        return numbered
 
     def grader_group(self, name: str, members: Sequence[tuple[str, str]]) -> None:
         """Offer several graders under one name; ``members`` holds each one's name and label.
@@ -249,6 +265,9 @@ class Registry:
 
     def agent_factory(self, name: str) -> Callable[..., Agent]:
         """Find an agent's factory; raises UnknownName, or UsageMistake for a form that names no agent."""
+        given = self._given_agents.factory(self._given_agents.form(name))
+        if given is not None:
+            return given
         if name not in self._forms:
             return self._agents.get(name)
         if name not in self._form_factories:
@@ -260,6 +279,18 @@ class Registry:
         claim = self._agents.claim_of(name)
         module = claim if isinstance(claim, str) else getattr(claim, "__module__", "")
         return not str(module).startswith(f"{OURS}.")
+
+    def agent_form_of(self, name: str) -> Mapping[str, Any]:
+        """Give the form of an agent that code has given; an empty map for any other."""
+        return self._given_agents.form(name)
+
+    def factory_of_form(self, name: str, form: Mapping[str, Any]) -> Callable[..., Agent]:
+        """Find the factory of a form that a plan carries: what code gave here, else what it names."""
+        given = self._given_agents.factory(form)
+        if given is not None:
+            return given
+        self.agent_form(name, {key: value for key, value in form.items() if key != "given"})
+        return self.agent_factory(name)
 
     def model_factory(self, name: str) -> ChatFactory:
         """Find an offline model's factory; raises UnknownName."""
@@ -410,6 +441,12 @@ class Registry:
         if self._mistake:
             raise UsageMistake(self._mistake)
         return self._broken
+
+
+def _callable_factory(name: str, target: Any) -> Callable[..., Agent]:
+    from pytest_agenteval.agents.adapters.callable import CallableFactory
+
+    return CallableFactory(name, target)
 
 
 def _factory_of_form(form: Mapping[str, Any]) -> Callable[..., Agent]:

@@ -36,3 +36,6 @@ report_paths_key: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
 
 progress_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.panel.progress.ProgressPanel``."""
+
+open_configs: list[pytest.Config] = []
+"""The pytest runs of this process, the innermost last, for code that no fixture gives a config."""

@@ -90,7 +90,7 @@ def digests_of(
 
 def _form(task: PlannedTask) -> list[Any]:
     """Give what a form says of an agent, but no secrets, and not where the project lies."""
-    places = ("folder", "paths")
+    places = ("folder", "paths", "given")
     form = {key: value for key, value in task.form.items() if key not in places}
     return [KNOWN_SECRETS.value(form)] if form else []
 

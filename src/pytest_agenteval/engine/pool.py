@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
@@ -31,6 +31,7 @@ from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.threads import DaemonThreads, end_daemon_threads
 
+T = TypeVar("T")
 DEAF_S = 2.0
 """So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end."""
 
@@ -132,6 +133,28 @@ class Pool:
         if self._unable is not None:
             raise self._unable
         return await self._executor.calibrate(request)
+
+    def note_started(self, plan: Plan) -> None:
+        """Have it witnessed that a trial begins elsewhere: the body of a test is one."""
+        self._witness(lambda: self._observer.started([plan]))
+
+    def note_finished(self, plan: Plan, trial: Trial) -> Trial:
+        """Have a trial witnessed that was carried out elsewhere, and give it as it is to be given out."""
+
+        def finish() -> Trial:
+            KNOWN_SECRETS.know_environment()
+            (kept,) = self._observer.finished([_without_secrets(plan, trial)])
+            return kept
+
+        return self._witness(finish)
+
+    def _witness(self, tell: Callable[[], T]) -> T:
+        """Tell the observer something on the pool's own thread, where it hears all else."""
+
+        async def told() -> T:
+            return tell()
+
+        return asyncio.run_coroutine_threadsafe(told(), self._loop).result()
 
     def close(self, seconds: float = 4.0) -> int:
         """Stop everything; give the number of trials that had begun and did not end.

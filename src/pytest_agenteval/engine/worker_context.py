@@ -95,8 +95,8 @@ class WorkerContext:
         self._servers: ProcessServers | None = None
         self._model_servers_of = servers, controller
         self._model_servers: ModelServers | None = None
-        self._agents: dict[tuple[str, str], Agent] = {}
-        self._instances: dict[tuple[str, str, int, int], AgentInstance] = {}
+        self._agents: dict[tuple[str, str, int], Agent] = {}
+        self._instances: dict[tuple[str, str, int, int, int], AgentInstance] = {}
 
     @property
     def library(self) -> Library:
@@ -167,7 +167,7 @@ class WorkerContext:
 
     def _agent_factory(self, task: PlannedTask) -> Callable[..., Agent]:
         if task.form:  # a process that carries out plans has read no suite
-            self.registry.agent_form(task.agent, task.form)
+            return self.registry.factory_of_form(task.agent, task.form)
         return self.registry.agent_factory(task.agent)
 
     def tools(self, task: PlannedTask) -> Mapping[str, Tool]:
@@ -289,9 +289,10 @@ def _is_ours(agent: object) -> bool:
     return str(getattr(agent, "__module__", "")).startswith("pytest_agenteval.")
 
 
-def _agent_key(task: PlannedTask) -> tuple[str, str]:
-    return task.agent, canonical(task.settings) if task.settings else ""
+def _agent_key(task: PlannedTask) -> tuple[str, str, int]:
+    settings = canonical(task.settings) if task.settings else ""
+    return task.agent, settings, task.form.get("given", -1) if task.form else -1
 
 
-def _instance_key(task: PlannedTask, variant: Variant) -> tuple[str, str, int, int]:
+def _instance_key(task: PlannedTask, variant: Variant) -> tuple[str, str, int, int, int]:
     return *_agent_key(task), id(task.prompts), id(variant.prompts)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from _pytest.python import PyCollector
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import Problem, ProblemsFound
@@ -105,7 +106,7 @@ class TrialFunctions:
         self._marks: dict[Any, list[pytest.Mark]] = {}
 
     def items(
-        self, file: pytest.Module, task: PlannedTask, cases: tuple[Case, ...], evals: EvalSession
+        self, file: PyCollector, task: PlannedTask, cases: tuple[Case, ...], evals: EvalSession
     ) -> Iterator[TrialItem]:
         """Give an item for each case of a task."""
         conditions, audit = self._conditions_of(file), evals.audit
@@ -129,7 +130,7 @@ class TrialFunctions:
             item.extra_keyword_matches.update(words)
             yield item
 
-    def _conditions_of(self, file: pytest.Module) -> FolderConditions:
+    def _conditions_of(self, file: PyCollector) -> FolderConditions:
         conditions = self._conditions.get(file.parent)
         if conditions is None:
             changed = replaced_fixtures(file)
@@ -154,7 +155,7 @@ class TrialFunctions:
 
     def _shapes_of(
         self,
-        file: pytest.Module,
+        file: PyCollector,
         function: Any,
         name: str,
         cases: tuple[Case, ...],
@@ -189,7 +190,7 @@ def trial_functions(config: pytest.Config) -> TrialFunctions:
     return config.stash[_builder]
 
 
-def _nobody_else_generates(file: pytest.Module) -> bool:
+def _nobody_else_generates(file: PyCollector) -> bool:
     return all(impl.plugin_name in HARMLESS for impl in file.ihook.pytest_generate_tests.get_hookimpls())
 
 

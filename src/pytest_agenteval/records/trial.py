@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib import import_module
 from typing import Any, Literal
 
 from pytest_agenteval.records.evidence import Outcome
@@ -135,6 +136,15 @@ class Trial(Record, frozen=True):
         """Whether every decided grade reached 1, not only its threshold."""
         decided = [grade for grade in self.grades if grade.score is not None]
         return self.ending == "passed" and all(grade.full for grade in decided)
+
+    def explain(self) -> str:
+        """Say why the trial ended as it did: graders, failed checks, what broke, the answer, changed files.
+
+        These are the lines that a run prints of it.
+        """
+        # By its name: how things are told is the reports' business, and a record knows nothing of them.
+        explain_trial = import_module("pytest_agenteval.reports.explanations").explain_trial
+        return "\n".join(explain_trial(self))
 
     def to_json(self) -> dict[str, Any]:
         """Give the whole trial as JSON values: transcript, workspace, grades and all."""

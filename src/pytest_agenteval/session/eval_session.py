@@ -77,6 +77,7 @@ class EvalSession:
         self.cases = CaseFactory(settings, self.registry)
         self.selected: list[PlannedItem] = []
         self.calibrations: list[CalibrationTest] = []
+        self.tests: tuple[pytest.Item, ...] = ()
         self.failed_hooks: dict[str, str] = {}
         self.refusal = ""
         self.gates: tuple[SuiteGate, ...] = ()
@@ -221,10 +222,11 @@ class EvalSession:
             self.refuse(mistake)
             return []
 
-    def finalize_collection(self, items: list[pytest.Item]) -> None:
+    def finalize_collection(self, items: list[pytest.Item], tests: Sequence[pytest.Item] = ()) -> None:
         """Take note of what will be run, and see that nothing is missing for it.
 
-        Trials that may not be needed are put behind all others.
+        ``tests`` are those that try agents by code of their own. Trials that may not be needed are put behind
+        all others.
         """
         between = self.settings.repetition_range
         if between is not None and self.stored is None:
@@ -240,7 +242,8 @@ class EvalSession:
             self.selected, self.calibrations = [], []
             self._end_session()
             return
-        coming: list[PlannedItem | CalibrationTest] = [*self.selected, *self.calibrations]
+        self.tests = tuple(tests)
+        coming: list[Any] = [*self.selected, *self.calibrations, *tests]
         if coming and not dry and not _was_interrupted(coming[0].session):
             freeze_once("collected")
             try:

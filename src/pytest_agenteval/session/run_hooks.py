@@ -63,7 +63,9 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def _stop_commands(config: pytest.Config) -> bool:
     """Let runners of GitHub Actions obey nothing while agents act; gives whether this process ends that."""
     evals = _eval_session(config)
-    if evals is None or not (evals.selected or evals.calibrations) or config.option.collectonly:
+    if evals is None or config.option.collectonly:
+        return False
+    if not (evals.selected or evals.calibrations or evals.tests):
         return False
     from pytest_agenteval.session.stopped_commands import stop_commands
 

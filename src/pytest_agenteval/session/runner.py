@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack
 from pathlib import Path
@@ -43,6 +44,9 @@ TICK = 0.1
 One long wait would keep the thread from Ctrl-C, from the controller's word to stop, and from items that xdist
 sends meanwhile.
 """
+
+POLL = 0.005
+"""Seconds between two such looks while a test's own event loop waits."""
 
 QUICK_S = 0.0005
 MOST_LEFT_S = 0.04
@@ -116,6 +120,34 @@ class TrialRunner:
             # Before those begun ahead: pytest waits for this one and for no other.
             self._pool.hand_over([slot], first=True)
         return self._wait(slot, item)
+
+    def carry_out(self, slots: Sequence[Slot], item: pytest.Item) -> list[Trial]:
+        """Carry out trials that a test asks for, before those begun ahead, and wait for them."""
+        self.stop.raise_if_stopped(item.session)
+        for slot in slots:
+            slot.plan = self._attempts.numbered(slot.plan)
+        self._pool.hand_over(slots, first=True)
+        return [self._wait(slot, item) for slot in slots]
+
+    async def carry_out_async(self, slots: Sequence[Slot], item: pytest.Item) -> list[Trial]:
+        """Carry out trials that a test asks for, and let its event loop go on meanwhile."""
+        self.stop.raise_if_stopped(item.session)
+        for slot in slots:
+            slot.plan = self._attempts.numbered(slot.plan)
+        self._pool.hand_over(slots, first=True)
+        while not all(self._pool.wait(slot, 0) for slot in slots):
+            await asyncio.sleep(POLL)
+        return [self._wait(slot, item) for slot in slots]
+
+    def begin_test(self, plan: Plan) -> Plan:
+        """Write down that a test begins which is itself a trial; give its plan with its attempt's number."""
+        plan = self._attempts.numbered(plan)
+        self._pool.note_started(plan)
+        return plan
+
+    def end_test(self, plan: Plan, trial: Trial) -> Trial:
+        """Write down how such a test ended, and give the trial as it is kept."""
+        return self._pool.note_finished(plan, trial)
 
     @property
     def report(self) -> ExecutorReport:

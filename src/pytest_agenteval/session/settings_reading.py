@@ -41,6 +41,21 @@ def read_settings(config: pytest.Config) -> Settings:
     return Settings(values, places)
 
 
+def project_settings(root: Path) -> Settings:
+    """Work out the settings of a script: the environment's, then those of pyproject.toml."""
+    project = _project_table(root / "pyproject.toml")
+    values: dict[str, object] = {}
+    for row in Settings.rows():
+        if row.flag and os.environ.get(row.variable):
+            values[row.attribute] = row.parse_value(
+                RawValue(os.environ[row.variable], row.variable, Path.cwd())
+            )
+        elif row.name in project:
+            place = f"{PROJECT}.{row.name}"
+            values[row.attribute] = row.parse_value(RawValue(project[row.name], place, root))
+    return Settings(values)
+
+
 def _of_audit(places: Mapping[str, str]) -> Iterator[tuple[str, object]]:
     """Give what holds for an audit: every task, its own players, and nothing that judges an agent's run."""
     from pytest_agenteval.errors import UsageMistake

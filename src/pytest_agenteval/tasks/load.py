@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pytest_agenteval.canonical import JSON
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
@@ -21,7 +21,7 @@ from pytest_agenteval.tasks.documents import (
     short_path,
 )
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, is_task_name
-from pytest_agenteval.tasks.rows.row_tasks import RowPlace, RowTask, row_tasks
+from pytest_agenteval.tasks.rows.row_tasks import RowTask, row_tasks
 from pytest_agenteval.tasks.rows.spec import Rows
 from pytest_agenteval.tasks.rows.tables import MOST_PROBLEMS, with_rest
 from pytest_agenteval.tasks.spec import Suite, Task
@@ -45,10 +45,24 @@ class DoubtfulFile(ProblemsFound):
     """A file that may be a broken task or somebody's data: whoever names it as data settles that."""
 
 
+class TaskPlace(Protocol):
+    """Where a task stands that is in no task file: who tells what is wrong with it, and where."""
+
+    @property
+    def file(self) -> Path | None:
+        """The file in which the task's own words stand, if it is one."""
+        ...
+
+    def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
+        """Tell what is wrong at a key of the task."""
+        ...
+
+
 class LoadedTask(FrozenValue, frozen=True):
     """A task and where it was written; ``index`` is None for a task in a file of its own.
 
-    Of a task that is a row of a table ``file`` is the suite's, and ``row`` says where the row stands.
+    Of a task that is a row of a table ``file`` is the suite's, and ``place`` says where the row stands; of
+    one that is written in Python ``file`` is the module's.
     """
 
     task: Task
@@ -56,19 +70,19 @@ class LoadedTask(FrozenValue, frozen=True):
     line: int
     index: int | None
     bucket: str
-    row: RowPlace | None = None
+    place: TaskPlace | None = None
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
         """Tell what is wrong at a key of the task, where its author wrote that."""
-        if self.row is not None:
-            return self.row.problem(path, expected, found, hint)
+        if self.place is not None:
+            return self.place.problem(path, expected, found, hint)
         path = path if self.index is None else (self.index, *path)
         line = read_document(self.file).line_of(path)
         return Problem(short_path(self.file), line, path, expected, found, hint)
 
-    def at_row(self, problem: Problem) -> Problem:
-        """Give a problem of the task as it is told of a row: where its author wrote that."""
-        if self.row is None or problem.path[:1] not in (("input",), ("graders",)):
+    def at_place(self, problem: Problem) -> Problem:
+        """Give a problem of what a task names, at the place where its author wrote that."""
+        if self.place is None or problem.path[:1] not in (("input",), ("graders",)):
             return problem
         return self.problem(problem.path, problem.expected, problem.found, problem.hint)
 
@@ -95,7 +109,7 @@ def load_tasks(
     ``top`` is the suite's folder, else the project's. A suite's own file gives the rows that it names.
     """
     if suite is not None and suite.tasks and path.name in SUITE_NAMES:
-        return _load_rows(path, suite)
+        return load_rows(read_document(path), suite)
     task_name = is_task_name(path)
     sure = named or (task_name and not alone)
     document = _document(path, read_bytes(path), sure, below_suite=suite is not None)
@@ -111,9 +125,8 @@ def load_tasks(
     )
 
 
-def _load_rows(path: Path, suite: Suite) -> tuple[LoadedTask, ...]:
-    """Read the rows that a suite's file makes tasks of, or raise every problem in them."""
-    document = read_document(path)
+def load_rows(document: Document, suite: Suite) -> tuple[LoadedTask, ...]:
+    """Read the rows that a suite, which a document holds, makes tasks of, or raise every problem in them."""
     tables = suite.tables
     alone = isinstance(suite.tasks, Rows)
     at: list[KeyPath] = [("tasks",) if alone else ("tasks", index) for index in range(len(tables))]
@@ -127,7 +140,7 @@ def _load_rows(path: Path, suite: Suite) -> tuple[LoadedTask, ...]:
         if task is not None:
             line = row.place.line if row.place.file else document.line_of((*row.place.at, "rows"))
             bucket = _named_bucket(task) or row.bucket
-            tasks.append(LoadedTask(task, path, line, index, bucket, row.place))
+            tasks.append(LoadedTask(task, document.path, line, index, bucket, row.place))
     if problems:
         raise ProblemsFound(with_rest(list(dict.fromkeys(problems)), max(0, with_problems - MOST_PROBLEMS)))
     return tuple(tasks)

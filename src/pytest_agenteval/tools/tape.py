@@ -63,10 +63,17 @@ class ToolTape:
     """
 
     def __init__(
-        self, own: Tape, *, shared: Sequence[Shared] = (), retry_command: str, first_command: str = ""
+        self,
+        own: Tape,
+        *,
+        shared: Sequence[Shared] = (),
+        retry_command: str,
+        first_command: str = "",
+        let_out: str = LET_IT_OUT,
     ) -> None:
         self.own, self._shared = own, tuple(shared)
         self._retry_command, self._first_command = retry_command, first_command or retry_command
+        self._let_out = let_out
         self._opened: dict[str, tuple[Tape, ...]] = {}
         self._opening = threading.Lock()
         self._matchers: dict[str, tuple[Tool, CallMatcher]] = {}
@@ -139,7 +146,7 @@ class ToolTape:
         """Make the error for a request that an agent made by itself, and that was refused."""
         connected = request.method == "CONNECT"  # nothing that could be recorded
         command = self._retry_command if len(self.own.cassette) else self._first_command
-        return self.own.miss(request, "" if connected else command, other_way=LET_IT_OUT)
+        return self.own.miss(request, "" if connected else command, other_way=self._let_out)
 
     async def _answer_requests(self, tool: Tool, make: Make) -> TapedAnswer:
         own, *others = self._tapes(tool.spec.name)

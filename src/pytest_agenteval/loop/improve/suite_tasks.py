@@ -73,7 +73,7 @@ def read_suite_tasks(tree: Path, suite_file: str) -> SuiteTasks:
                 name: _from_top(path, tree)
                 for name, path in prompt_files(loaded.task, suite, file.parent, loaded.file, tree).items()
             },
-            table=_from_top(loaded.row.file, tree) if loaded.row and loaded.row.file else "",
+            table=_from_top(loaded.place.file, tree) if loaded.place and loaded.place.file else "",
         )
         for loaded in tasks_of_suite(Suites(tree), file, suite)
     ]

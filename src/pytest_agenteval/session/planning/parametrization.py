@@ -124,7 +124,12 @@ class Attempts:
 
     def next(self, task: PlannedTask, case: Case) -> Plan:
         """Plan the next attempt at a trial; the first is 1."""
-        plan = Plan(self._with_limits(task), case.model, case.variant, case.repetition, 1, self.conditions)
+        return self.numbered(
+            Plan(self._with_limits(task), case.model, case.variant, case.repetition, 1, self.conditions)
+        )
+
+    def numbered(self, plan: Plan) -> Plan:
+        """Count a plan among the attempts at its trial, and give it with its number."""
         key = plan.key
         attempt = self._latest[key] = self._latest.get(key, 0) + 1
         return plan if attempt == 1 else replace(plan, attempt=attempt)

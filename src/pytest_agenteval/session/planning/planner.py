@@ -109,6 +109,12 @@ class Planner:
             self.promoted.meet(loaded_suite, loaded)
             folder = folder_of(path)
             self._folders[folder] = is_task_name(path) or self._folders.get(folder, False)
+        return self.plan(loaded, loaded_suite)
+
+    def plan(
+        self, loaded: Sequence[LoadedTask], loaded_suite: LoadedSuite
+    ) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
+        """Plan tasks of a suite that were read already; raises ProblemsFound."""
         problems: list[Problem] = []
         planned = [self._plan(task, loaded_suite, problems) for task in loaded]
         self._raise(problems)
@@ -200,7 +206,7 @@ class Planner:
             input=task_input,
             file=source.short_path,
             line=loaded.line,
-            row_file=path_in_root(loaded.row.file, self._root) if loaded.row and loaded.row.file else "",
+            row_file=self._row_file(loaded),
             file_in_root=source.file_in_root,
             tags=settings.tags,
             description=task.description,
@@ -225,7 +231,7 @@ class Planner:
             acting_tools=suite.acts.tools if suite else (),
             form=self._forms.of(suite, loaded_suite.folder or self._root, self._root)
             if suite and settings.form
-            else NOTHING,
+            else self._registry.agent_form_of(agent),
             proxy=suite.proxy if suite else NOTHING,
             model_hosts=suite.http.models if suite else (),
             ignored_hosts=suite.http.ignore if suite else (),
@@ -242,7 +248,7 @@ class Planner:
         try:
             return find(loaded, loaded_suite)
         except ProblemsFound as raised:
-            wrong += map(loaded.at_row, raised.problems)
+            wrong += map(loaded.at_place, raised.problems)
             return otherwise
 
     def _with_file_texts(self, loaded: LoadedTask, loaded_suite: LoadedSuite) -> LoadedTask:
@@ -257,7 +263,7 @@ class Planner:
 
     def _id_conflict(self, suite: str, loaded: LoadedTask) -> list[Problem]:
         """Say so when another file of the suite has a task of this id."""
-        here = ((loaded.row and loaded.row.file) or loaded.file, loaded.line)
+        here = ((loaded.place and loaded.place.file) or loaded.file, loaded.line)
         first = self._ids.setdefault((suite, loaded.task.id), here)
         if first == here:
             return []
@@ -302,7 +308,7 @@ class Planner:
         """Say where each stands: in the task's file, or in the suite's."""
         for path, *rest in mismatches:
             above = _key_in_suite(path, loaded.task, loaded_suite.suite)
-            file = self.suites.file_of(loaded.file.parent) if above else None
+            file = self.suites.file_of(loaded.file.parent) if above and not loaded_suite.in_code else None
             if above and file:
                 yield Problem(short_path(file), read_document(file).line_of(above), above, *rest)
             else:
@@ -331,6 +337,10 @@ class Planner:
         """Give where the task's recordings lie: ``cassettes/`` and the task's path below ``evals/``."""
         base = self._source_of(loaded.file).cassette
         return base if loaded.index is None else name_or_older(base, loaded.task.id, ".yaml", ".chat")
+
+    def _row_file(self, loaded: LoadedTask) -> str:
+        file = loaded.place.file if loaded.place else None
+        return path_in_root(file, self._root) if file is not None and file != loaded.file else ""
 
     def _source_of(self, file: Path) -> _TaskSource:
         """Give what all tasks of a file have of it, worked out once."""

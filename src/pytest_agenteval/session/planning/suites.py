@@ -71,13 +71,15 @@ NO_FILES = ReferencedFiles((), Path())
 class LoadedSuite(FrozenValue, frozen=True):
     """A suite and the folder it rules; a file without a suite has an unnamed one of kind ``mixed``.
 
-    ``names`` are the files and folders that the suite names: they hold no tasks.
+    ``names`` are the files and folders that the suite names: they hold no tasks. One that is written in
+    Python is ``in_code``.
     """
 
     suite: Suite | None
     folder: Path | None
     resources: SuiteResources = NO_RESOURCES
     names: ReferencedFiles = NO_FILES
+    in_code: bool = False
 
 
 NO_SUITE = LoadedSuite(None, None)
@@ -92,6 +94,7 @@ class Suites:
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
         self._files_by_suite_name: dict[str, Path] = {}
+        self._in_code: dict[str, tuple[Suite, str]] = {}
         self._by_tasks: dict[Path, ReferencedFiles] = {}
 
     def may_hold_tasks(self, path: Path) -> bool:
@@ -116,6 +119,8 @@ class Suites:
 
     def suite_of_name(self, name: str) -> Suite | None:
         """Give the suite of that name, among those that were read."""
+        if name in self._in_code:
+            return self._in_code[name][0]
         loaded_suites = (loaded for loaded in self._suites.values() if isinstance(loaded, LoadedSuite))
         return next((each.suite for each in loaded_suites if each.suite and each.suite.name == name), None)
 
@@ -184,11 +189,24 @@ class Suites:
             self._suites[file] = self._load(file)
         return self._suites[file]
 
+    def resources_in_code(self, suite: Suite, file: Path) -> SuiteResources:
+        """Find what a suite names that is written in a Python file; raises ProblemsFound."""
+        return load_suite_resources(suite, file, self._root, self._sources)
+
+    def take_in_code(self, suite: Suite, place: str) -> str:
+        """Take the name of a suite that is written in Python; gives the place of another that has it."""
+        file = self._files_by_suite_name.get(suite.name)
+        if file is not None:
+            return short_path(file)
+        first = self._in_code.setdefault(suite.name, (suite, place))[1]
+        return "" if first == place else first
+
     def _take_name(self, name: str, file: Path) -> None:
         """See that no other suite has this name: their trials would be averaged in one line."""
         first = self._files_by_suite_name.setdefault(name, file)
-        if first != file:
-            found = f"{name!r}, which is also the name of {short_path(first)}"
+        if first != file or name in self._in_code:
+            other = self._in_code[name][1] if name in self._in_code else short_path(first)
+            found = f"{name!r}, which is also the name of {other}"
             line = read_document(file).line_of(("name",))
             problem = Problem(short_path(file), line, ("name",), "a name that no other suite has", found)
             raise ProblemsFound([problem])

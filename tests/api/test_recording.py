@@ -1,0 +1,145 @@
+"""Code that asks models and servers, inside a ``with``: seen, taped, played without a server, refused."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import httpx
+import pytest
+
+from pytest_agenteval import CassetteMiss, TrialBroken, UsageMistake, record
+from pytest_agenteval.api import running
+from tests.loopback.model_server import ModelServer, ReplyPlan
+
+CALL = ReplyPlan(calls=(("find_order", {"id": 7}),))
+WORDS = ReplyPlan(text="Your refund is on its way.")
+PORT_THAT_REFUSES = "http://127.0.0.1:9"
+
+
+@pytest.fixture(autouse=True)
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of its own, outside of the session that runs these tests."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(running, "open_configs", [])
+    (tmp_path / "pyproject.toml").touch()
+    return tmp_path
+
+
+def answer(base: str, order: int = 7) -> str:
+    """Ask a model, call a tool over HTTP as it says, ask again."""
+    messages: list[dict[str, object]] = [{"role": "user", "content": "I want my money back"}]
+    with httpx.Client() as client:
+        asked = {"model": "gpt-5-mini", "messages": messages}
+        reply = client.post(f"{base}/chat/completions", json=asked).json()["choices"][0]["message"]
+        found = client.get(f"{base}/orders?id={order}").text
+        call = reply["tool_calls"][0]["id"]
+        messages += [reply, {"role": "tool", "tool_call_id": call, "content": found}]
+        last = client.post(f"{base}/chat/completions", json=asked).json()["choices"][0]["message"]
+    return str(last["content"])
+
+
+@pytest.fixture
+def recorded(project: Path) -> str:
+    """Record once, against a server that is gone afterwards; give its address."""
+    with ModelServer([CALL, WORDS]) as server:
+        base = server.openai_base
+        with record("shop/refund", record="once", record_chat="once") as seen:
+            assert answer(base) == "Your refund is on its way."
+        assert seen.tape_counts[1].recorded == 2
+    return base
+
+
+def test_what_was_recorded_is_seen_and_played_without_a_server(recorded: str, project: Path) -> None:
+    """Messages, calls, tokens and the model's name are read off the wire, and the same again in a replay."""
+    with record("shop/refund") as seen:
+        assert answer(recorded) == "Your refund is on its way."
+    assert [message.role for message in seen.messages] == ["user", "assistant", "tool", "assistant"]
+    assert [(call.tool, call.args) for call in seen.calls] == [("find_order", {"id": 7})]
+    assert (seen.usage.asks, seen.usage.input_tokens) == (2, 20)
+    assert {ask.model for ask in seen.asks} == {"gpt-5-mini"}
+    assert (seen.misses, seen.tape_counts[1].hits) == ((), 2)
+    files = {path.relative_to(project).as_posix() for path in project.glob("cassettes/**/*.yaml")}
+    assert files == {"cassettes/shop/refund.yaml", "cassettes/shop/refund.chat/own-1.yaml"}
+
+
+def test_blocks_that_are_open_at_once_do_not_mix(recorded: str) -> None:
+    """Async blocks on one loop, with clients in threads, each see all of their own and nothing else."""
+
+    async def one() -> tuple[str, int]:
+        async with record("shop/refund") as seen:
+            reply = await asyncio.to_thread(answer, recorded)
+        return reply, len(seen.messages)
+
+    async def all_of_them() -> list[tuple[str, int]]:
+        return await asyncio.gather(*(one() for _ in range(8)))
+
+    assert asyncio.run(all_of_them()) == [("Your refund is on its way.", 4)] * 8
+
+
+def test_of_blocks_within_each_other_the_inner_sees(recorded: str) -> None:
+    """What is asked belongs to the innermost block."""
+    with record("shop/refund") as outer, record("shop/refund") as inner:
+        answer(recorded)
+    assert (len(outer.calls), len(inner.calls)) == (0, 1)
+
+
+def test_nothing_goes_out_that_nobody_let_out(project: Path) -> None:
+    """With default modes a model is not asked, and the message has the commands that record or let out."""
+    with ModelServer([CALL, WORDS]) as server:
+        with pytest.raises(TrialBroken, match="AGENTEVAL_RECORD_CHAT=new_episodes"), record("fresh"):
+            answer(server.openai_base)
+        assert server.requests == []
+    assert not (project / "cassettes").exists()
+
+
+def test_a_miss_is_told_though_the_code_swallows_it(recorded: str) -> None:
+    """What is not recorded breaks the block at its end, with the nearest recording."""
+    block = record("shop/refund")
+    with pytest.raises(CassetteMiss, match=r"orders\(id='8'\)"), block:
+        _swallow(f"{recorded}/orders?id=8")
+    assert len(block.misses) == 1
+
+
+def _swallow(address: str) -> None:
+    with pytest.raises(BaseException, match="not recorded"):
+        httpx.get(address)
+
+
+def test_what_outlives_its_block_is_refused(recorded: str) -> None:
+    """A thread that was started inside sends nothing once the block has ended."""
+    ended, fates = threading.Event(), []
+
+    def late() -> None:
+        ended.wait(10)
+        try:
+            httpx.get(f"{recorded}/orders?id=7")
+        except BaseException as refused:
+            fates.append(type(refused).__name__)
+
+    with record("shop/refund"):
+        thread = threading.Thread(target=late)
+        thread.start()
+    ended.set()
+    thread.join()
+    assert fates == ["ScopeClosed"]
+
+
+def test_the_codes_own_mistakes_stay_its_own(recorded: str) -> None:
+    """An exception of the code inside is raised as it is, and a block that ended well raises nothing."""
+    with pytest.raises(ZeroDivisionError), record("shop/refund"):
+        print(1 / 0)
+    with record("shop/refund") as seen:
+        pass
+    assert seen.messages == ()
+
+
+@pytest.mark.parametrize("name", ["", "../up", "/tmp/x", "a\\b", 7])
+def test_a_name_is_a_path_below_the_cassettes(name: str) -> None:
+    """A name that leads elsewhere is refused before anything is opened."""
+    with pytest.raises(UsageMistake, match="expected a name"):
+        record(name)
+    block = record("twice")
+    with block, pytest.raises(UsageMistake, match="a second time"), block:
+        pass
