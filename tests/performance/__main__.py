@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.loopback.served import serving
-from tests.performance import bare_loop, measuring, suites
+from tests.performance import bare_loop, loopback, measuring, suites
 from tests.performance.measuring import interleaved, middle, pytest
 
 ROOT = Path(__file__).parents[2]
@@ -198,6 +198,14 @@ def regrading(place: Path) -> Iterator[Row]:
     yield Row("regrading 8 x 91, beyond plain items, wall", walls[1] - walls[0], 3, "s", note)
 
 
+def addresses(place: Path) -> Iterator[Row]:
+    """A call of a model with 100 kB by the address that a command has on this machine."""
+    asked = loopback.overhead(place)
+    note = f"straight {asked.straight:.2f} ms"
+    for way in ("sent_on", "read", "recorded", "played"):
+        yield Row(f"100 kB by a trial's address, {way}", getattr(asked, way) - asked.straight, 5, "ms", note)
+
+
 CASES: dict[str, Callable[[Path], Iterator[Row]]] = {
     "unused": unused,
     "first": first,
@@ -209,6 +217,7 @@ CASES: dict[str, Callable[[Path], Iterator[Row]]] = {
     "thinking": thinking,
     "litellm": litellm,
     "regrading": regrading,
+    "addresses": addresses,
 }
 
 

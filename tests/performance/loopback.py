@@ -11,41 +11,56 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.http.loopback import trial_address
 from pytest_agenteval.cassettes.http.loopback_address import Upstream
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.chat.model_tape import ModelTape
+from pytest_agenteval.chat.model_traffic import ModelTraffic
+from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.plan import Allowance
+from pytest_agenteval.records.recorder import Recorder
 from tests.loopback.served import serving
 
 CALLS = 200
-BODY = 100_000
+WORDS = 100_000
 
 
 class Overhead(NamedTuple):
-    """Milliseconds of one call: asked straight; by the server, sent on, recorded too, and played."""
+    """Milliseconds of one call of a model: asked straight; and by a trial's address, for each way."""
 
     straight: float
     sent_on: float
+    read: float
     recorded: float
     played: float
 
 
 def overhead(place: Path) -> Overhead:
-    """Ask a model server with 100 kB: straight, by a trial's address, and played there."""
+    """Ask a model server with 100 kB: straight, sent on unread, read, recorded too, and played."""
     library = Library(place)
-    passing = Scope(passing=True)
-    recording = Scope((library.open(Path("calls.yaml"), "all", "tool"),))
     with serving(text="It is so. " * 100) as base:
-        upstream = Upstream("openai", f"{base}/v1", version="v1")
-        with trial_address(passing, [upstream]) as open_one, trial_address(recording, [upstream]) as taped:
-            bases = (f"{base}/v1", open_one.url("openai"), taped.url("openai"))
+        upstream = [Upstream("openai", f"{base}/v1", version="v1")]
+        with (
+            trial_address(Scope(passing=True), upstream) as unread,
+            trial_address(_scope(), upstream) as read,
+            trial_address(_scope(library, "all"), upstream) as taped,
+        ):
+            bases = (f"{base}/v1", *(address.url("openai") for address in (unread, read, taped)))
             # Interleaved: whatever else the machine does meets all of them.
             rows = list(zip(*map(_milliseconds, bases), strict=True))
     library.save()
-    playing = Scope((Library(place).open(Path("calls.yaml"), "none", "tool"),))
-    with trial_address(playing, [upstream]) as address:
+    with trial_address(_scope(Library(place), "none"), upstream) as address:
         played = statistics.median(_milliseconds(address.url("openai")))
     return Overhead(*(statistics.median(column) for column in zip(*rows, strict=True)), played)
+
+
+def _scope(library: Library | None = None, mode: RecordMode = "none") -> Scope:
+    """Give the scope of a trial that reads what its models are asked, with a tape or without one."""
+    budget = Budget(Allowance())
+    tape = None if library is None else ModelTape(library.open(Path("chat.yaml"), mode, "chat"), "")
+    return Scope(traffic=ModelTraffic(Recorder(lambda: budget.at), budget, tape, sends=True, refusal=""))
 
 
 def _milliseconds(base: str) -> Iterator[float]:
@@ -53,7 +68,7 @@ def _milliseconds(base: str) -> Iterator[float]:
     root = urlsplit(base)
     line = http.client.HTTPConnection(root.netloc, timeout=60)
     for number in range(CALLS):
-        words = f"{number} {'so it is. ' * (BODY // 10)}"
+        words = f"{number} {'so it is. ' * (WORDS // 10)}"
         body = json.dumps({"model": "m", "messages": [{"role": "user", "content": words}]})
         began = time.perf_counter()
         line.request("POST", f"{root.path}/chat/completions", body, {"Content-Type": "application/json"})

@@ -61,6 +61,7 @@ class Redactor:
 
     def __init__(self, values: Iterable[str] = (), secrets: Secrets | None = None) -> None:
         self._secrets = Secrets(values) if secrets is None else secrets
+        self._latest: tuple[Request, Request, object] | None = None
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Redactor:
@@ -78,6 +79,13 @@ class Redactor:
 
     def request(self, given: Request) -> Request:
         """Give the request without secrets; the same request always redacts to the same text."""
+        # Each is asked for twice: where it is looked for, and where it is recorded.
+        latest, generation = self._latest, self._secrets.generation
+        if latest is None or latest[0] is not given or latest[2] is not generation:
+            latest = self._latest = (given, self._redacted(given), generation)
+        return latest[1]
+
+    def _redacted(self, given: Request) -> Request:
         sent = self._without_header_values(given.body) if given.uri.startswith(CHAT) else given.body
         body, uri, headers = self._body(sent), self.uri(given.uri), self._headers(given.headers)
         if (body, uri, headers) == (given.body, given.uri, given.headers):

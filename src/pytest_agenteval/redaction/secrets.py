@@ -78,6 +78,11 @@ class Secrets:
         """Give the values and the patterns of all that is known, for another process to know the same."""
         return tuple(sorted(self._values)), tuple(self._patterns)
 
+    @property
+    def generation(self) -> object:
+        """What is another object once more is known: texts that were looked at before may hold that."""
+        return self._clean_texts
+
     def know_patterns(self, patterns: Iterable[str]) -> None:
         """Take whatever these patterns match for secrets; raises ``re.error`` for what is no pattern."""
         self._patterns.update((pattern, read_pattern(pattern)) for pattern in patterns)
