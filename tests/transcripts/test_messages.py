@@ -119,6 +119,25 @@ def test_what_a_model_wrote_badly_is_its_mistake_and_not_the_transcripts() -> No
     assert read.calls[0].error == ToolError("not_finished", "the call did not end")
 
 
+class _Dumped:
+    """An SDK's own object, as far as it is known here: it dumps itself."""
+
+    def __init__(self, **fields: Any) -> None:
+        self._fields = fields
+
+    def model_dump(self) -> dict[str, Any]:
+        return self._fields
+
+
+def test_objects_of_sdks_are_the_maps_that_they_dump() -> None:
+    """``messages.append(response.choices[0].message)`` is what programs do."""
+    block = _Dumped(type="text", text="It is -7.")
+    replies = [_Dumped(role="assistant", content=[block], model="m", tool_calls=None), CHAT[-1]]
+    read = read_transcript([QUESTION, *replies])
+    assert [message.content for message in read.messages[1:]] == ["It is -7.", "It is -7 in Oslo."]
+    assert [ask.model for ask in read.asks] == ["m", ""]
+
+
 def test_thoughts_images_and_tools_of_the_provider_have_their_places() -> None:
     """Reasoning belongs to its reply; what is no text is named; whose tool it was is told."""
     read = read_transcript(

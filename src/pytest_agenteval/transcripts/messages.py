@@ -180,7 +180,8 @@ def _read_part(part: Place, reply: _Reply) -> None:
 def _ask_fields(message: Place) -> dict[str, Any]:
     finish = message.text_of("stop_reason") or message.text_of("finish_reason")
     usage = usage_of(message.get("usage")) or UNKNOWN_USAGE
-    return {"usage": usage} | ({"finish": FINISHES.get(finish, finish)} if finish else {})
+    fields = {"usage": usage, "model": message.text_of("model")}
+    return fields | ({"finish": FINISHES.get(finish, finish)} if finish else {})
 
 
 def _provider_call(item: Place, kind: str) -> CallRequest:
