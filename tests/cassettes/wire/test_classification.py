@@ -76,6 +76,7 @@ def test_asks_are_known_at_any_base_url(uri: str, body: Any, format: str) -> Non
         ("https://api.anthropic.com/v1/messages/count_tokens", CHAT),
         ("http://localhost:1/v1/messages/count_tokens", CHAT),
         ("https://api.anthropic.com/v1/messages/batches", {"requests": []}),
+        ("https://api.anthropic.com/api/event_logging/batch", {"events": []}),
         ("https://generativelanguage.googleapis.com/v1beta/models/g:countTokens", GEMINI),
         ("https://generativelanguage.googleapis.com/v1beta/models/g:embedContent", {"content": {}}),
         ("https://generativelanguage.googleapis.com/upload/v1beta/files", "x"),

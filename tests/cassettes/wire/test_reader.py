@@ -132,3 +132,28 @@ def test_items_of_earlier_replies_are_read_where_a_request_only_names_them() -> 
         assert known[2] == {"role": "tool", "tool_call_id": "c1", "content": "seen"}
     unknown = read_request("openai.responses", _asked(input=[question, *named, result])).messages
     assert [message["role"] for message in unknown] == ["user", "tool"]
+
+
+def test_a_result_without_an_id_answers_the_latest_call() -> None:
+    """A call that nobody answered takes no later result, where names and order are all there is."""
+    call = {"function": {"name": "look", "arguments": {}}}
+    messages = [
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "user", "content": "Stop."},
+        {"role": "assistant", "tool_calls": [call]},
+        {"role": "tool", "tool_name": "look", "content": "seen"},
+    ]
+    *_, reply, result = read_request("ollama.chat", _asked(messages=messages)).messages
+    assert result["tool_call_id"] == reply["tool_calls"][0]["id"]
+
+
+def test_ids_that_clients_invent_still_say_which_result_is_whose() -> None:
+    """Where a client gives ids to calls that have none, its results may come in any order."""
+    calls = [{"functionCall": {"id": id, "name": "look", "args": {"at": id}}} for id in ("x", "y")]
+    results = [
+        {"functionResponse": {"id": id, "name": "look", "response": {"result": id}}} for id in ("y", "x")
+    ]
+    contents = [{"role": "model", "parts": calls}, {"role": "user", "parts": results}]
+    reply, *answers = read_request("gemini", _asked(contents=contents)).messages
+    first, second = (call["id"] for call in reply["tool_calls"])
+    assert [(it["tool_call_id"], it["content"]) for it in answers] == [(second, "y"), (first, "x")]

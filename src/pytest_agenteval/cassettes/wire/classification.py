@@ -84,7 +84,7 @@ _SERVES_MODELS = re.compile(
 _AT_MODEL_HOSTS = re.compile(
     r"/(?:models|files|uploads|batches|vector_stores|containers|conversations|fine_tuning|traces|cachedContents"
     r"|messages/batches|rerank|tokenize|detokenize|health|version|key|credits|generation)(?:[/:]|$)"
-    r"|/api/(?:tags|show|ps|version|pull|embeddings)$|:predict$|/responses/[^/]+(?:/\w+)?$"
+    r"|/api/(?:tags|show|ps|version|pull|embeddings|event_logging(?:/\w+)*)$|:predict$|/responses/[^/]+(?:/\w+)?$"
 )
 """What is no ask at the host of a model; anywhere else it may be anything."""
 

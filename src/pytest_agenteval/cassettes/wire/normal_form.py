@@ -58,14 +58,14 @@ class Conversation:
         self.calls = 0
         self._numbered = numbered
         self._open: list[tuple[str, str, str]] = []
-        self._in_text = 0
+        self._in_text: list[str] = []
 
     def add(self, role: str, content: str) -> None:
         """Add what a system or a user says."""
         if self._in_text and content.startswith(OBSERVED):
-            for result in observed(content, self._in_text):
-                self.add_result("", result)
-            self._in_text = 0
+            for id, result in zip(self._in_text, observed(content, len(self._in_text)), strict=True):
+                self.add_result(id, result)
+            self._in_text = []
             return
         self.messages.append({"role": normal_role(role), "content": content})
 
@@ -75,10 +75,12 @@ class Conversation:
         if not own and CALLING in content:
             content, written = written_calls(content)
             own = [_written_call(call) for call in written]
-            self._in_text = len(own)
+            self._in_text = [call.id for call in own]
         ids = normal_ids(own, self.calls, numbered=self._numbered)
         self.calls += len(own)
         self.messages.append(assistant_message(content, own, ids))
+        # A result without an id comes right after its call.
+        self._open = [] if self._numbered else [call for call in self._open if call[0]]
         self._open += [(call.id, call.name, id) for call, id in zip(own, ids, strict=True)]
 
     def add_result(self, id: str, content: str, *, name: str = "", failed: bool = False) -> None:

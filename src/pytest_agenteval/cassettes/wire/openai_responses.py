@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 from typing import Any
 
 from pytest_agenteval.canonical import compact
@@ -60,27 +61,29 @@ def _continues(body: Json) -> str:
 
 def _add_items(conversation: Conversation, items: Sequence[Json]) -> None:
     """Add items; what a model said and called at once is one message, as it is one reply."""
-    said: list[Json] = []
-    for item in (*items, None):
-        kind = "" if item is None else _kind(item)
-        if item is not None and _is_said(item, kind):
-            said.append(item)
-            continue
-        if any(map(_speaks, said)):
-            conversation.add_reply(_text(said), _calls(said))
-        said = []
-        if kind.endswith("_output"):
-            id = as_text(item.get("call_id")) or as_text(item.get("id")) if item else ""
-            conversation.add_result(id, _output(as_map(item).get("output")))
-        elif kind == "message" and item is not None:
-            conversation.add(as_text(item.get("role")), text_of(item.get("content")))
+    for said, group in groupby(items, _is_said):
+        listed = list(group)
+        if not said:
+            for item in listed:
+                _add_item(conversation, item, _kind(item))
+        elif any(map(_speaks, listed)):
+            conversation.add_reply(_text(listed), _calls(listed))
+
+
+def _add_item(conversation: Conversation, item: Json, kind: str) -> None:
+    if kind.endswith("_output"):
+        id = as_text(item.get("call_id")) or as_text(item.get("id"))
+        conversation.add_result(id, _output(item.get("output")))
+    elif kind == "message":
+        conversation.add(as_text(item.get("role")), text_of(item.get("content")))
 
 
 def _kind(item: Json) -> str:
     return as_text(item.get("type")) or ("message" if "role" in item else "")
 
 
-def _is_said(item: Json, kind: str) -> bool:
+def _is_said(item: Json) -> bool:
+    kind = _kind(item)
     if kind == "message":
         return normal_role(as_text(item.get("role"))) == "assistant"
     return kind.endswith("_call") or kind in ("reasoning", "mcp_list_tools", "compaction", "item_reference")
