@@ -33,6 +33,7 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
 SECONDS: dict[str, float] = {
     "benchmarks/test_evals.py": 20,
     "session/test_ctrl_c.py": 17,
+    "tools/mcp/test_served_tools.py": 6,
     "benchmarks/memex/evals/test_spoilt.py": 12,
     "benchmarks/ko_agentbench/importer/test_cache.py": 12,
     "chat/test_retries.py": 8,

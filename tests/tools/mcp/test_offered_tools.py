@@ -29,7 +29,7 @@ from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool, ToolFailed
 from pytest_agenteval.tools.toolbox import ToolBox
-from tests.suites import only_our_plugin, run, write
+from tests.suites import only_our_plugin, run, suite, write
 
 pytest_plugins = ["pytester"]
 
@@ -254,3 +254,28 @@ def test_a_python_agent_is_given_the_address_of_its_tools(
         {"mcp_bot.py": BOT, "evals/suite.yaml": suite_yaml, "evals/tools.py": OWN, "evals/t.json": task},
     )
     run(pytester, "--repetitions=2", "--agent-concurrency=1").assert_outcomes(passed=2)
+
+
+def test_a_suite_takes_its_tools_from_an_address(
+    offered: Offered, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever serves it; what was recorded is played when it is gone, and no header's secret is written."""
+    only_our_plugin(monkeypatch)
+    monkeypatch.setenv("TOOLS_URL", offered.url)
+    monkeypatch.setenv("TOOLS_TOKEN", "canary-4713-of-mcp")
+    entry = '{mcp: {url: "${TOOLS_URL}", headers: {Authorization: "Bearer ${TOOLS_TOKEN}"}}, only: [weather]}'
+    call = {"tool": "weather", "args": {"city": "Oslo"}}
+    called = {"name": "tool_called", "config": {"tools": ["weather"], "succeeded": True}}
+    task = {
+        "id": "t",
+        "input": {"content": "?"},
+        "script": [{"calls": [call]}, {"text": "!"}],
+        "graders": [called],
+    }
+    write(pytester.path, {"evals/suite.yaml": suite(more=f"tools: [{entry}]\n"), "evals/t.json": task})
+    run(pytester, "--agent-record=once").assert_outcomes(passed=1)
+    assert [call.tool for call in offered.recorder.calls] == ["weather"]
+    offered.address.close()
+    run(pytester).assert_outcomes(passed=1)
+    files = [path for path in pytester.path.rglob("*") if path.is_file()]
+    assert [path for path in files if b"canary-4713" in path.read_bytes()] == []

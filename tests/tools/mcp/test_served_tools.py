@@ -279,6 +279,15 @@ def test_a_server_that_cannot_start_is_told_at_its_place(project: Project) -> No
     )
 
 
+def test_recording_says_what_to_install(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody has to guess where the package comes from."""
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    project.write(served(), asking("count"))
+    project.run("--agent-record=once").stdout.fnmatch_lines(
+        ["  found:    tools of an MCP server need the package mcp (*): pip install 'pytest-agenteval[[]mcp]'"]
+    )
+
+
 @pytest.mark.parametrize(
     ("tools", "path", "expected"),
     [

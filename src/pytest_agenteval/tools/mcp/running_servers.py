@@ -113,9 +113,11 @@ class RunningServer:
         return await self._down("did not start", str(raised) or type(raised).__name__)
 
     async def _down(self, what: str, known: str = "", patience_s: float = CLOSING_S) -> McpServerDown:
-        ending = f": {known}" if known else ""
+        ending = ""
         if self._process is not None:
             ending = await in_daemon_thread(self._process.ending, patience_s)
+        if known and not ending:
+            ending = f": {known}"
         self.lost = McpServerDown(f"the MCP server `{self._server.title}` {what}{ending}")
         return self.lost
 

@@ -69,9 +69,13 @@ def recorded_tools(server: McpServer) -> dict[str, McpTool]:
 
 def know_secrets(server: McpServer) -> None:
     """Take for secrets what its name tells to be one; values of variables are known once filled in."""
-    KNOWN_SECRETS.know_environment(server.env)
-    KNOWN_SECRETS.know_headers(server.headers)
+    KNOWN_SECRETS.know_environment(_as_written(server.env))
+    KNOWN_SECRETS.know_headers(_as_written(server.headers))
     KNOWN_SECRETS.know_address(server.url)
+
+
+def _as_written(values: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if "${" not in value}
 
 
 def _tool(server: McpServer, served: ServedTool) -> McpTool:
