@@ -58,13 +58,14 @@ def _write_weather(pytester: pytest.Pytester, taught: Path) -> None:
     )
 
 
-def _trials(pytester: pytest.Pytester) -> list[dict[str, Any]]:
+def trials_of(pytester: pytest.Pytester) -> list[dict[str, Any]]:
+    """Give the transcripts of the latest run."""
     (run,) = sorted(pytester.path.glob(".agenteval/runs/2*"))[-1:]
     files = run.glob("transcripts-*.jsonl")
     return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def _run(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
+def run_apart(pytester: pytest.Pytester, *args: str) -> pytest.RunResult:
     """Run pytest in a process of its own: torch cannot be imported anew in this one."""
     return pytester.runpytest_subprocess("-p", "xdist.plugin", "-p", "no:cacheprovider", *args)
 
@@ -73,19 +74,19 @@ def test_an_agent_with_tools_is_tried_recorded_and_played(pytester: pytest.Pytes
     """Trials share the model; the record says how it ran; a replay, by workers, needs no model at all."""
     _write_weather(pytester, taught)
     args = ("--agent-model=hf/./taught", "--agent-dtype=float32", "--repetitions=3")
-    live = _run(pytester, *args, "--agent-record-chat=once")
+    live = run_apart(pytester, *args, "--agent-record-chat=once")
     live.assert_outcomes(passed=3)
     live.stdout.fnmatch_lines(["agenteval: 3 trials of 1 task: hf/./taught (float32)"])
-    for trial in _trials(pytester):
+    for trial in trials_of(pytester):
         (event,) = trial["events"]
         assert event["details"] == {"model": "hf/./taught", "device": "cpu", "dtype": "float32"}
         assert trial["asks"][0]["reasoning"] == "I look."
         assert [ask["usage"]["in"] > 0 for ask in trial["asks"]] == [True, True]
 
     (pytester.path / "taught/model.safetensors").unlink()
-    played = _run(pytester, *args, "--agent-record-chat=none", "-n2")
+    played = run_apart(pytester, *args, "--agent-record-chat=none", "-n2")
     played.assert_outcomes(passed=3)
-    broken = _run(pytester, *args)
+    broken = run_apart(pytester, *args)
     broken.assert_outcomes(errors=3)
     broken.stdout.fnmatch_lines(["provider: hf/*taught cannot be loaded: *"])
 
@@ -94,8 +95,8 @@ def test_an_agent_with_tools_is_tried_recorded_and_played(pytester: pytest.Pytes
 def test_a_device_that_is_not_there_is_refused(pytester: pytest.Pytester, tiny: Path) -> None:
     """Before any trial."""
     _write_weather(pytester, tiny)
-    device = _run(pytester, "--agent-model=hf/./taught", "--agent-device=cuda:1")
-    bits = _run(pytester, "--agent-model=hf/./taught", "--agent-quantization=8bit")
+    device = run_apart(pytester, "--agent-model=hf/./taught", "--agent-device=cuda:1")
+    bits = run_apart(pytester, "--agent-model=hf/./taught", "--agent-quantization=8bit")
     for result, words in ((device, "torch sees no device 'cuda'"), (bits, "needs")):
         assert result.ret == pytest.ExitCode.USAGE_ERROR
         assert words in result.stderr.str()
@@ -116,7 +117,7 @@ def test_workers_share_one_server_that_ends_with_the_run(pytester: pytest.Pytest
     table = "\n".join(f"{key} = {json.dumps(value)}" for key, value in alias.items() if key != "extra_body")
     project = f"[tool.agenteval.models.mine]\n{table}\nextra_body = {{top_k = 5}}\n"
     write(pytester.path, {**GREETINGS, "pyproject.toml": project})
-    result = _run(pytester, "--agent-model=mine", *SERVED[1:], "-n2", "--agent-record-chat=once")
+    result = run_apart(pytester, "--agent-model=mine", *SERVED[1:], "-n2", "--agent-record-chat=once")
     result.assert_outcomes(passed=6)
     (start,) = vllm.starts
     assert start["args"][:2] == ["serve", "org/tiny"]
@@ -133,12 +134,12 @@ def test_a_server_that_fails_is_said_in_every_trial(pytester: pytest.Pytester, v
     """It is started once, and one that dies later is told with its last words."""
     write(pytester.path, GREETINGS)
     vllm.plan(fail="ValueError: The model's max seq len (40960) is larger than the KV cache")
-    result = _run(pytester, *SERVED, "-v")
+    result = run_apart(pytester, *SERVED, "-v")
     result.assert_outcomes(errors=6)
     result.stdout.fnmatch_lines(["provider: vllm/org/tiny cannot be served: *", "*max seq len (40960)*"])
     assert len(vllm.starts) == 1
     vllm.plan(crash_after=2)
-    result = _run(pytester, *SERVED, "--agent-concurrency=1")
+    result = run_apart(pytester, *SERVED, "--agent-concurrency=1")
     result.assert_outcomes(passed=2, errors=4)
     result.stdout.fnmatch_lines(["*vllm serve: exit status 9*", "*illegal memory access*"])
 
@@ -159,7 +160,7 @@ def kill(task):
 def test_a_killed_worker_leaves_the_server_to_the_others(pytester: pytest.Pytester, vllm: StandIn) -> None:
     """Whoever started it; at the end it is gone, as the fixture looks."""
     write(pytester.path, {**GREETINGS, "conftest.py": KILLING})
-    result = _run(pytester, *SERVED, "-n2")
+    result = run_apart(pytester, *SERVED, "-n2")
     result.stdout.fnmatch_lines(["*worker * crashed*"])
     assert len(vllm.starts) == 1
 

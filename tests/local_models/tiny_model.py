@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 SPECIAL = ("<|im_start|>", "<|im_end|>", "<tool_call>", "</tool_call>")
 
 TEMPLATE = """
 {%- if tools %}<|im_start|>tools
-{{- tools | map(attribute="function.name") | join(" ") }}<|im_end|>{% endif -%}
+{%- for tool in tools %} {{ tool.function.name }}{% endfor %}<|im_end|>{% endif -%}
 {%- for message in messages -%}
 <|im_start|>{{ message.role }}
 {{ message.content }}
@@ -41,32 +42,34 @@ def save_tiny_model(
     template: str | None = TEMPLATE,
     context: int = 2048,
     seed: int = 0,
+    config: Mapping[str, Any] = MappingProxyType({}),
     replies: Sequence[tuple[Sequence[Mapping[str, Any]], Sequence[str], str]] = (),
 ) -> Path:
     """Save such a model as any of the hub's is saved; the same seed gives the same weights.
 
-    Of ``replies``, each a conversation, names of tools and what comes next, it is taught to give that reply.
+    ``config`` is what is to be otherwise in its shape. Of ``replies``, each a conversation, names of tools
+    and what comes next, it is taught to give that reply.
     """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
     tokenizer = _tokenizer(template)
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=48 if replies else 16,
-        intermediate_size=96 if replies else 32,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        max_position_embeddings=context,
-        bos_token_id=None,
-        eos_token_id=tokenizer.convert_tokens_to_ids("<|im_end|>"),
-        pad_token_id=None,
+    shape = {
+        "vocab_size": len(tokenizer),
+        "hidden_size": 48 if replies else 16,
+        "intermediate_size": 96 if replies else 32,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "max_position_embeddings": context,
+        "bos_token_id": None,
+        "eos_token_id": tokenizer.convert_tokens_to_ids("<|im_end|>"),
+        "pad_token_id": None,
         # So wide that what comes next depends on what came before.
-        initializer_range=0.05 if replies else 1.0,
-    )
-    model = LlamaForCausalLM(config)
+        "initializer_range": 0.05 if replies else 1.0,
+    }
+    model = LlamaForCausalLM(LlamaConfig(**{**shape, **config}))
     if replies:
         _teach(model, tokenizer, replies)
     model.save_pretrained(folder)

@@ -61,6 +61,11 @@ class Batcher:
             batch = self._next_batch()
             if batch:
                 self._answer(batch)
+        with suppress(Empty):  # those who came too late
+            while True:
+                waiting = self._queue.get_nowait()
+                if waiting is not None:
+                    waiting.future.cancel()
 
     def _next_batch(self) -> list[_Waiting]:
         batch = [self._queue.get()]
