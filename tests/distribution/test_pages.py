@@ -39,8 +39,12 @@ OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z](?![\w…-])")
 UNNAMED = {"jinja": "evals/letters/rubrics/polite.jinja", "jsonl": "evals/letters/polite.jsonl"}
 """Files whose first line cannot say their name."""
 
-FOREIGN = frozenset({"--junitxml", "--sandbox", "--permission-mode"})
-"""Options of pytest's own and of coding agents that pages speak of, and that no room here has."""
+FOREIGN = frozenset(
+    {"--junitxml", "--sandbox", "--permission-mode"}
+    | {"--enable-auto-tool-choice", "--tool-call-parser", "--enforce-eager"}
+    | {"--jinja", "--model-id", "--model-path"}
+)
+"""Options of pytest's own, of coding agents and of model servers that pages speak of."""
 
 MEMEX = frozenset(
     {

@@ -1,9 +1,9 @@
 """How fast a model of this machine is: one at a time, batched, and with fewer bits.
 
 ``python -m tests.local_models.gpu [--model NAME] [--device cuda] [--tokens 128] [--batches 1,4,16,64]``.
-Without ``--model`` one is made, of random weights in the shape of a billion parameters (``--shape tiny`` where
-there is no GPU): what is measured does not hang on what it says. Each figure is that of whole chats: template,
-batch, sampling, reading of the reply.
+Without ``--model`` one is made, of random weights in the shape of a billion parameters (``--shape tiny``
+where there is no GPU): what is measured does not hang on what it says. Each figure is that of whole chats:
+template, batch, sampling, reading of the reply.
 """
 
 from __future__ import annotations
