@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agenteval.canonical import JSON
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
@@ -21,9 +21,7 @@ from pytest_agenteval.tasks.documents import (
     short_path,
 )
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, is_task_name
-from pytest_agenteval.tasks.rows.row_tasks import RowTask, row_tasks
 from pytest_agenteval.tasks.rows.spec import Rows
-from pytest_agenteval.tasks.rows.tables import MOST_PROBLEMS, with_rest
 from pytest_agenteval.tasks.spec import Suite, Task
 from pytest_agenteval.tasks.spec_reading import problems_of, read_spec, spec_of
 from pytest_agenteval.tasks.task_detection import (
@@ -34,6 +32,9 @@ from pytest_agenteval.tasks.task_detection import (
     top_level_keys,
 )
 from pytest_agenteval.tasks.validation_errors import value_text, without_consequences
+
+if TYPE_CHECKING:
+    from pytest_agenteval.tasks.rows.row_tasks import RowTask
 
 WORDS_OF_A_TASK = (re.compile(rb"\bid\b"), re.compile(rb"\bgraders\b"))
 _ASIDE = "data that is no task goes into a file or a folder whose name begins with '_'"
@@ -127,6 +128,9 @@ def load_tasks(
 
 def load_rows(document: Document, suite: Suite) -> tuple[LoadedTask, ...]:
     """Read the rows that a suite, which a document holds, makes tasks of, or raise every problem in them."""
+    from pytest_agenteval.tasks.rows.row_tasks import row_tasks
+    from pytest_agenteval.tasks.rows.tables import MOST_PROBLEMS, with_rest
+
     tables = suite.tables
     alone = isinstance(suite.tasks, Rows)
     at: list[KeyPath] = [("tasks",) if alone else ("tasks", index) for index in range(len(tables))]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_agenteval.errors import Problem, ProblemsFound
@@ -23,7 +24,6 @@ from pytest_agenteval.tasks.file_names import (
 )
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.referenced_files import ReferencedFiles, files_named_by_tasks, suite_paths
-from pytest_agenteval.tasks.rows.row_tasks import rows_path, source_of
 from pytest_agenteval.tasks.spec import Suite
 
 
@@ -218,9 +218,17 @@ class Suites:
             folder = file.parent
             resources = load_suite_resources(suite, file, self._root, self._sources)
             prompts = (Path(os.path.normpath(folder / name)) for name in suite.prompts.values())
-            tables = (rows_path(source_of(rows), folder) for rows in suite.tables)
-            named = (*resources.files, *map(Path, resources.shared), *prompts, *filter(None, tables))
+            named = (*resources.files, *map(Path, resources.shared), *prompts, *_tables(suite, folder))
             names = ReferencedFiles(named, folder)
             return LoadedSuite(suite, folder, resources, names)
         except ProblemsFound as wrong:
             return wrong
+
+
+def _tables(suite: Suite, folder: Path) -> Iterator[Path]:
+    """Give the files and folders whose rows are tasks."""
+    if not suite.tasks:
+        return
+    from pytest_agenteval.tasks.rows.row_tasks import rows_path, source_of
+
+    yield from filter(None, (rows_path(source_of(rows), folder) for rows in suite.tables))
