@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.cli.main import main
 from pytest_agenteval.store.run_reader import load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import collected_ids, run, write
@@ -108,6 +109,8 @@ shop = suite("shop", tasks=tasks)
         },
     )
     run(pytester, "tests").stdout.fnmatch_lines(["tests/test_shop.py:3: graders?0?.name"])
+    write(pytester.path, {"tests/test_shop.py": code.replace("=tasks", "=[]")})
+    run(pytester, "tests").stdout.fnmatch_lines(["tests/test_shop.py:7: tasks"])
 
 
 @pytest.mark.parametrize(
@@ -143,6 +146,51 @@ def test_what_a_mark_cannot_say_is_refused(pytester: pytest.Pytester, mark: str,
     result = run(pytester)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     assert said in result.stderr.str()
+
+
+EDGES = """
+import pytest
+from pytest_agenteval import suite
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+@pytest.mark.anyio
+@pytest.mark.agenteval(repetitions=2)
+async def test_coroutine(agenteval):
+    trial = await agenteval.arun({"input": "hi"}, agent=lambda question: question)
+    assert trial.outcome.answer.text == "hi"
+
+@pytest.mark.parametrize("town", ["Oslo", "Lima/Callao"])
+class TestTowns:
+    def test_town(self, agenteval, town):
+        for _ in range(2):
+            trial = agenteval.run({"input": "x", "graders": [fine]}, agent=lambda question: town)
+            assert trial.outcome.answer.text == town
+
+def fine(evidence):
+    return 1.0
+
+table = suite("table", tasks={"rows": "rows.csv", "input": "q", "graders": [fine]})
+"""
+
+
+def test_coroutines_classes_parameters_and_rows(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every test has trials of its own, by names that ``agenteval show`` finds; a regrade tries none."""
+    write(pytester.path, {"tests/test_edges.py": EDGES, "tests/rows.csv": "id,q\none,Oslo\n"})
+    run(pytester, "-p", "anyio", "tests").assert_outcomes(passed=4)
+    towns = {task: ends for task, ends in endings(pytester.path).items() if "town" in task}
+    assert towns == {
+        f"TestTowns.test_town_{town}{again}": ["passed"]
+        for town in ("Oslo", "Lima_Callao")
+        for again in ("", "-2")
+    }
+    assert main(["show", "tests/test_edges.py::table::one[rules-1]"]) == 0
+    assert main(["show", "tests/test_edges.py::TestTowns::test_town_Oslo-2"]) == 0
+    run(pytester, "-p", "anyio", "tests", "--agent-regrade=latest").assert_outcomes(passed=1, skipped=3)
 
 
 def test_plain_tests_leave_no_run(pytester: pytest.Pytester) -> None:

@@ -51,6 +51,8 @@ class CodeTasks:
         read, resources = self._read(suite)
         loaded_suite = LoadedSuite(read, suite.place.file.parent, resources, in_code=True)
         tasks, problems = self._tasks_of(suite)
+        if not suite.tasks and not suite.tables:
+            problems.append(suite.place.problem(("tasks",), "at least one task", "none"))
         try:
             rows = load_rows(self._rows_document(suite), read) if suite.tables else ()
         except ProblemsFound as wrong:

@@ -29,7 +29,8 @@ MOST_PLANS = 10_000
 class Environment(Protocol):
     """Where trials from Python are made: a script, or a pytest session.
 
-    ``record`` and ``record_chat`` are the modes where a call says none.
+    ``record`` and ``record_chat`` are the modes where a call says none. ``keep_workspaces`` is the folder
+    that keeps workspaces; empty where none are kept.
     """
 
     registry: Registry
@@ -39,6 +40,7 @@ class Environment(Protocol):
     record_chat: RecordMode
     seed: int
     said_live: bool | None
+    keep_workspaces: str
 
     @property
     def live(self) -> bool:
@@ -65,6 +67,7 @@ class ScriptEnvironment:
         self.registry, self.root, self.aliases, self.seed = registry, root, settings.aliases, settings.seed
         self.record, self.record_chat = settings.record, settings.record_chat
         self.said_live = settings.live
+        self.keep_workspaces = ""
 
     @property
     def live(self) -> bool:

@@ -15,7 +15,7 @@ from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.model_tape import ModelTape
 from pytest_agenteval.chat.model_traffic import ModelTraffic
-from pytest_agenteval.errors import CassetteMiss, UsageMistake
+from pytest_agenteval.errors import CassetteMiss, TrialBroken, UsageMistake
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import OWN_MODEL, Allowance, RecordMode
 from pytest_agenteval.records.recorder import Recorder
@@ -128,7 +128,10 @@ class Recording(AbstractContextManager["Recording"]):
         """
         __tracebackhide__ = True  # what is missing is said, and the block that lacks it is the user's
         assert self._open is not None
-        return self._open.__exit__(kind, raised, trace)
+        try:
+            return self._open.__exit__(kind, raised, trace)
+        except TrialBroken as broken:
+            raise broken.with_traceback(None) from None
 
     async def __aenter__(self) -> Recording:
         return self.__enter__()
@@ -142,7 +145,6 @@ class Recording(AbstractContextManager["Recording"]):
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        __tracebackhide__ = True
         place = self._place
         with _library_of(place) as library:
             tools = self._tool_tape(library)

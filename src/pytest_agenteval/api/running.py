@@ -237,6 +237,7 @@ def conditions_of(environment: Environment, options: RunOptions) -> Conditions:
         judges=judges,
         seed=environment.seed,
         live=environment.said_live,
+        keep_workspaces=environment.keep_workspaces,
     )
 
 

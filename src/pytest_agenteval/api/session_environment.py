@@ -20,6 +20,7 @@ class SessionEnvironment(ScriptEnvironment):
     def __init__(self, evals: EvalSession, item: pytest.Item) -> None:
         super().__init__(evals.registry, evals.config.rootpath, evals.settings)
         self._evals, self._item = evals, item
+        self.keep_workspaces = str(evals.folder / "workspaces") if evals.settings.keep_workspaces else ""
 
     def carry_out(self, slots: Sequence[Slot]) -> list[Trial]:
         """Carry out trials side by side, and wait for them."""

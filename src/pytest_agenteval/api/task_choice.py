@@ -84,7 +84,8 @@ class TaskChoice:
         self, given: str, form: str | dict[str, Any] | None, settings: Mapping[str, Any]
     ) -> ChosenTask:
         name, _, id = given.partition("::")
-        file = task_file(self._here / name, given)
+        places = (self._here / name, self._root / name)
+        file = task_file(next((place for place in places if place.exists()), places[0]), given)
         planner = _ChangedTasks(self._registry, self._root, form, settings)
         planned = planner.tasks(file, named=True)
         task, found = _one_of(planned, id, given)

@@ -23,6 +23,11 @@ def agenteval_of(request: pytest.FixtureRequest) -> AgentEval:
 def session_with_tests(config: pytest.Config, tests: Sequence[pytest.Item]) -> EvalSession:
     """Give the session's evals, and see to it that marked tests run as often as they say."""
     evals = get_eval_session(config)
+    if evals.settings.regrade or evals.audit is not None:
+        which = "--agent-regrade" if evals.settings.regrade else "--agent-audit"
+        for item in tests:
+            item.add_marker(pytest.mark.skip(f"{which}: trials of tasks alone; this test would try an agent"))
+        return evals
     try:
         for item, test in marked_tests(tests, evals):
             setattr(item, MARKED_TEST, test)

@@ -125,7 +125,7 @@ class TrialRunner:
         """Carry out trials that a test asks for, before those begun ahead, and wait for them."""
         self.stop.raise_if_stopped(item.session)
         for slot in slots:
-            slot.plan = self._attempts.numbered(slot.plan)
+            slot.plan = self._attempts.next_of(slot.plan)
         self._pool.hand_over(slots, first=True)
         return [self._wait(slot, item) for slot in slots]
 
@@ -133,7 +133,7 @@ class TrialRunner:
         """Carry out trials that a test asks for, and let its event loop go on meanwhile."""
         self.stop.raise_if_stopped(item.session)
         for slot in slots:
-            slot.plan = self._attempts.numbered(slot.plan)
+            slot.plan = self._attempts.next_of(slot.plan)
         self._pool.hand_over(slots, first=True)
         while not all(self._pool.wait(slot, 0) for slot in slots):
             await asyncio.sleep(POLL)

@@ -112,7 +112,20 @@ def _of_item(entries: Sequence[JournalEntry], name: str) -> list[JournalEntry]:
     # A task's file may hold a `::` in its path; its id, which pytest puts behind the last, holds none.
     file, _, item = name.rpartition("::")
     of_item = [entry for entry in entries if item in (*_item_names(entry), entry.key.task)]
-    return [entry for entry in of_item if not file or _is_file(entry.file, file)] or ([] if file else of_item)
+    if not file:
+        return of_item
+    return [entry for entry in of_item if _is_file(entry.file, file)] or _of_python_item(entries, name)
+
+
+def _of_python_item(entries: Sequence[JournalEntry], name: str) -> list[JournalEntry]:
+    """Give the trials of an item in a Python file, whose id holds a suite's variable, or a test's classes."""
+    file, _, below = name.partition("::")
+    names = {below.replace("::", "."), below.rpartition("::")[2]}
+    return [
+        entry
+        for entry in entries
+        if _is_file(entry.file, file) and not names.isdisjoint((*_item_names(entry), entry.key.task))
+    ]
 
 
 def _item_names(entry: JournalEntry) -> tuple[str, str]:

@@ -134,6 +134,10 @@ class Attempts:
         attempt = self._latest[key] = self._latest.get(key, 0) + 1
         return plan if attempt == 1 else replace(plan, attempt=attempt)
 
+    def next_of(self, plan: Plan) -> Plan:
+        """Plan the next attempt at a trial that a test asks for, within the command line's limits."""
+        return self.numbered(replace(plan, task=self._with_limits(plan.task)))
+
     def has_begun(self, key: TrialKey) -> bool:
         """Whether a trial was planned, or taken over, before."""
         return key in self._latest
