@@ -28,6 +28,11 @@ def told_url(kind: str, url: object, name: str = "") -> str:
     return told_base64(kind, url[match.end() :], match[1], name) if match else told(kind, name, "data")
 
 
+def told_data(kind: str, data: str, name: str = "") -> str:
+    """Tell an attachment by its base64 text, which may stand in an address of its own."""
+    return told_url(kind, data, name) if data[:5].lower() == "data:" else told_base64(kind, data, name=name)
+
+
 def size_of_base64(data: str) -> str:
     """Give how much a base64 text holds, as people write it."""
     size = len(data) * 3 // 4 - data[-2:].count("=")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import told, told_base64, told_url
+from pytest_agenteval.cassettes.wire.attachments import told, told_base64, told_data, told_url
+from pytest_agenteval.cassettes.wire.chat_call_pieces import join_call, join_function
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.streams import DONE
@@ -19,6 +20,15 @@ NUMBERED = False
 
 _READ = ("model", "messages", "tools", "functions", "stream", "stream_options")
 _THOUGHTS = ("reasoning_content", "reasoning")
+_FINISHES = {
+    "end_turn": "stop",
+    "eos": "stop",
+    "eos_token": "stop",
+    "stop_sequence": "stop",
+    "tool_use": "tool_calls",
+    "model_length": "length",
+}
+"""Words of other servers, and of those that pass on another provider's."""
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
@@ -74,7 +84,7 @@ def _part(part: Json) -> str:
 def _file(file: Json) -> str:
     name = as_text(file.get("filename"))
     if data := as_text(file.get("file_data")):
-        return told_url("file", data, name) if data[:5] == "data:" else told_base64("file", data, "", name)
+        return told_data("file", data, name)
     return told("file", name, as_text(file.get("file_id")))
 
 
@@ -102,13 +112,13 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
     if not choices:
         raise UnreadableTraffic("the reply holds no choices")
     choice = min(choices, key=lambda choice: as_count(choice.get("index")))
-    message = as_map(choice.get("message"))
+    message, reason = as_map(choice.get("message")), as_text(choice.get("finish_reason"))
     return asked.reply(
         ReplyParts(
             _said(message),
             _calls(message),
             _usage(as_map(body.get("usage") or choice.get("usage"))),
-            as_text(choice.get("finish_reason")),
+            _FINISHES.get(reason, reason),
             bool(message.get("refusal")),
             _thoughts(message),
             as_text(body.get("model")),
@@ -129,9 +139,8 @@ def _usage(usage: Json) -> Usage:
     thought = as_count(as_map(usage.get("completion_tokens_details")).get("reasoning_tokens"))
     if thought and as_count(usage.get("total_tokens")) == read + written + thought:
         written += thought  # xAI counts them apart
-    cached = (
-        cached or usage.get("prompt_cache_hit_tokens") or usage.get("cached_tokens")
-    )  # DeepSeek, Moonshot
+    # DeepSeek and Moonshot have words of their own.
+    cached = cached or usage.get("prompt_cache_hit_tokens") or usage.get("cached_tokens")
     return usage_of(read, written, cached=cached, reasoning=thought, cost=usage.get("cost"))
 
 
@@ -171,34 +180,6 @@ def _join_delta(message: dict[str, Any], calls: list[dict[str, Any]], delta: Jso
         before = as_text(as_map(message.get("audio")).get("transcript"))
         message["audio"] = {"transcript": before + words}
     for call in maps(delta.get("tool_calls")):
-        _join_call(_slot(calls, call), call)
+        join_call(calls, call)
     if legacy := as_map(delta.get("function_call")):
-        _join_function(message.setdefault("function_call", {"name": "", "arguments": ""}), legacy)
-
-
-def _slot(calls: list[dict[str, Any]], delta: Json) -> dict[str, Any]:
-    """Find the call that a delta goes on with; some servers count none, or give each the number 0."""
-    index, id = delta.get("index"), as_text(delta.get("id"))
-    for started in calls[::-1]:
-        same_place = index is None or started["index"] == index
-        if same_place and (not id or not started["id"] or id == started["id"]):
-            return started
-    new: dict[str, Any] = {"index": index, "id": "", "function": {"name": "", "arguments": ""}}
-    calls.append(new)
-    return new
-
-
-def _join_call(call: dict[str, Any], delta: Json) -> None:
-    call["id"] = call["id"] or as_text(delta.get("id"))
-    asked = as_map(delta.get("function") or delta.get("custom"))
-    _join_function(call["function"], {**asked, "arguments": asked.get("arguments", asked.get("input"))})
-
-
-def _join_function(function: dict[str, Any], delta: Json) -> None:
-    name, arguments = as_text(delta.get("name")), delta.get("arguments")
-    if name != function["name"]:  # a server that repeats it with each piece means the same one
-        function["name"] += name
-    if isinstance(arguments, str) and isinstance(function["arguments"], str):
-        function["arguments"] += arguments
-    elif isinstance(arguments, dict):
-        function["arguments"] = arguments
+        join_function(message.setdefault("function_call", {"name": "", "arguments": ""}), legacy)
