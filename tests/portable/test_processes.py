@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 import threading
 from typing import NoReturn
 
@@ -77,3 +78,26 @@ def test_a_process_with_another_parent_is_not_watched() -> None:
     processes.end_with_parent(-1, _close)
 
     assert threading.active_count() == before
+
+
+OWNER = """
+import subprocess
+import sys
+from pytest_agenteval.portable.processes import GROUP, own_group
+script = "trap '' TERM; (trap '' TERM; read -r x <&3) & echo $! $$; read -r x <&3"
+held = subprocess.Popen(["sleep", "1000"], stdout=subprocess.PIPE, **GROUP)
+own_group(held)
+started = subprocess.Popen(["bash", "-c", script.replace("3", str(held.stdout.fileno()))],
+                           stdout=subprocess.PIPE, pass_fds=[held.stdout.fileno()], **GROUP)
+own_group(started)
+print(held.pid, started.stdout.readline().decode())
+"""
+
+
+@pytest.mark.posix
+def test_what_a_process_owns_ends_with_it() -> None:
+    """Also what does not want to, and what that has started."""
+    owner = subprocess.run([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, check=True)
+
+    pids = [int(word) for word in owner.stdout.split()]
+    assert [processes.is_running(pid) for pid in pids] == [False] * 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import subprocess
@@ -113,6 +114,7 @@ def _watch(parent: int, close: Callable[[], object]) -> None:
     closing = threading.Thread(target=close, name="agenteval-closing", daemon=True)
     closing.start()
     closing.join(CLOSING_S)
+    end_owned_groups()
     os._exit(1)
 
 
@@ -129,6 +131,26 @@ NEEDED_VARIABLES: tuple[str, ...] = (
 """Variables without which programs do not even start, where that is so (Windows)."""
 
 POLL_S = 0.05
+
+
+_owned: set[subprocess.Popen[bytes]] = set()
+
+
+def own_group(process: subprocess.Popen[bytes]) -> None:
+    """Have a process started with GROUP, and its group, end with this process at the latest."""
+    _owned.add(process)
+
+
+def disown_group(process: subprocess.Popen[bytes]) -> None:
+    """Leave a process alone that has ended."""
+    _owned.discard(process)
+
+
+@atexit.register
+def end_owned_groups() -> None:
+    """End at once what is owned and still there: nobody else would."""
+    for process in tuple(_owned):
+        end_group(process, 0)
 
 
 def interrupt(process: subprocess.Popen[bytes]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import subprocess
 import threading
 from collections import deque
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_agenteval.errors import TrialBroken
-from pytest_agenteval.portable.processes import GROUP, end_group
+from pytest_agenteval.portable.processes import GROUP, disown_group, end_group, own_group
 
 GRACE_S = 5.0
 """Seconds that a program, and whatever it started, has to end once it is asked to."""
@@ -25,8 +24,6 @@ LEFT_OPEN_S = 2.0
 """Seconds in which output is waited for once all are ended: what got away may hold it open for ever."""
 
 TakeLine = Callable[[str], object]
-
-_running: set[subprocess.Popen[bytes]] = set()
 
 
 class NotStarted(TrialBroken):
@@ -68,7 +65,7 @@ class CommandProcess:
             )
         except (OSError, ValueError) as refused:  # ValueError: a zero byte in a name
             raise NotStarted(f"the command {command[0]!r} cannot be started: {refused}") from None
-        _running.add(self._process)
+        own_group(self._process)
 
         def take_and_keep(line: str) -> None:
             self.last_errors.append(line)
@@ -106,7 +103,7 @@ class CommandProcess:
         try:
             end_group(self._process, GRACE_S, self._mark)
         finally:
-            _running.discard(self._process)
+            disown_group(self._process)
         self.close_input()
         for reader in self._readers:
             reader.join(LEFT_OPEN_S)
@@ -128,10 +125,3 @@ class CommandProcess:
                 self.cut.append(name)
                 while stream.read1(CHUNK):
                     pass
-
-
-@atexit.register
-def _end_all() -> None:
-    """End what is still there when this process ends: nobody else would."""
-    for process in tuple(_running):
-        end_group(process, 0)

@@ -31,6 +31,7 @@ from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.portable.processes import end_owned_groups
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -152,6 +153,7 @@ def _end_with_parent() -> None:
     parent = parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])
+        end_owned_groups()
         os._exit(1)
 
 
