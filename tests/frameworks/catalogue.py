@@ -23,7 +23,9 @@ class Framework:
     """One framework: ``packages`` are installed from PyPI, or from npm for one of ``node``.
 
     ``own_prompt``: its system prompt or question has more in it than the agent's. ``final_tool``: it ends by
-    calling ``final_answer``.
+    calling ``final_answer``. ``asides``: it asks for other things besides, such as a title; ``slow``: each trial starts a
+    heavy program, so that no task is repeated. ``tool`` is what
+    its model is told that the tool is called.
     """
 
     name: str
@@ -32,6 +34,9 @@ class Framework:
     own_prompt: bool = False
     final_tool: bool = False
     node: bool = False
+    asides: bool = False
+    slow: bool = False
+    tool: str = "get_weather"
 
     @property
     def module(self) -> str:
@@ -138,6 +143,15 @@ PYTHON = (
         "boto3",
         ("boto3",),
         (Case("converse", CONVERSE), Case("streamed", CONVERSE, streamed=True)),
+    ),
+    Framework(
+        "claude-agent-sdk",
+        ("claude-agent-sdk",),
+        (Case("run", MESSAGES, streamed=True),),
+        own_prompt=True,
+        asides=True,
+        slow=True,
+        tool="mcp__weather__get_weather",
     ),
     Framework("agno", ("agno", "openai"), (Case("run", CHAT), Case("sync", CHAT))),
 )

@@ -17,13 +17,13 @@ SUITES = ("weather", "loops")
 STEPS = 4
 
 
-def write_project(folder: Path, files: Mapping[str, str], suite: Mapping[str, Any]) -> None:
+def write_project(folder: Path, files: Mapping[str, str], suite: Mapping[str, Any], tool: str) -> None:
     """Write the agent's files and the suites; ``suite`` is what these say of the agent."""
     shutil.rmtree(folder, ignore_errors=True)
     write(folder, {"pytest.ini": "[pytest]\npythonpath = .\n", **files})
     write(folder / "evals", {f"{name}/suite.yaml": _suite(name, suite) for name in SUITES})
-    write(folder / "evals", {"weather/tasks.json": json.dumps([_task(city) for city in WEATHER])})
-    write(folder / "evals", {"loops/tasks.json": json.dumps(_endless_tasks())})
+    write(folder / "evals", {"weather/tasks.json": json.dumps([_task(city, tool) for city in WEATHER])})
+    write(folder / "evals", {"loops/tasks.json": json.dumps(_endless_tasks(tool))})
     write(folder / "site", {"sitecustomize.py": COUNTER.read_text(encoding="utf-8")})
 
 
@@ -39,25 +39,28 @@ def _suite(name: str, suite: Mapping[str, Any]) -> str:
     return json.dumps({"name": name, "kind": "regression", "model": "own", **suite})
 
 
-def _task(city: str) -> dict[str, Any]:
+def _task(city: str, tool: str) -> dict[str, Any]:
     return {
         "id": city.lower(),
         "input": {"content": question(city, city.lower())},
         "graders": [
             {"name": "answer_contains", "config": {"text": answer(city)}},
-            {"name": "tool_called", "config": {"tools": ["get_weather"]}},
+            {"name": "tool_called", "config": {"tools": [tool]}},
         ],
     }
 
 
-def _endless_tasks() -> list[dict[str, Any]]:
-    """Give one that has so many steps, one that has so many seconds, and one that is at work after both."""
-    graders = [{"name": "tool_called", "config": {"tools": ["get_weather"]}}]
+def _endless_tasks(tool: str) -> list[dict[str, Any]]:
+    """Give one that has so many steps, one that has so many seconds, and one that is at work after both.
+
+    They are tried one after the other: whatever a framework imports at its first ask, the first has done.
+    """
+    graders = [{"name": "tool_called", "config": {"tools": [tool]}}]
     steps = {"content": question(LOOPING, "steps", loop=1)}
     late = {"content": question(LATE, "late", loop=1, delay=0.6)}
-    patient = {"content": question(PATIENT, "patient", loop=1, delay=1.2)}
+    patient = {"content": question(PATIENT, "patient", delay=1.5)}
     return [
         {"id": "steps", "input": steps, "limits": {"steps": STEPS}, "graders": graders},
-        {"id": "late", "input": late, "limits": {"seconds": 6}, "graders": graders},
-        {"id": "patient", "input": patient, "limits": {"steps": 8}, "graders": graders},
+        {"id": "late", "input": late, "limits": {"seconds": 4}, "graders": graders},
+        {"id": "patient", "input": patient, "graders": graders},
     ]
