@@ -22,10 +22,10 @@ class Case:
 class Framework:
     """One framework: ``packages`` are installed from PyPI, or from npm for one of ``node``.
 
-    ``own_prompt``: its system prompt or question has more in it than the agent's. ``final_tool``: it ends by
-    calling ``final_answer``. ``asides``: it asks for other things besides, such as a title; ``slow``: each trial starts a
-    heavy program, so that no task is repeated. ``tool`` is what
-    its model is told that the tool is called.
+    ``own_prompt``: it adds to the prompts of the agent, to the question, or to results. ``final_tool``: it
+    ends by calling ``final_answer``. ``asides``: it asks for other things besides, such as a title. ``slow``:
+    each trial starts a heavy program, so that no task is repeated. ``tool`` is what its model is told that
+    the tool is called.
     """
 
     name: str
