@@ -69,6 +69,7 @@ def nearest_names(name: str, names: Collection[str]) -> str:
 CAUSES: Mapping[str, str] = {
     "cassette_miss": "a call or a reply was not recorded, and nothing may be sent",
     "no_key": "a tool was to ask its provider, without a key",
+    "simulated_user": "the model that plays the user could not be had, or said what is no turn",
     "no_model": "an agent asked through `ctx.chat`, and the model is `own`",
     "not_allowed": "an agent asked its own model, and nothing said that it may: see --agent-live",
     "provider": "a model, a tool's provider or an agent's endpoint did not answer, after every retry; "

@@ -18,7 +18,16 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.tools.toolbox import ToolBox
 from pytest_agenteval.workspace.workspace import Workspace
 
-NextTurn: TypeAlias = Callable[[], Awaitable[str | None]]
+
+class NextTurn(Protocol):
+    """Gives the next user message."""
+
+    def __call__(self, replied: str | None = None) -> Awaitable[str | None]:
+        """Give it, or None where there is no more; ``replied`` is what was said to the last one.
+
+        A user whom a model plays answers that; without it, what the model last said.
+        """
+        ...
 
 
 class AgentContext(FrozenValue, frozen=True):

@@ -149,7 +149,7 @@ class ToolCallingAgent:
             for _ in range(seed_conversation(task_input["turns"][:seeded], messages, ctx.transcript)):
                 await ctx.turns()
         text = ""
-        while (user_message := await ctx.turns()) is not None:
+        while (user_message := await ctx.turns(text)) is not None:
             messages.append({"role": "user", "content": user_message})
             text = await converse(ctx, messages)
         return Answer(text)

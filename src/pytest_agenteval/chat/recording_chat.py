@@ -15,7 +15,7 @@ from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import Ask, ToolCall, Usage
+from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, Ask, ToolCall, Usage
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 
@@ -73,6 +73,8 @@ class JudgeChat:
     judge has taken so far. ``budget`` is that of all judges of the trial.
     """
 
+    event = JUDGE_ASK
+
     def __init__(
         self,
         inner: Chat,
@@ -108,8 +110,14 @@ class JudgeChat:
             "prompt": digest(KNOWN_SECRETS.value(list(messages))),
             "reply": reply.text,
         }
-        self._recorder.event("judge_ask", f"{self._role} was asked", details)
+        self._recorder.event(self.event, f"{self._role} was asked", details)
         return reply
+
+
+class UserChat(JudgeChat):
+    """The chat of a model that plays the user: kept apart from the agent's as a judge's is."""
+
+    event = USER_ASK
 
 
 def _stamped(calls: tuple[ToolCall, ...], turn: int) -> tuple[ToolCall, ...]:

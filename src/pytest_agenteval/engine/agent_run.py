@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.agents.conversation import is_user_turn, turn_text
 from pytest_agenteval.cassettes.http.patches import own_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
 from pytest_agenteval.engine.agent_loops import AgentThread, LoopKind
@@ -28,18 +27,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.tape import Tape
     from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.tape import ToolTape
-
-
-def user_turns(task_input: Mapping[str, Any]) -> Callable[[], Awaitable[str | None]]:
-    """Give the task's user messages one by one: those of ``turns``, else ``content``, then None."""
-    turns = task_input.get("turns")
-    messages = [turn_text(turn) for turn in turns if is_user_turn(turn)] if turns else [turn_text(task_input)]
-    upcoming = iter(messages)
-
-    async def next_turn() -> str | None:
-        return next(upcoming, None)
-
-    return next_turn
 
 
 async def run_within_limits(

@@ -97,6 +97,8 @@ def _form(task: PlannedTask) -> list[Any]:
 
 def input_digest(task: PlannedTask, cache: DigestCache) -> str:
     """Give the digest of what the task gives the agent."""
+    if task.user:
+        return cache.of("input", task.user, lambda: [task.input, task.user], id(task.input))
     return cache.of("input", task.input, lambda: task.input)
 
 

@@ -15,7 +15,7 @@ from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.engine.agent_loops import ChatOfTrials
-from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits, user_turns
+from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits
 from pytest_agenteval.engine.answer import as_end_state
 from pytest_agenteval.engine.decision import has_acted
 from pytest_agenteval.engine.digests import digests_of
@@ -29,7 +29,9 @@ from pytest_agenteval.engine.trial_resources import (
     open_chat,
     open_model_traffic,
     open_tool_tape,
+    open_user_chat,
 )
+from pytest_agenteval.engine.user_turns import SimulatedUser, SimulatedUserBroken, UserTurns
 from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
 from pytest_agenteval.errors import ProblemsFound, TrialBroken
 from pytest_agenteval.limits import Budget, Clock
@@ -213,7 +215,7 @@ class _TrialRun:
         chat: Chat = AgentChat(inner, recorder=recorder, budget=self.budget, tape=chat_tape)
         if instance.loop != "trials":
             chat = ChatOfTrials(chat)
-        turns = user_turns(task.input)
+        turns = UserTurns(task.input, recorder, self._simulated_user() if task.user else None)
         ctx = AgentContext(
             self.workspace,
             box,
@@ -228,6 +230,18 @@ class _TrialRun:
         )
         self.before = self.workspace.before()
         return _Stage(instance, ctx, own_requests)
+
+    def _simulated_user(self) -> SimulatedUser:
+        """Make who plays the task's user; without a model an offline agent hears the first words."""
+        plan = self.plan
+        chat = None
+        if plan.conditions.user is not None:
+            chat = open_user_chat(plan.conditions.user, plan, self.context, self.recorder, self.chat_tapes)
+        elif not plan.model.offline:
+            raise SimulatedUserBroken(
+                "the task has a `user`, and no model to play them; name one: --agent-user=MODEL"
+            )
+        return SimulatedUser(chat, plan.task.user, self.recorder, self.budget)
 
     def _tool_names(self, agent: Agent) -> Sequence[str]:
         """Give the names of the tools to offer: those the agent has, else all of the suite's.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agenteval.chat.chat import Chat, OwnModelChat
 from pytest_agenteval.chat.local.loading import provider_of
-from pytest_agenteval.chat.recording_chat import JudgeChat
+from pytest_agenteval.chat.recording_chat import JudgeChat, UserChat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.portable.files import name_or_older
@@ -142,6 +142,20 @@ def _retry(plan: Plan, option: str) -> str:
     judges = ",".join(judge.name for judge in plan.conditions.judges)
     who = [f"--agent-model={plan.model.name}", *([f"--agent-judge={judges}"] if judges else [])]
     return shlex.join(["pytest", plan.task.file, "-k", plan.task.id, option, *who])
+
+
+def open_user_chat(
+    model: Model, plan: Plan, context: WorkerContext, recorder: Recorder, tapes: list[Tapes]
+) -> Chat:
+    """Give the chat of the model that plays the task's user, with a budget and a tape of its own."""
+    limits = plan.task.limits
+    budget = Budget(Allowance(tokens=limits.tokens, cost_usd=limits.cost_usd))
+    chat, tape = open_chat(model, plan, context, budget, recorder, role=USER_ROLE)
+    tapes += [] if tape is None else [tape]
+    return UserChat(chat, recorder=recorder, budget=budget, tape=tape, role=USER_ROLE)
+
+
+USER_ROLE = "user"
 
 
 class TrialJudge(FrozenValue, frozen=True):

@@ -121,7 +121,8 @@ class PlannedTask(Record, frozen=True):
     and globs of the workspace), or a call of one of ``acting_tools``.
     ``form`` says where an agent is that nobody has registered, with the suite's ``folder``, ``env``,
     ``env_pass``; ``proxy`` and ``model_hosts`` are addresses of servers that an agent asks by itself,
-    ``ignored_hosts`` of those that are answered for nothing in a replay.
+    ``ignored_hosts`` of those that are answered for nothing in a replay. ``user`` describes the person whom a
+    model plays in the trial: ``persona``, ``goal``, ``stop``, ``most_turns``.
     """
 
     suite: str
@@ -160,12 +161,14 @@ class PlannedTask(Record, frozen=True):
     proxy: Mapping[str, str] = NOTHING
     model_hosts: tuple[str, ...] = ()
     ignored_hosts: tuple[str, ...] = ()
+    user: Mapping[str, Any] = NOTHING
 
 
 class Conditions(Record, frozen=True):
     """What is the same for every trial of a run: recording, judges, seed, where to keep things.
 
-    ``live`` says whether what agents ask by themselves goes out untaped; None leaves it to the task.
+    ``live`` says whether what agents ask by themselves goes out untaped; None leaves it to the task. ``user``
+    is the model that plays the users of tasks that describe one.
     """
 
     record: RecordMode = "none"
@@ -174,6 +177,7 @@ class Conditions(Record, frozen=True):
     seed: int = 0
     keep_workspaces: str = ""
     live: bool | None = None
+    user: Model | None = None
 
 
 class Variant(Record, frozen=True):

@@ -107,6 +107,9 @@ NOT_FINISHED = "not_finished"
 TOOL_EXCEPTION, NO_ANSWER = "tool_exception", "no_answer"
 """Kinds of events that a trial's reasons speak of."""
 
+JUDGE_ASK, USER_ASK = "judge_ask", "user_ask"
+"""Kinds of events that hold what a judge, and what a model that plays the user, was asked and took."""
+
 PROMPT_READ = "prompt_read"
 """The agent read the prompt that the event's text names, before the reply that is number ``turn``."""
 

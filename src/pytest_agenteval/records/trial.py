@@ -11,7 +11,7 @@ from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
-from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
+from pytest_agenteval.records.transcript import JUDGE_ASK, NO_USAGE, USER_ASK, Transcript, Usage
 
 Ending = Literal["passed", "missed", "failed", "errored"]
 """How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""
@@ -128,8 +128,16 @@ class Trial(Record, frozen=True):
     def judging(self) -> Usage:
         """Tokens, money and attempts of the judges, which are no part of ``usage``."""
         # From events, which regrading replaces: the agent's usage stands as it was.
-        judge_asks = [event for event in self.transcript.events if event.kind == "judge_ask"]
-        return sum([Usage(**event.details["usage"]) for event in judge_asks], NO_USAGE)
+        return self._usage_of(JUDGE_ASK)
+
+    @property
+    def simulating(self) -> Usage:
+        """Tokens, money and attempts of the model that plays the user, which are no part of ``usage``."""
+        return self._usage_of(USER_ASK)
+
+    def _usage_of(self, kind: str) -> Usage:
+        asks = [event for event in self.transcript.events if event.kind == kind]
+        return sum([Usage(**event.details["usage"]) for event in asks], NO_USAGE)
 
     @property
     def full(self) -> bool:

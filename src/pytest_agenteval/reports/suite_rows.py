@@ -82,6 +82,10 @@ def remarks_on_all(view: RunView) -> Iterator[str]:
             yield f"{view.label(suite)} acting: {decision_figures(suite.decisions)}"
     if any(suite.total.judge_asks for suite in view.suites):
         yield _judging(view)
+    if view.simulating.asks:
+        taken = view.simulating
+        tokens = format_tokens(taken.tokens, int(taken.untold))
+        yield f"simulated users: {pluralize(taken.asks, 'turn')}, {tokens}, {format_cost(taken.cost_usd, 0)}"
 
 
 def _players(view: RunView) -> Iterator[str]:

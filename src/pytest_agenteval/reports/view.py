@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey
 from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.decisions import Decisions, decisions_of
 from pytest_agenteval.reports.explanations import ending_reason
@@ -86,7 +87,7 @@ class RunView(FrozenValue, frozen=True):
     """Everything a report says of a run; ``misses`` are worst first, errored trials last.
 
     ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in a trial, by
-    its kind, over all trials.
+    its kind, over all trials. ``simulating`` is what models took that played users.
     """
 
     name: str
@@ -100,6 +101,7 @@ class RunView(FrozenValue, frozen=True):
     odd: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     doubtful_events: Mapping[str, int] = NOTHING
+    simulating: Usage = NO_USAGE
 
     def label(self, suite: SuiteView) -> str:
         """Give what a suite is called in this run: its name, with the model where there are several."""
@@ -122,6 +124,7 @@ def view_of(run: Run) -> RunView:
         misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
         warnings=(*_self_judged(header), *identical_prompt_warnings(run)),
         doubtful_events=_doubtful_events(run.entries),
+        simulating=sum((entry.simulating for entry in run.entries), NO_USAGE),
         odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
 

@@ -127,7 +127,14 @@ class EvalSession:
     def runner(self) -> TrialRunner:
         """The trials of this process; nothing of it exists before the first item asks for its trial."""
         return TrialRunner(
-            self.config, self.settings, self.registry, self.folder, self.cases.judges, self.stored, self.extra
+            self.config,
+            self.settings,
+            self.registry,
+            self.folder,
+            self.cases.judges,
+            self.stored,
+            self.extra,
+            self.cases.user,
         )
 
     @cached_property
@@ -266,7 +273,7 @@ class EvalSession:
             self._check_promoted()
             self._plan_gates()
             self._check_repetitions()
-            preflight = Preflight(self.registry, self.settings, self.cases.judges)
+            preflight = Preflight(self.registry, self.settings, self.cases.judges, self.cases.user)
             preflight.check(self.selected, self.calibrations, agents_act=self.stored is None)
         except UsageMistake as mistake:
             self.refuse(mistake)

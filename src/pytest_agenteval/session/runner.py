@@ -69,9 +69,10 @@ class TrialRunner:
         judges: tuple[Model, ...] = (),
         stored: StoredTrials | None = None,
         extra: ExtraItems | None = None,
+        user: Model | None = None,
     ) -> None:
         self._config, self._folder, self._stored = config, folder, stored
-        self._attempts = Attempts(settings, run_conditions(settings, judges, folder))
+        self._attempts = Attempts(settings, run_conditions(settings, judges, user, folder))
         self.journal = RunJournal(config, folder)
         self.prefetcher = Prefetcher(config, settings.concurrency, self._attempts, self._next_slot, extra)
         self.stop = StopListener(config, folder)

@@ -123,6 +123,14 @@ class Settings(LocalModelOptions):
         MODELS,
         several=True,
     )
+    user: Option[str] = Option(
+        "user",
+        "NAME",
+        "the model that plays the users whom tasks describe (`user` in a task)",
+        text,
+        "",
+        "the name of a model",
+    )
     self_judge = Option(
         "self_judge", "", "a model may judge its own trials: no warning", switch, False, YES_OR_NO
     )

@@ -52,6 +52,7 @@ def finished_line(trial: Trial) -> Line:
         line["acted"] = trial.acted
     add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
     add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=_tapes(trial))
+    add(line, simulating=usage_line(trial.simulating))
     line["grades"] = [_grade(grade) for grade in trial.grades]
     return line
 
@@ -112,6 +113,7 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         digests=Digests(**get("digests", {})),
         usage=read_usage(line["usage"]) if "usage" in line else NO_USAGE,
         judging=read_usage(line["judging"]) if "judging" in line else NO_USAGE,
+        simulating=read_usage(line["simulating"]) if "simulating" in line else NO_USAGE,
         full=get("full", False),
         kind=line["task_kind"],
         bucket=get("bucket", ""),

@@ -49,6 +49,7 @@ class JournalEntry(Record, frozen=True):
     digests: Digests = Digests()
     usage: Usage = NO_USAGE
     judging: Usage = NO_USAGE
+    simulating: Usage = NO_USAGE
     full: bool = False
     kind: Kind = "mixed"
     bucket: str = ""
@@ -136,6 +137,7 @@ def check_entry(entry: JournalEntry) -> None:
     _check_digests(entry.digests)
     _check_usage(entry.usage)
     _check_usage(entry.judging)
+    _check_usage(entry.simulating)
     _check_tape(entry.tool_tape)
     _check_tape(entry.chat_tape)
 

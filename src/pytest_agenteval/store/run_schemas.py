@@ -101,7 +101,7 @@ FINISHED = object_schema(
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
     | {"digests": object_schema({}, {**dict.fromkeys(DIGESTS, DIGEST), "graders": GRADER_DIGESTS})}
-    | {"usage": USAGE, "judging": USAGE}
+    | {"usage": USAGE, "judging": USAGE, "simulating": USAGE}
     | {"tapes": object_schema({}, {"tools": COUNTS, "chats": COUNTS})},
     "a trial finished; its transcript is in the file transcripts-<process>.jsonl beside this one",
 )

@@ -136,6 +136,17 @@ class ReferenceSolution(TwoSpellings, frozen=True, kw_only=True):
             force_setattr(self, "source", "manual")
 
 
+class UserSpec(Spec, frozen=True, kw_only=True):
+    """A person whom a model plays: who they are, what they want, and when they are done."""
+
+    goal: Annotated[Named, expects("a text: what the user wants, with all that they know")]
+    persona: Annotated[str, expects("a text: who the user is, and how they write")] = ""
+    stop: Annotated[str, expects("a text: when the user is done")] = ""
+    most_turns: Annotated[Count | None, expects("a whole number, 1 or more: how often the user speaks")] = (
+        None
+    )
+
+
 class Task(Spec, frozen=True, kw_only=True):
     """One question for an agent, where it starts, and how its answer is graded."""
 
@@ -162,6 +173,9 @@ class Task(Spec, frozen=True, kw_only=True):
         tuple[FaultSpec, ...], expects("a list of faults: which tools fail on purpose, and how")
     ] = ()
     reference_solution: Annotated[ReferenceSolution | None, expects("a map: how it is solved")] = None
+    user: Annotated[
+        UserSpec | None, expects("a map of persona, goal and stop: the user, whom a model plays")
+    ] = None
 
     def __post_init__(self) -> None:
         check_clock(self.clock)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from pytest_agenteval.agents.agent import Agent, AgentContext
-from pytest_agenteval.agents.conversation import is_user_turn, turn_text
+from pytest_agenteval.agents.conversation import (
+    is_user_turn,
+    last_user_turn,
+    seed_conversation,
+    turn_text,
+)
 from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import OWN_MODEL, Model
@@ -19,6 +25,7 @@ _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWO
 FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
     "question": lambda task_input, ctx: turn_text(task_input),
     "content": lambda task_input, ctx: turn_text(task_input),
+    "messages": lambda task_input, ctx: [{"role": "user", "content": turn_text(task_input)}],
     "task_input": lambda task_input, ctx: task_input,
     "workspace": lambda task_input, ctx: ctx.path,
     "turns": lambda task_input, ctx: user_messages(task_input),
@@ -30,6 +37,9 @@ FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
     "mcp_url": lambda task_input, ctx: mcp_url(ctx),
 }
 """What a parameter of this name is given in each trial; any other is one of the suite's settings."""
+
+WHOLE_TASK = frozenset({"turns", "task_input", "ctx"})
+"""Parameters of a function that takes all turns of the user at once, or asks for them."""
 
 
 def model_url(model: Model) -> str:
@@ -129,9 +139,44 @@ class CallableAgent:
         self.implementation, self.loop = implementation, loop
 
     def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
-        """Call the function with what it takes; give what it returns, be it something to be awaited."""
+        """Call the function with what it takes; give what it returns, be it something to be awaited.
+
+        In a conversation it is called for each turn of the user, unless it takes all of them at once. What it
+        returns at last is the answer.
+        """
+        if not getattr(ctx.turns, "several", False) or not WHOLE_TASK.isdisjoint(self._parameters):
+            return self._call(task_input, ctx, {})
+        conversation = self._converse(task_input, ctx)
+        waits = inspect.iscoroutinefunction(self._function)
+        return conversation if waits else asyncio.run(conversation)
+
+    def _call(self, task_input: Mapping[str, Any], ctx: AgentContext, turn: Mapping[str, Any]) -> Any:
         given = {name: FILLED[name](task_input, ctx) for name in self._parameters if name in FILLED}
+        given |= {name: value for name, value in turn.items() if name in self._parameters}
         return self._function(**given, **self._settings)
+
+    async def _converse(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
+        messages: list[dict[str, Any]] = []
+        seeded = last_user_turn(task_input)
+        turns = task_input.get("turns") or ()
+        for _ in range(seed_conversation(turns[:seeded], messages, ctx.transcript) if seeded else 0):
+            await ctx.turns()
+        returned: Any = None
+        while (said := await ctx.turns(_text_of(returned))) is not None:
+            messages.append({"role": "user", "content": said})
+            turn = {"question": said, "content": said, "messages": list(messages)}
+            returned = self._call(task_input, ctx, turn)
+            returned = await returned if inspect.isawaitable(returned) else returned
+            messages.append({"role": "assistant", "content": _text_of(returned)})
+        return returned
+
+
+def _text_of(returned: Any) -> str:
+    """Give what a function said: the text of the answer that it returned, whichever form that has."""
+    if isinstance(returned, Mapping):
+        returned = returned.get("answer")
+    text = getattr(returned, "text", returned)
+    return text if isinstance(text, str) else ""
 
 
 def _constructor_parameters(kind: type) -> Parameters:

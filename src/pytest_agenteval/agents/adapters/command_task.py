@@ -23,14 +23,14 @@ class TaskLines:
 
     def __init__(self, task_input: Mapping[str, Any], settings: Mapping[str, Any], ctx: AgentContext) -> None:
         self._input, self._settings, self._ctx = task_input, settings, ctx
-        self.goes_on = bool(task_input.get("turns"))
+        self.goes_on = bool(task_input.get("turns")) or getattr(ctx.turns, "several", False)
         self.said: list[str] = []
 
     async def first(self) -> str:
         """Give the line with the whole task."""
         ctx, task_input = self._ctx, self._input
         if self.goes_on:
-            said = list(task_input["turns"][: last_user_turn(task_input)])
+            said = list((task_input.get("turns") or ())[: last_user_turn(task_input)])
             for _ in filter(is_user_turn, said):
                 await ctx.turns()
             rest = {key: value for key, value in task_input.items() if key != "turns"}

@@ -100,7 +100,7 @@ class HttpAgent:
         """Send each of the user's turns, and give the last reply as the answer."""
         talk = _Talk(self._endpoint, self._replies, {"settings": self._settings, **self._settings}, ctx)
         await talk.begin(task_input)
-        while (said := await ctx.turns()) is not None:
+        while (said := await ctx.turns(talk.last.text)) is not None:
             await talk.turn(said)
         return Answer(talk.last.text, talk.last.state)
 

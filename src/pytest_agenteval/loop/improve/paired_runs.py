@@ -152,7 +152,7 @@ def spent_on(run: Run) -> Spent:
 
 
 def _spent(entry: JournalEntry) -> Spent:
-    usages = (entry.usage, *entry.earlier, entry.judging)
+    usages = (entry.usage, *entry.earlier, entry.judging, entry.simulating)
     prices = [usage.cost_usd for usage in usages]
     return Spent(
         trials=entry.attempts,

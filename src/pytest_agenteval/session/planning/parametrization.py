@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.models import expand_panels, resolve_all
+from pytest_agenteval.chat.models import expand_panels, resolve, resolve_all
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import OWN_MODEL, Conditions, Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.trial import Trial
@@ -93,6 +93,16 @@ class CaseFactory:
                 )
         return judges
 
+    @cached_property
+    def user(self) -> Model | None:
+        """Give the model that plays users; None where nobody named one."""
+        with self._settings.naming_place("user"):
+            return (
+                resolve(self._settings.user, self._settings.aliases, self._registry.offline_models)
+                if self._settings.user
+                else None
+            )
+
     def _cases(self, models: tuple[str, ...], repetitions: int) -> tuple[Case, ...]:
         key = (models, repetitions)
         if key not in self._by_models:
@@ -157,7 +167,9 @@ class Attempts:
         )
 
 
-def run_conditions(settings: Settings, judges: tuple[Model, ...], folder: Path) -> Conditions:
+def run_conditions(
+    settings: Settings, judges: tuple[Model, ...], user: Model | None, folder: Path
+) -> Conditions:
     """Give what is the same for every trial of the run that is kept in ``folder``."""
     return Conditions(
         record=settings.record,
@@ -166,4 +178,5 @@ def run_conditions(settings: Settings, judges: tuple[Model, ...], folder: Path) 
         seed=settings.seed,
         keep_workspaces=str(folder / "workspaces") if settings.keep_workspaces else "",
         live=settings.live,
+        user=user,
     )

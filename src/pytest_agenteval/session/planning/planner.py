@@ -219,6 +219,7 @@ class Planner:
             reference=None if reference is None else reference.to_json(),
             script=None if task.script is None else tuple([entry.to_json() for entry in task.script]),
             split=task.split,
+            user=NOTHING if task.user is None else task.user.to_json(),
             repetitions=settings.trials,
             cassette=self._cassette(loaded),
             shared=resources.shared,

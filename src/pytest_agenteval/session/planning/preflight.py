@@ -24,6 +24,7 @@ from pytest_agenteval.session.settings import Settings
 
 _INSTEAD = {
     "--agent-model": "choose a model that needs none: --agent-model=rules",
+    "--agent-user": "name another model to play the tasks' users",
     "--agent-judge": "leave the option out: what only a judge can tell is then undecided",
 }
 
@@ -41,8 +42,10 @@ class CalibrationTest(Protocol):
 class Preflight:
     """Looks for what would break every trial, so that nobody pays for the first."""
 
-    def __init__(self, registry: Registry, settings: Settings, judges: Sequence[Model]) -> None:
-        self._registry, self._settings, self._judges = registry, settings, judges
+    def __init__(
+        self, registry: Registry, settings: Settings, judges: Sequence[Model], user: Model | None = None
+    ) -> None:
+        self._registry, self._settings, self._judges, self._user = registry, settings, judges, user
 
     def check(
         self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest], *, agents_act: bool
@@ -63,6 +66,11 @@ class Preflight:
         live = (item for item in acting if not item.case.model.offline and not item.task.form)
         chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
         self._check_models(chats, "--agent-model")
+        if self._user is not None:
+            conversations = (item for item in acting if item.task.user)
+            cassettes_of_users = (chat_cassette_file(item.case.plan(item.task)) for item in conversations)
+            needed = ((self._user, cassette) for cassette in cassettes_of_users)
+            check_keys(needed, self._settings.record_chat, "--agent-user")
         cassettes = self._judges_cassettes(trials, calibrations) if self._judges else ()
         self._check_models(
             [(judge, cassette) for cassette in cassettes for judge in self._judges], "--agent-judge"

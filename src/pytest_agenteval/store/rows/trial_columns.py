@@ -80,6 +80,8 @@ TRIALS: tuple[Column, ...] = (
     optional("all_seconds", "number", "entry.all_seconds", "the time of all attempts, as reports sum"),
     optional("judge_tokens", "integer", "entry.judging.tokens", "what judges took, in no sum above"),
     optional("judge_cost_usd", "number", "entry.judging.cost_usd", "none where not known"),
+    optional("user_tokens", "integer", "entry.simulating.tokens", "what a simulated user took, likewise"),
+    optional("user_cost_usd", "number", "entry.simulating.cost_usd", "none where not known"),
     optional("judge_replies", "integer", "entry.judging.asks", "how often judges replied"),
     optional("tool_hits", "integer", "entry.tool_tape.hits", "tool calls that a tape played"),
     optional("tool_misses", "integer", "entry.tool_tape.misses", "that were not recorded"),
