@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.agents.agent import AgentTraits as AgentTraits
     from pytest_agenteval.agents.agent import ChecksInput as ChecksInput
     from pytest_agenteval.agents.agent import InputProblem as InputProblem
+    from pytest_agenteval.agents.agent import NextTurn as NextTurn
     from pytest_agenteval.agents.agent import PreparesInput as PreparesInput
     from pytest_agenteval.agents.agent import ReportsEndState as ReportsEndState
     from pytest_agenteval.agents.loop import RepeatedCallGuard as RepeatedCallGuard
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.plan import Allowance as Allowance
     from pytest_agenteval.records.plan import Conditions as Conditions
     from pytest_agenteval.records.plan import Kind as Kind
+    from pytest_agenteval.records.plan import McpServer as McpServer
     from pytest_agenteval.records.plan import Model as Model
     from pytest_agenteval.records.plan import Plan as Plan
     from pytest_agenteval.records.plan import PlannedGrader as PlannedGrader
@@ -190,7 +192,7 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "agents.agent": (
-        "Agent AgentAnswer AgentContext AgentFunction AgentTraits ChecksInput InputProblem PreparesInput "
+        "Agent AgentAnswer AgentContext AgentFunction AgentTraits ChecksInput InputProblem NextTurn PreparesInput "
         "ReportsEndState"
     ),
     "agents.loop": "converse RepeatedCallGuard run_until_complete StopCondition ToolCallingAgent",
@@ -236,7 +238,7 @@ _NAMES = {
     "prompts": "PromptBroken Prompts read_templates",
     "records.evidence": "Answer Evidence FileText Outcome Tree TreeDiff",
     "records.grade": "Check Grade UNDECIDED",
-    "records.plan": "Allowance Conditions Kind Model Plan PlannedGrader PlannedTask TrialKey Variant",
+    "records.plan": "Allowance Conditions Kind McpServer Model Plan PlannedGrader PlannedTask TrialKey Variant",
     "records.recorder": "Recorder",
     "records.tool": "ToolSpec",
     "records.transcript": "Ask Event Message ToolCall ToolError Transcript Usage",
