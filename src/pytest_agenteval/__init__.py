@@ -192,8 +192,8 @@ __version__ = "0.1.0"
 
 _NAMES = {
     "agents.agent": (
-        "Agent AgentAnswer AgentContext AgentFunction AgentTraits ChecksInput InputProblem NextTurn PreparesInput "
-        "ReportsEndState"
+        "Agent AgentAnswer AgentContext AgentFunction AgentTraits ChecksInput InputProblem NextTurn "
+        "PreparesInput ReportsEndState"
     ),
     "agents.loop": "converse RepeatedCallGuard run_until_complete StopCondition ToolCallingAgent",
     "api.fixture": "AgentEval",
