@@ -238,7 +238,9 @@ _NAMES = {
     "prompts": "PromptBroken Prompts read_templates",
     "records.evidence": "Answer Evidence FileText Outcome Tree TreeDiff",
     "records.grade": "Check Grade UNDECIDED",
-    "records.plan": "Allowance Conditions Kind McpServer Model Plan PlannedGrader PlannedTask TrialKey Variant",
+    "records.plan": (
+        "Allowance Conditions Kind McpServer Model Plan PlannedGrader PlannedTask TrialKey Variant"
+    ),
     "records.recorder": "Recorder",
     "records.tool": "ToolSpec",
     "records.transcript": "Ask Event Message ToolCall ToolError Transcript Usage",
