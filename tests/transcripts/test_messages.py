@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import suppress
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -249,6 +251,20 @@ def test_what_all_replies_took_is_told_beside_the_messages() -> None:
     recorder = Recorder(lambda: 0.0)
     as_answer({"messages": CHAT[:5], "usage": {"input_tokens": 70, "output_tokens": 7}}, recorder)
     assert recorder.usage == Usage(70, 7, cost_usd=None, asks=1, attempts=1)
+
+
+def test_a_reply_that_names_its_model_is_priced_where_prices_are_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """By litellm's table, if that is loaded; what is told stands, and nothing else is guessed."""
+    table = SimpleNamespace(cost_per_token=lambda model, prompt_tokens, **more: (prompt_tokens * 0.5, 0.0))
+    monkeypatch.setitem(sys.modules, "litellm", table)
+    said = {"role": "assistant", "content": "x", "usage": {"prompt_tokens": 4, "completion_tokens": 1}}
+    told = {**said, "model": "m", "usage": {**said["usage"], "cost_usd": 0.0}}
+    for reply, cost in (({**said, "model": "m"}, 2.0), (said, None), (told, 0.0)):
+        recorder = Recorder(lambda: 0.0)
+        as_answer(Answer(transcript=[reply]), recorder)
+        assert recorder.usage.cost_usd == cost
 
 
 def test_a_map_with_keys_that_nobody_reads_is_refused() -> None:

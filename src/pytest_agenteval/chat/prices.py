@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 
 
 def with_price(model: str, usage: Usage) -> Usage:
@@ -32,3 +32,16 @@ def with_price(model: str, usage: Usage) -> Usage:
             )
             cost = float(prompt + completion) or None
     return replace(usage, cost_usd=cost)
+
+
+def with_prices(transcript: Transcript) -> Transcript:
+    """Give a transcript whose replies have prices where their model and tokens are told, and no price is."""
+    asks = tuple(
+        replace(ask, usage=with_price(ask.model, ask.usage))
+        if ask.model and ask.usage.cost_usd is None
+        else ask
+        for ask in transcript.asks
+    )
+    if asks == transcript.asks or transcript.usage != sum((ask.usage for ask in transcript.asks), NO_USAGE):
+        return transcript
+    return replace(transcript, asks=asks, usage=sum((ask.usage for ask in asks), NO_USAGE))

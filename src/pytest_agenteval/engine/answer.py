@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_agenteval.chat.prices import with_prices
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.record import NOTHING
@@ -85,7 +86,7 @@ def _with_transcript(answer: Answer, key: str, usage: Any, transcript: Recorder)
     """Put what an answer tells of its course into the trial's transcript; its last words may be the text."""
     from pytest_agenteval.transcripts.reading import read_transcript
 
-    returned = read_transcript(answer.transcript, (key,), usage=usage)
+    returned = with_prices(read_transcript(answer.transcript, (key,), usage=usage))
     transcript.add_returned(returned)
     return Answer(answer.text or returned.last_words, answer.state)
 

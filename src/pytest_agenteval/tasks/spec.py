@@ -353,7 +353,7 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
         if self.call:
             return self.call
         if self.http:
-            return f"{suite}:{self.http.partition('://')[2].partition('/')[0]}"
+            return f"{suite}:{(self.http.partition('://')[2] or self.http).partition('/')[0]}"
         programs = [part for part in self.command or () if not part.startswith("-")]
         return f"{suite}:{programs[-1].replace(chr(92), '/').rpartition('/')[2] if programs else ''}"
 

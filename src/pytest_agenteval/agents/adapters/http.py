@@ -16,6 +16,7 @@ from pytest_agenteval.agents.adapters.endpoint import Endpoint
 from pytest_agenteval.agents.adapters.endpoint_replies import PATHS, EndpointReply, ReplyReader
 from pytest_agenteval.agents.agent import Agent, AgentContext, InputProblem
 from pytest_agenteval.agents.conversation import input_problems, last_user_turn, seed_conversation
+from pytest_agenteval.chat.prices import with_price
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.transcript import Ask, ToolCall
@@ -62,10 +63,10 @@ def endpoint_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     """Say what is wrong with a form that names an endpoint, at keys of suite.yaml."""
     problems: list[InputProblem] = []
     address = str(form["http"])
-    if not address.startswith(("http://", "https://", "${")) or not urlsplit(address).netloc:
-        problems.append(
-            (("agent", "http"), "an address that begins with http:// or https://, or ${NAME}", repr(address))
-        )
+    is_whole = address.startswith(("http://", "https://")) and bool(urlsplit(address).netloc)
+    if not (is_whole or address.startswith("${")):
+        expected = "an address that begins with http:// or https://, or with ${NAME}"
+        problems.append((("agent", "http"), expected, repr(address)))
     for key in PATHS:
         try:
             parse_path(form.get(key) or "x")
@@ -152,10 +153,11 @@ class _Talk:
         for call in calls:
             recorder.end_call(recorder.begin_call(call), call)
         message = {"role": "assistant", "content": reply.text}
-        ask = Ask(turn, started, recorder.at(), reply.usage, reply.finish, None, reply.reasoning, reply.model)
+        usage = with_price(reply.model, reply.usage) if reply.usage.cost_usd is None else reply.usage
+        ask = Ask(turn, started, recorder.at(), usage, reply.finish, None, reply.reasoning, reply.model)
         recorder.add_reply(message, tuple(_asked(call) for call in calls), ask)
         self._messages.append(message)
-        ctx.limits.spend(reply.usage)
+        ctx.limits.spend(usage)
 
 
 def _spoken(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
