@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from pytest_agenteval.transcripts.place import UnreadableTranscript
 from pytest_agenteval.transcripts.reading import read_transcript
 from tests.reports.exports.atif_rules import check_trajectory
 from tests.reports.exports.talk import TALK
+from tests.transcripts.json_damage import damaged
 
 RUN = Run(Path("r"), RunHeader("2026-11-21T09:30:15+00:00", name="r"), (), ())
 TEXTS = st.text("ab 미\n", max_size=6)
@@ -199,3 +201,11 @@ def test_a_trajectory_that_is_none_names_its_place(path: str, value: Any, compla
     with pytest.raises(UnreadableTranscript) as raised:
         read_transcript(_broken(path, value))
     assert str(raised.value) == f"transcript.{complaint}"
+
+
+@settings(max_examples=60, deadline=None)
+@given(damaged(FOREIGN) | damaged(_exported(TALK.transcript)))
+def test_a_damaged_trajectory_is_read_or_refused(data: Any) -> None:
+    """Nothing that somebody writes makes an error of ours."""
+    with suppress(UnreadableTranscript):
+        assert isinstance(read_transcript(data), Transcript)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pytest_agenteval.records.tool import ToolSpec
@@ -17,8 +20,10 @@ from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.transcripts.place import UnreadableTranscript
 from pytest_agenteval.transcripts.reading import read_transcript
+from pytest_agenteval.transcripts.span_reading import read_spans
 from pytest_agenteval.transcripts.spans import Span
 from tests.reports.exports.talk import TALK
+from tests.transcripts.json_damage import damaged
 
 RUN = Run(Path("r"), RunHeader("2026-11-21T09:30:15+00:00", name="r"), (), ())
 OSLO = {"city": "Oslo"}
@@ -65,6 +70,13 @@ def test_what_we_export_is_read_back(form: str) -> None:
     model = spans[1].attributes["gen_ai.request.model"]
     expected = replace(TALKED, asks=tuple(replace(ask, model=model) for ask in TALKED.asks), tools=read.tools)
     assert read == expected
+
+
+def _decoded(value: Any) -> Any:
+    try:
+        return json.loads(value)
+    except (TypeError, ValueError):
+        return value
 
 
 def _span(number: int, parent: int = 0, error: str | None = None, **attributes: Any) -> Span:
@@ -168,3 +180,28 @@ def test_spans_that_are_none_name_their_place() -> None:
     with pytest.raises(UnreadableTranscript) as raised:
         read_transcript([{"context": {}, "attributes": {}, "start_time": "noon"}])
     assert str(raised.value) == "transcript[0].start_time: expected a time in ISO 8601, found 'noon'"
+
+
+@settings(max_examples=60, deadline=None)
+@given(damaged(json.loads(otlp_json(_ours(), service()))))
+def test_damaged_spans_are_read_or_refused(data: Any) -> None:
+    """Nothing that an exporter writes makes an error of ours."""
+    with suppress(UnreadableTranscript):
+        assert isinstance(read_transcript(data), Transcript)
+
+
+ATTRIBUTES = {name: _decoded(value) for span in _ours() for name, value in span.attributes.items()}
+
+
+@settings(max_examples=60, deadline=None)
+@given(damaged(ATTRIBUTES), st.sampled_from(["LLM", "TOOL", None]))
+def test_odd_attributes_cost_no_more_than_themselves(told: Any, kind: str | None) -> None:
+    """Instrumentations change with their frameworks: what cannot be read is left out."""
+    written = {
+        name: json.dumps(value) if isinstance(value, list | dict) else value for name, value in told.items()
+    }
+    named = (
+        {"openinference.span.kind": kind, **LLM, **_flat("llm.input_messages", USER, CALLING)} if kind else {}
+    )
+    read = read_spans([replace(_span(1), attributes={**written, **named})])
+    assert isinstance(read, Transcript)

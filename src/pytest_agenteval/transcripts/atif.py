@@ -13,19 +13,14 @@ microsecond. Of others' trajectories:
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
-from typing import Any
 
 from msgspec.structs import replace
 
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.tool import NO_PARAMETERS, ToolSpec, shown_value
+from pytest_agenteval.records.tool import ToolSpec, shown_value
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     Ask,
-    Event,
     Message,
     Role,
     ToolCall,
@@ -33,31 +28,46 @@ from pytest_agenteval.records.transcript import (
     Transcript,
     Usage,
 )
+from pytest_agenteval.transcripts.atif_fields import (
+    asked_times,
+    call_of,
+    check_version,
+    differences_of,
+    event_of,
+    in_order,
+    moment_of,
+    ours_of,
+    place_in,
+    requested,
+    requests_of,
+    results_of,
+    role_of,
+    start_of,
+    tool_of,
+    usage_of,
+    without_ours,
+)
 from pytest_agenteval.transcripts.builder import UNFINISHED, UNKNOWN_USAGE
 from pytest_agenteval.transcripts.parts import content_text
 from pytest_agenteval.transcripts.place import Place
-
-OURS = "agenteval"
-"""The key in ``extra`` below which stands what the format has no word for."""
-
-NEWEST = 8
-_VERSION = re.compile(r"ATIF-v1\.([0-9]+)")
-_ROLES: dict[str, Role] = {"system": "system", "user": "user", "agent": "assistant"}
 
 
 def read_atif(trajectory: Place) -> Transcript:
     """Give the transcript of a trajectory; raises UnreadableTranscript, which names the place."""
     reader = _Reader(trajectory)
     reader.read(trajectory)
-    return reader.transcript(trajectory)
+    read = reader.transcript(trajectory)
+    if reader.is_ours:  # what is told beside the format is taken as it is: here it shows whether it fits
+        Transcript.from_json(read.to_json())
+    return read
 
 
 class _Reader:
     """Puts the steps of a trajectory, and of those that are embedded in it, together."""
 
     def __init__(self, trajectory: Place) -> None:
-        self._is_ours = bool(_ours(trajectory).value)
-        self._start = _start(trajectory)
+        self.is_ours = bool(ours_of(trajectory).value)
+        self._start = start_of(trajectory)
         self._last_phase = 0
         self._messages: list[tuple[int, Message]] = []
         self._calls: list[tuple[int, ToolCall]] = []
@@ -66,11 +76,11 @@ class _Reader:
 
     def read(self, trajectory: Place) -> None:
         """Read one trajectory, then those of its sub-agents."""
-        _check_version(trajectory)
+        check_version(trajectory)
         self._first_phase = self._last_phase + 1
         agent = trajectory.get("agent")
         if agent is not None:
-            self._tools = self._tools or tuple(map(_tool, agent.items_of("tool_definitions")))
+            self._tools = self._tools or tuple(map(tool_of, agent.items_of("tool_definitions")))
         for step in trajectory.at("steps", "the list of steps").items():
             self._read_step(step)
         self._last_phase = max([message.phase for _, message in self._messages], default=1)
@@ -80,57 +90,57 @@ class _Reader:
     def transcript(self, trajectory: Place) -> Transcript:
         """Give what has been read, in its order."""
         return Transcript(
-            _in_order(self._messages),
-            _in_order(self._calls),
+            in_order(self._messages),
+            in_order(self._calls),
             tuple(self._asks),
-            tuple(map(_event, _ours(trajectory).items_of("events"))),
+            tuple(map(event_of, ours_of(trajectory).items_of("events"))),
             self._total(trajectory.get("final_metrics")),
             self._tools,
         )
 
     def _read_step(self, step: Place) -> None:
-        ours, role = _ours(step), _role(step)
+        ours, role = ours_of(step), role_of(step)
         content = content_text(step.at("message", "a text or a list of parts"))
         if role != "assistant":
-            results = list(_results(step)) if not content else []
+            results = list(results_of(step)) if not content else []
             told = "\n".join(content_text(result.get("content")) for result in results)
             self._say(step, "tool" if results else role, told or content)
-        elif ours.value.get("requested") is False or (_asked_times(step) == 0 and not content):
+        elif ours.value.get("requested") is False or (asked_times(step) == 0 and not content):
             turn = ours.count_of("turn") or len(self._asks)
-            self._read_results(step, _requests(step, "agent", turn), None)
+            self._read_results(step, requests_of(step, "agent", turn), None)
         else:
             self._read_assistant(step, content)
 
     def _read_assistant(self, step: Place, content: str) -> None:
         copied = step.value.get("is_copied_context") is True
-        is_reply = _asked_times(step) == 1 if self._is_ours else not copied and _asked_times(step) != 0
+        is_reply = asked_times(step) == 1 if self.is_ours else not copied and asked_times(step) != 0
         turn = self._turn(step)
-        requests = _requests(step, "agent", turn) if is_reply else _requests(step, "seed", 0)
+        requests = requests_of(step, "agent", turn) if is_reply else requests_of(step, "seed", 0)
         message = self._say(step, "assistant", content, requests)
         if is_reply:
             self._asks.append(self._ask(step, turn))
         self._read_results(step, requests, message, is_reply=is_reply)
 
     def _say(self, step: Place, role: Role, content: str, calls: tuple[ToolCall, ...] = ()) -> Message:
-        ours = _ours(step)
+        ours = ours_of(step)
         if role != "assistant":
-            calls = tuple(map(_call, ours.items_of("calls")))
-        copied = step.value.get("is_copied_context") is True and not self._is_ours
+            calls = tuple(map(call_of, ours.items_of("calls")))
+        copied = step.value.get("is_copied_context") is True and not self.is_ours
         phase = ours.count_of("phase") or self._first_phase
         seeded = ours.value.get("seeded") is True or copied
         message = Message(role, content, calls, self._turn(step), seeded, phase, ours.text_of("call_id"))
-        self._messages.append((_number(ours, self._messages), message))
+        self._messages.append((place_in(ours, self._messages), message))
         return message
 
     def _turn(self, step: Place) -> int:
         """Give the number of the reply that a step is, or comes before."""
-        return _ours(step).count_of("turn") if self._is_ours else len(self._asks) + 1
+        return ours_of(step).count_of("turn") if self.is_ours else len(self._asks) + 1
 
     def _ask(self, step: Place, turn: int) -> Ask:
-        ours, ended = _ours(step), self._seconds(step, "timestamp")
-        usage = _usage(step.get("metrics")) or UNKNOWN_USAGE
+        ours, ended = ours_of(step), self._seconds(step, "timestamp")
+        usage = usage_of(step.get("metrics")) or UNKNOWN_USAGE
         usage = replace(usage, asks=ours.count_of("asks") or 1, attempts=ours.count_of("attempts"))
-        asks_calls = any(True for _ in step.items_of("tool_calls")) and not self._is_ours
+        asks_calls = any(True for _ in step.items_of("tool_calls")) and not self.is_ours
         return Ask(
             ours.count_of("ask_turn") or turn,
             self._seconds(ours, "sent_at") if ours.get("sent_at") else ended,
@@ -152,44 +162,40 @@ class _Reader:
     ) -> None:
         """Read what came of a step's calls, each with the message that told the model of it."""
         waiting = list(requests)
-        for result in _results(step):
-            request = _requested(result, waiting, requests)
+        for result in results_of(step):
+            request = requested(result, waiting, requests)
             if request is None:  # of nobody's call
-                self._say(_without_ours(step), "tool", content_text(result.get("content")))
+                self._say(without_ours(step), "tool", content_text(result.get("content")))
                 continue
             waiting.remove(request)
-            if message is not None and _ours(result).value.get("shown") is not False:
+            if message is not None and ours_of(result).value.get("shown") is not False:
                 self._tell(request, result, message, usual_turn=message.turn + is_reply)
-            if not self._is_ours or {*_ours(result).value} - {"message"}:  # else it was never carried out
+            if not self.is_ours or {*ours_of(result).value} - {"message"}:  # else it was never carried out
                 self._end(request, result)
-        if not self._is_ours:
+        if not self.is_ours:
             self._calls += [(len(self._calls), replace(call, error=UNFINISHED)) for call in waiting]
 
     def _tell(self, request: ToolCall, result: Place, message: Message, usual_turn: int) -> None:
         """Add the message that told the model of a result."""
-        ours = _ours(result).get("message") or Place(NOTHING)
+        ours = ours_of(result).get("message") or Place(NOTHING)
         turn = ours.count_of("turn") if "turn" in ours.value else usual_turn
         phase = ours.count_of("phase") or message.phase
         seeded = ours.value.get("seeded", message.seeded) is True
         told = Message("tool", content_text(result.get("content")), (), turn, seeded, phase, request.id)
-        self._messages.append((_number(ours, self._messages), told))
+        self._messages.append((place_in(ours, self._messages), told))
 
     def _end(self, request: ToolCall, result: Place) -> None:
         """Add a call with what came of it."""
-        ours, content = _ours(result), content_text(result.get("content"))
+        ours, content = ours_of(result), content_text(result.get("content"))
         error = ours.get("error")
         failed = None if error is None else ToolError(error.text_of("type"), error.text_of("message"))
         told = json.loads(content) if ours.value.get("json") is True else content
         value = (
-            ours.value["result"]
-            if "result" in ours.value
-            else told
-            if self._is_ours
-            else shown_value(content)
+            ours.value["result"] if "result" in ours.value else told if self.is_ours else shown_value(content)
         )
         self._calls.append(
             (
-                _number(ours, self._calls),
+                place_in(ours, self._calls),
                 replace(
                     request,
                     result=value if failed is None else None,
@@ -197,7 +203,7 @@ class _Reader:
                     started=self._seconds(ours, "started_at"),
                     ended=self._seconds(ours, "ended_at"),
                     tape=ours.text_of("tape") or "none",
-                    **_differences(ours),
+                    **differences_of(ours),
                 ),
             )
         )
@@ -205,133 +211,14 @@ class _Reader:
     def _seconds(self, place: Place, key: str) -> float:
         """Give a time as seconds since the start; 0 where nothing is said."""
         at = place.get(key)
-        return 0.0 if at is None or self._start is None else (_moment(at) - self._start).total_seconds()
+        return 0.0 if at is None or self._start is None else (moment_of(at) - self._start).total_seconds()
 
     def _total(self, metrics: Place | None) -> Usage:
         """Give what all took: what is told of all, where steps do not say it."""
-        ours, total = Place(NOTHING) if metrics is None else _ours(metrics), _usage(metrics, "total_")
+        ours, total = Place(NOTHING) if metrics is None else ours_of(metrics), usage_of(metrics, "total_")
         if ours.value and total is not None:
             cost = total.cost_usd if total.cost_usd is not None or ours.count_of("asks") else 0.0
             counts = {name: ours.count_of(name) for name in ("asks", "attempts", "reasoning_tokens")}
             return replace(total, cost_usd=cost, **counts)
         summed = sum([ask.usage for ask in self._asks], NO_USAGE)
         return replace(total, asks=len(self._asks)) if total is not None and not summed.tokens else summed
-
-
-def _check_version(trajectory: Place) -> None:
-    version = trajectory.at("schema_version", f"ATIF-v1.0 to ATIF-v1.{NEWEST}")
-    match = _VERSION.fullmatch(version.text())
-    if match is None or int(match[1]) > NEWEST:
-        raise version.wrong(f"ATIF-v1.0 to ATIF-v1.{NEWEST}")
-
-
-def _ours(place: Place) -> Place:
-    """Give what we wrote beside what the format knows; an empty map where that is nothing."""
-    extra = place.get("extra") if "extra" in place.map() else None
-    ours = extra.get(OURS) if extra is not None and isinstance(extra.value, Mapping) else None
-    return Place(NOTHING, (*place.path, "extra", OURS)) if ours is None else ours
-
-
-def _without_ours(step: Place) -> Place:
-    return Place({name: value for name, value in step.map().items() if name != "extra"}, step.path)
-
-
-def _number(ours: Place, listed: list[Any]) -> int:
-    """Give the number of a message or call: the one that is told, else the next."""
-    return ours.count_of("place") if "place" in ours.value else len(listed)
-
-
-def _in_order(numbered: list[tuple[int, Any]]) -> tuple[Any, ...]:
-    return tuple(each for _, each in sorted(numbered, key=lambda pair: pair[0]))
-
-
-def _role(step: Place) -> Role:
-    source = step.at("source", "one of system, user, agent")
-    if source.text() not in _ROLES:
-        raise source.wrong("one of system, user, agent")
-    return _ROLES[source.value]
-
-
-def _asked_times(step: Place) -> float | None:
-    return step.number_of("llm_call_count")
-
-
-def _results(step: Place) -> Iterator[Place]:
-    observation = step.get("observation")
-    return iter(()) if observation is None else observation.items_of("results")
-
-
-def _requests(step: Place, by: str, turn: int) -> tuple[ToolCall, ...]:
-    return tuple(_request(call, index, by, turn) for index, call in enumerate(step.items_of("tool_calls")))
-
-
-def _request(call: Place, index: int, by: str, turn: int) -> ToolCall:
-    ours = _ours(call)
-    id, tool = call.at("tool_call_id", "a text"), call.at("function_name", "the name of a tool")
-    args = call.at("arguments", "a map").map()
-    told: dict[str, Any] = {"by": by, "turn": turn, "index": index, "raw_args": None}
-    return ToolCall(id.text(), tool=tool.text(), args=args, **(told | _differences(ours)))
-
-
-def _differences(ours: Place) -> dict[str, Any]:
-    """Give the fields of a call that are told because they are not what the place of the call tells."""
-    names = {"by": "by", "turn": "turn", "index": "index", "arguments": "args", "raw_arguments": "raw_args"}
-    return {field: ours.value[name] for name, field in names.items() if name in ours.value}
-
-
-def _call(call: Place) -> ToolCall:
-    try:
-        return ToolCall.from_json(call.map())
-    except TypeError:
-        raise call.wrong("a call as it was written") from None
-
-
-def _requested(result: Place, waiting: list[ToolCall], requests: tuple[ToolCall, ...]) -> ToolCall | None:
-    """Give the call that an observation belongs to, None where it is of nobody's."""
-    id = result.get("source_call_id")
-    if id is None:
-        return waiting[0] if len(requests) == 1 and waiting else None
-    return next((call for call in waiting if call.id == id.text()), None)
-
-
-def _usage(metrics: Place | None, total: str = "") -> Usage | None:
-    if metrics is None:
-        return None
-    read, written, cached = (
-        metrics.count_of(f"{total}{name}_tokens") for name in ("prompt", "completion", "cached")
-    )
-    reasoning = _ours(metrics).count_of("reasoning_tokens")
-    return Usage(read, written, cached, reasoning, metrics.number_of(f"{total}cost_usd"), 1)
-
-
-def _tool(definition: Place) -> ToolSpec:
-    """Read a tool as chat completions declare it; one without ``function`` around it will do."""
-    function = definition.get("function") or definition
-    parameters = function.get("parameters") or function.get("input_schema")
-    schema = NOTHING if parameters is None else parameters.map()
-    name = function.at("name", "the name of a tool").text()
-    return ToolSpec(name, function.text_of("description"), NOTHING if schema == NO_PARAMETERS else schema)
-
-
-def _event(event: Place) -> Event:
-    try:
-        return Event.from_json(event.map())
-    except TypeError:
-        raise event.wrong("an event as it was written") from None
-
-
-def _start(trajectory: Place) -> datetime | None:
-    """Give the moment from which times count: where ours began, else the first that a step tells."""
-    began = _ours(trajectory).get("started_at")
-    if began is not None:
-        return _moment(began)
-    times = (step.get("timestamp") for step in trajectory.items_of("steps"))
-    return min((_moment(at) for at in times if at is not None), default=None)
-
-
-def _moment(at: Place) -> datetime:
-    try:
-        read = datetime.fromisoformat(at.text("a time in ISO 8601"))
-    except ValueError:
-        raise at.wrong("a time in ISO 8601") from None
-    return read if read.tzinfo else read.replace(tzinfo=UTC)

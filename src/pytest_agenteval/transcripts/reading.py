@@ -7,13 +7,18 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath
-from pytest_agenteval.records.transcript import Transcript
+from pytest_agenteval.records.transcript import Transcript, Usage
 from pytest_agenteval.transcripts.atif import read_atif
 from pytest_agenteval.transcripts.messages import read_messages
 from pytest_agenteval.transcripts.parts import usage_of
-from pytest_agenteval.transcripts.place import Place
+from pytest_agenteval.transcripts.place import Place, UnreadableTranscript
 from pytest_agenteval.transcripts.span_forms import are_spans, plain_spans
 from pytest_agenteval.transcripts.span_reading import read_spans
+from pytest_agenteval.value_paths import format_path
+
+# What is read may be anything, at any depth: whatever a reader stumbles over says that it is no known form.
+_STUMBLES = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError)
+MOST_CHARS = 200
 
 FORMS = "a list of messages (OpenAI's or Anthropic's), an ATIF trajectory, or exported spans"
 
@@ -27,7 +32,16 @@ def read_transcript(value: Any, path: KeyPath = ("transcript",), *, usage: Any =
     if isinstance(value, Transcript):
         return value
     place = Place(_parsed(value), path)
-    total = usage_of(None if usage is None else Place(usage, ("usage",)))
+    try:
+        return _read(place, usage_of(None if usage is None else Place(usage, ("usage",))))
+    except _STUMBLES as odd:
+        raise UnreadableTranscript(
+            f"{format_path(path)}: expected {FORMS}, found what cannot be read as one: {type(odd).__name__}: "
+            + " ".join(str(odd).split())[:MOST_CHARS]
+        ) from odd
+
+
+def _read(place: Place, total: Usage | None) -> Transcript:
     if are_spans(place.value):
         return read_spans(plain_spans(place))
     if isinstance(place.value, list | tuple):
@@ -45,5 +59,5 @@ def _parsed(value: Any) -> Any:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value

@@ -137,5 +137,5 @@ def json_of(value: Any) -> Any:
         return [*value] if isinstance(value, Sequence) else value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value

@@ -18,11 +18,19 @@ out of the usual order, is told in ``extra``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping
 
-from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
+from pytest_agenteval.records.transcript import Ask, Message, Usage
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.exports.atif_extra import (
+    Fields,
+    answer_extra,
+    differences,
+    filled,
+    ours,
+    tool_call,
+    unusual_places,
+)
 from pytest_agenteval.reports.exports.trial_identity import (
     moment,
     run_model,
@@ -32,13 +40,12 @@ from pytest_agenteval.reports.exports.trial_identity import (
 )
 from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.transcripts.atif import OURS
+from pytest_agenteval.transcripts.atif_fields import OURS
 
 SCHEMA_VERSION = "ATIF-v1.7"
 """The oldest version with all that is used here; 1.8 adds audio. Readers refuse versions they do not know."""
 
 SOURCES: Mapping[str, str] = {"system": "system", "user": "user", "assistant": "agent", "tool": "system"}
-Fields = dict[str, Any]
 
 
 def trajectory(run: Run, trial: Trial) -> Fields:
@@ -46,35 +53,25 @@ def trajectory(run: Run, trial: Trial) -> Fields:
     name = run_name(run)
     steps = _Steps(trial).all_fields() or [_only_step(trial)]
     numbered = [{"step_id": number, **step} for number, step in enumerate(steps, start=1)]
-    return _filled(
+    return filled(
         schema_version=SCHEMA_VERSION,
         session_id=session_name(name, trial.key),
         trajectory_id=trial_id(name, trial),
-        agent=_agent(run, trial) | _filled(tool_definitions=_tool_definitions(trial)),
+        agent=_agent(run, trial) | filled(tool_definitions=_tool_definitions(trial)),
         steps=numbered,
         final_metrics=_final_metrics(trial, len(numbered)),
-        extra=_ours(**_about(run, trial)),
+        extra=ours(**_about(run, trial)),
     )
-
-
-def _filled(**fields: Any) -> Fields:
-    """Leave out what is not known; 0 and False are known."""
-    return {name: value for name, value in fields.items() if value is not None and value not in ("", {}, [])}
-
-
-def _ours(**fields: Any) -> Fields | None:
-    filled = _filled(**fields)
-    return {OURS: filled} if filled else None
 
 
 def _agent(run: Run, trial: Trial) -> Fields:
     """Describe the agent; its version is the digest of its own code, where it has any: else it is ours."""
     model = run_model(run, trial.key.model)
-    return _filled(
+    return filled(
         name=trial.key.agent or "unknown",
         version=trial.digests.code or run.header.package or "unknown",
         model_name=model.id,
-        extra=_ours(model=model.name, offline=model.offline or None, variant=trial.key.variant),
+        extra=ours(model=model.name, offline=model.offline or None, variant=trial.key.variant),
     )
 
 
@@ -90,7 +87,7 @@ class _Steps:
         self._phased = any(message.phase > 1 for message in trial.transcript.messages)
         self._request_times = {ask.turn: ask.started for ask in reversed(trial.transcript.asks)}
         self._steps = conversation_steps(trial.transcript)
-        self._places = _unusual_places(trial.transcript, self._steps)
+        self._places = unusual_places(trial.transcript, self._steps)
 
     def all_fields(self) -> list[Fields]:
         """Give all steps without their numbers."""
@@ -104,11 +101,11 @@ class _Steps:
         orphan = message.role == "tool"  # it answers nothing that was asked for
         observation = [{"content": message.content}] if orphan else list(self._results(step))
         required = {"source": SOURCES[message.role], "message": "" if orphan else message.content}
-        return required | _filled(
+        return required | filled(
             timestamp=self._timestamp(step),
             model_name=ask.model if ask else None,
             reasoning_content=ask.reasoning if ask else None,
-            tool_calls=[_tool_call(call, at, step) for at, call in enumerate(step.calls)],
+            tool_calls=[tool_call(call, at, step) for at, call in enumerate(step.calls)],
             observation={"results": observation} if observation else None,
             metrics=_metrics(ask.usage) if ask else None,
             is_copied_context=step.is_context or None,
@@ -120,13 +117,13 @@ class _Steps:
         """Give calls that the agent's code made, and no model: the format's deterministic dispatch."""
         executions = [call.execution for call in step.calls if call.execution]
         started = [execution.started for execution in executions if execution.by == "agent"]
-        return {"source": "agent", "message": ""} | _filled(
+        return {"source": "agent", "message": ""} | filled(
             timestamp=self._at(min(started)) if started else None,
-            tool_calls=[_tool_call(call, at, step) for at, call in enumerate(step.calls)],
+            tool_calls=[tool_call(call, at, step) for at, call in enumerate(step.calls)],
             observation={"results": list(self._results(step))},
             is_copied_context=None if started else True,
             llm_call_count=0,
-            extra=_ours(turn=step.calls[0].request.turn, requested=False),
+            extra=ours(turn=step.calls[0].request.turn, requested=False),
         )
 
     def _timestamp(self, step: Step) -> str | None:
@@ -146,17 +143,17 @@ class _Steps:
         for call in step.calls:
             if call.content is not None:
                 result = {"source_call_id": call.request.id, "content": call.content}
-                yield result | _filled(extra=self._result_extra(call, step))
+                yield result | filled(extra=self._result_extra(call, step))
 
     def _result_extra(self, call: StepCall, step: Step) -> Fields | None:
-        message = _ours_of_answer(call.answer, step.message, step.ask, self._places)
+        message = answer_extra(call.answer, step.message, step.ask, self._places)
         execution = call.execution
         if execution is None:
-            return _ours(message=message)
+            return ours(message=message)
         real = execution.by != "seed"  # what a task says was called before has no times
         is_shown = result_text(execution) == call.content
         is_text = isinstance(execution.result, str) or execution.error is not None
-        told = _filled(
+        told = filled(
             started_at=self._at(execution.started) if real else None,
             ended_at=self._at(execution.ended) if real else None,
             error=execution.error.to_json() if execution.error else None,
@@ -165,14 +162,14 @@ class _Steps:
             json=True if is_shown and not is_text else None,
             shown=False if call.answer is None and step.message is not None else None,
             place=self._places.get(id(execution)),
-            **_differences(execution, call.request),
+            **differences(execution, call.request),
         )
         if not is_shown and execution.error is None:  # also where it is empty, or null
             told["result"] = execution.result
-        return {OURS: (told or {"executed": True}) | _filled(message=message)}
+        return {OURS: (told or {"executed": True}) | filled(message=message)}
 
     def _message_extra(self, message: Message, ask: Ask | None) -> Fields | None:
-        return _ours(
+        return ours(
             seeded=message.seeded or None,
             phase=message.phase if self._phased else None,
             call_id=message.call_id,
@@ -188,62 +185,6 @@ class _Steps:
         )
 
 
-def _unusual_places(transcript: Transcript, steps: Sequence[Step]) -> Mapping[int, int]:
-    """Give the numbers of messages and of calls, by identity, where their order is not that of the steps."""
-    messages: list[object] = []
-    calls: list[object] = []
-    for step in steps:
-        answers = [call.answer for call in step.calls if call.answer is not None]
-        messages += [*([] if step.message is None else [step.message]), *answers]
-        calls += [call.execution for call in step.calls if call.execution is not None]
-    return {
-        id(each): number
-        for listed, usual in ((transcript.messages, messages), (transcript.calls, calls))
-        if [*map(id, listed)] != [*map(id, usual)]
-        for number, each in enumerate(listed)
-    }
-
-
-def _ours_of_answer(
-    answer: Message | None, asking: Message | None, ask: Ask | None, places: Mapping[int, int]
-) -> Fields | None:
-    """Give what is not as usual of the message that tells a call's result."""
-    if answer is None or asking is None:
-        return None
-    usual = asking.turn + 1 if ask else asking.turn
-    return _filled(
-        turn=answer.turn if answer.turn != usual else None,
-        seeded=answer.seeded if answer.seeded != asking.seeded else None,
-        phase=answer.phase if answer.phase != asking.phase else None,
-        place=places.get(id(answer)),
-    )
-
-
-def _tool_call(call: StepCall, at: int, step: Step) -> Fields:
-    request = call.request
-    fields = {"tool_call_id": request.id, "function_name": request.tool, "arguments": dict(request.args)}
-    turn = step.message.turn if step.message else step.calls[0].request.turn
-    usual = ("agent", turn) if step.ask or step.message is None else ("seed", 0)
-    return fields | _filled(
-        extra=_ours(
-            raw_arguments=request.raw_args,
-            by=request.by if request.by != usual[0] else None,
-            turn=request.turn if request.turn != usual[1] else None,
-            index=request.index if request.index != at else None,
-        )
-    )
-
-
-def _differences(execution: ToolCall, request: ToolCall) -> Fields:
-    """Give what a call that was carried out has otherwise than the request for it."""
-    names = {"turn": "turn", "index": "index", "args": "arguments", "raw_args": "raw_arguments"}
-    return {
-        name: getattr(execution, field)
-        for field, name in names.items()
-        if getattr(execution, field) != getattr(request, field)
-    }
-
-
 def _only_step(trial: Trial) -> Fields:
     """Give the one step of a trial in which no model spoke: its answer, else what kept it from any."""
     answer = trial.outcome.answer.text
@@ -255,25 +196,25 @@ def _only_step(trial: Trial) -> Fields:
 def _metrics(usage: Usage) -> Fields | None:
     if usage.untold:
         return None
-    return _filled(
+    return filled(
         prompt_tokens=usage.input_tokens,
         completion_tokens=usage.output_tokens,
         cached_tokens=usage.cached_tokens or None,  # a provider that tells of none counts 0 too
         cost_usd=usage.cost_usd,
-        extra=_ours(reasoning_tokens=usage.reasoning_tokens or None),
+        extra=ours(reasoning_tokens=usage.reasoning_tokens or None),
     )
 
 
 def _final_metrics(trial: Trial, steps: int) -> Fields:
     usage = trial.usage
     has_token_counts = usage.asks > 0 and not usage.untold
-    return _filled(
+    return filled(
         total_prompt_tokens=usage.input_tokens if has_token_counts else None,
         total_completion_tokens=usage.output_tokens if has_token_counts else None,
         total_cached_tokens=usage.cached_tokens or None,
         total_cost_usd=usage.cost_usd if usage.asks else None,
         total_steps=steps,
-        extra=_ours(
+        extra=ours(
             seconds=trial.seconds,
             asks=usage.asks,
             attempts=usage.attempts,
@@ -298,7 +239,7 @@ def _about(run: Run, trial: Trial) -> Fields:
         "tags": list(trial.tags),
         "started_at": trial.started_at,
         "grades": [{**grade.to_json(), "passed": grade.passed} for grade in trial.grades],
-        "answer": _filled(text=answer.text, state=dict(answer.state)),
+        "answer": filled(text=answer.text, state=dict(answer.state)),
         "events": [event.to_json() for event in trial.transcript.events],
-        "digests": _filled(**trial.digests.to_json()),
+        "digests": filled(**trial.digests.to_json()),
     }
