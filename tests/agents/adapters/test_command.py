@@ -339,6 +339,17 @@ done
     ]
 
 
+def test_a_program_whose_output_is_its_answer_has_no_conversation(pytester: pytest.Pytester) -> None:
+    """It is told so before it is started; one turn is a question like any other."""
+    several = [answering("cat", id=f"t{n}", input={"turns": ["a cat"] * n}) for n in (1, 2)]
+    write(pytester.path, shell("cat", *several, output="text"))
+
+    result = run(pytester)
+
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*agent: the task has several user turns, and a command*"])
+
+
 def test_a_program_that_fails_breaks_its_trial_with_its_last_words(pytester: pytest.Pytester) -> None:
     """Twenty lines of standard error, the status, and no traceback of ours."""
     script = 'seq 1 30 >&2; echo \'{"type": "answer", "text": "Mina"}\'; exit 3'
@@ -376,16 +387,27 @@ def test_at_its_limit_a_program_and_all_that_it_started_are_ended(
 def test_a_limit_of_steps_answers_the_next_request_and_the_trial_is_limited(
     pytester: pytest.Pytester, model: ModelServer
 ) -> None:
-    """A program that asks on and on gets exactly as many replies, then refusals, and is ended."""
-    script = f"n=0; while true; do n=$((n+1)); {ASK} echo; done"
-    write(pytester.path, shell(script, answering("Mina", limits={"steps": 4, "seconds": 60})))
+    """A program gets as many replies, then refusals; whether it asks on and on or fails, it is limited."""
+    script = f"""
+read -r task
+n=0
+while true; do
+  n=$((n+1))
+  said=$({ASK})
+  case "$task$said" in *'give up'*limit_reached*) echo "$said" >&2; exit 1;; esac
+done
+"""
+    limits = {"steps": 4, "seconds": 60}
+    several = [answering("Mina", id=id, limits=limits, input={"content": id}) for id in ("go_on", "give up")]
+    several[1]["id"] = "give_up"
+    write(pytester.path, shell(script, *several))
 
-    run(pytester, "--agent-live").assert_outcomes(failed=1)
+    run(pytester, "--agent-live").assert_outcomes(failed=2)
 
-    stored = trials(pytester.path)["one"]
-    assert (stored.limit, stored.transcript.usage.asks, len(model.requests)) == ("steps", 4, 4)
-    assert "limit reached: steps" in stored.output
-    assert stored.seconds < 60
+    assert len(model.requests) == 8
+    for stored in trials(pytester.path).values():
+        assert (stored.limit, stored.transcript.usage.asks, stored.seconds < 60) == ("steps", 4, True)
+    assert "limit reached: steps" in trials(pytester.path)["give_up"].output
 
 
 def test_without_a_word_nothing_is_sent_and_the_word_is_named(

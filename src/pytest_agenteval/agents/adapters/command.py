@@ -42,7 +42,8 @@ class CommandAgent:
         trial = CommandTrial(self._form, ctx, partial(_tell, asyncio.get_running_loop(), news))
         try:
             await in_daemon_thread(trial.make_folders)
-            lines = TaskLines(task_input, self._settings, ctx)
+            once = self._form.get("output") == "text"
+            lines = TaskLines(task_input, self._settings, ctx, answers_once=once)
             task = await lines.first()
             trial.start(task)
             await _converse(trial, task, lines, news)

@@ -9,25 +9,41 @@ from typing import Any
 from pytest_agenteval.agents.adapters.model_upstreams import bare_name
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import is_user_turn, last_user_turn, turn_text
+from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 VERSION = 1
 """The form of the lines."""
 
 
+class OneAnswerOnly(TrialBroken):
+    """A conversation that is to be had with a program whose whole output is its answer."""
+
+    cause = "agent"
+
+
 class TaskLines:
     """What a program reads: the task as a line of JSON and, in a conversation, a line for each user turn.
 
-    What was said before the first turn that is to be answered stands in that line as ``turns``.
+    What was said before the first turn that is to be answered stands in that line as ``turns``. A program
+    that ``answers_once`` has no events by which its answers could be told apart.
     """
 
-    def __init__(self, task_input: Mapping[str, Any], settings: Mapping[str, Any], ctx: AgentContext) -> None:
+    def __init__(
+        self,
+        task_input: Mapping[str, Any],
+        settings: Mapping[str, Any],
+        ctx: AgentContext,
+        *,
+        answers_once: bool = False,
+    ) -> None:
         self._input, self._settings, self._ctx = task_input, settings, ctx
+        self._answers_once = answers_once
         self.goes_on = bool(task_input.get("turns")) or getattr(ctx.turns, "several", False)
         self.said: list[str] = []
 
     async def first(self) -> str:
-        """Give the line with the whole task."""
+        """Give the line with the whole task; raises OneAnswerOnly where a program cannot answer it."""
         ctx, task_input = self._ctx, self._input
         if self.goes_on:
             said = list((task_input.get("turns") or ())[: last_user_turn(task_input)])
@@ -35,6 +51,8 @@ class TaskLines:
                 await ctx.turns()
             rest = {key: value for key, value in task_input.items() if key != "turns"}
             task_input = {**rest, **({"turns": said} if said else {}), "content": await ctx.turns()}
+            if self._answers_once:
+                await self._expect_no_more()
         self.said.append(turn_text(task_input))
         return _line(
             {
@@ -48,6 +66,14 @@ class TaskLines:
                 "now": ctx.clock.now().isoformat(),
             }
         )
+
+    async def _expect_no_more(self) -> None:
+        if getattr(self._ctx.turns, "several", False) or await self._ctx.turns() is not None:
+            raise OneAnswerOnly(
+                "the task has several user turns, and a command with `output: text` answers once; "
+                "with `output: events` it answers each by a line of JSON"
+            )
+        self.goes_on = False
 
     async def next(self) -> str | None:
         """Give the line of the next user turn; None where there is no more."""
