@@ -371,7 +371,7 @@ def test_at_its_limit_a_program_and_all_that_it_started_are_ended(
     """Also what ignores the word to end, and what left the group; no further request goes out."""
     loop = f": {pytester.path}; while true; do {ASK} done"  # so that it can be told from anybody else's
     script = f"trap '' TERM\n(trap '' TERM; {loop}) &\nsetsid bash -c '{loop}' &\n{loop}"
-    write(pytester.path, shell(script, answering("Mina", limits={"seconds": 1})))
+    write(pytester.path, shell(script, answering("Mina", limits={"seconds": 1, "steps": 10_000})))
 
     result = run(pytester, "--agent-live")
     asked = len(model.requests)

@@ -68,7 +68,8 @@ class TaskLines:
         )
 
     async def _expect_no_more(self) -> None:
-        if getattr(self._ctx.turns, "several", False) or await self._ctx.turns() is not None:
+        is_played = not self._input.get("turns")  # by a model, which would have to be asked
+        if is_played or await self._ctx.turns() is not None:
             raise OneAnswerOnly(
                 "the task has several user turns, and a command with `output: text` answers once; "
                 "with `output: events` it answers each by a line of JSON"
