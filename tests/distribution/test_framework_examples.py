@@ -1,0 +1,31 @@
+"""What docs/agents.md shows of each framework is short, and is what `python -m tests.frameworks` runs."""
+
+from __future__ import annotations
+
+import ast
+
+import yaml
+
+from tests.frameworks.catalogue import BY_NAME
+from tests.frameworks.examples import MOST_LINES, read_examples, read_tool
+
+
+def test_every_framework_has_an_example() -> None:
+    """And no example is of a framework that nobody runs."""
+    assert set(read_examples()) == set(BY_NAME)
+
+
+def test_what_a_user_adds_is_five_lines_or_fewer() -> None:
+    """Those of suite.yaml are among them; blank lines are none."""
+    lines = {name: example.lines for name, example in read_examples().items()}
+
+    assert all(2 <= count <= MOST_LINES for count in lines.values()), lines
+
+
+def test_an_example_is_code_and_a_suite_s_lines() -> None:
+    """So that a slip shows before an hour of installing."""
+    ast.parse(read_tool())
+    for name, example in read_examples().items():
+        assert "agent" in yaml.safe_load(example.suite), name
+        if not BY_NAME[name].node:
+            ast.parse(example.module)
