@@ -7,7 +7,7 @@ does nothing until a file is met that may hold tasks.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -230,7 +230,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish(session: pytest.Session) -> None:
     """See that nothing is missing for the selected trials, before the first starts."""
     evals = _eval_session(session.config)
-    tests = [item for item in session.items if _uses_agenteval(item)]
+    tests = list(_own_tests(session.items))
     if evals is None and not tests:
         return
     if evals is None or tests:
@@ -295,18 +295,17 @@ def pytest_testnodedown(node: Any, error: object) -> None:
         add_remarks(node.config, Remarks.from_json(remarks))
 
 
-def _uses_agenteval(item: pytest.Item) -> bool:
-    """Whether a test has our fixture or our mark, and is no trial of a task; all tests are asked."""
-    if "agenteval" in getattr(item, "fixturenames", ()):
-        return True
-    if hasattr(item, "case"):
-        return False
-    node: Any = item
-    while node is not None:
-        if node.own_markers and any(mark.name == "agenteval" for mark in node.own_markers):
-            return True
-        node = node.parent
-    return False
+def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
+    """Give the tests that have our fixture or our mark, and are no trials of tasks."""
+    below_mark: dict[pytest.Collector | None, bool] = {}
+    for item in items:
+        parent = item.parent
+        if parent not in below_mark:
+            chain = parent.listchain() if parent is not None else []
+            below_mark[parent] = any(mark.name == "agenteval" for node in chain for mark in node.own_markers)
+        marked = below_mark[parent] or any(mark.name == "agenteval" for mark in item.own_markers)
+        if (marked and not hasattr(item, "case")) or "agenteval" in getattr(item, "fixturenames", ()):
+            yield item
 
 
 def _eval_session(config: pytest.Config) -> EvalSession | None:

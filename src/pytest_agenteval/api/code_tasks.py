@@ -67,7 +67,7 @@ class CodeTasks:
         value = {**suite.keys, "tasks": self._tables(suite)}
         agent = agent_config(suite.agent, self._registry, self._root)
         value |= {} if agent is None else {"agent": agent}
-        read = _spec(spec.Suite, value, place)
+        read = spec_in_code(spec.Suite, value, place)
         other = self._planner.suites.take_in_code(read, str(place))
         if other:
             found = f"{read.name!r}, which is also the name of {other}"
@@ -134,14 +134,15 @@ def read_task(
 ) -> LoadedTask:
     """Read a task of Python code; raises ProblemsFound with everything that is wrong with it."""
     graders = grader_configs(tuple(value.get("graders") or ()), registry)
-    task = _spec(spec.Task, {**value, "graders": graders or [ANY_GRADER]}, place)
+    task = spec_in_code(spec.Task, {**value, "graders": graders or [ANY_GRADER]}, place)
     if not graders:
         task = replace(task, graders=())
     named = str(task.metadata.get("failure_bucket", "")).strip()
     return LoadedTask(task, place.file, place.line, index, named or bucket, place)
 
 
-def _spec(kind: type[SpecT], value: Mapping[str, Any], place: CodePlace) -> SpecT:
+def spec_in_code(kind: type[SpecT], value: Mapping[str, Any], place: CodePlace) -> SpecT:
+    """Make a spec of what Python code says; raises ProblemsFound with everything that is wrong with it."""
     try:
         return spec_of(kind, value)
     except ValueError as error:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.api.code_place import CodePlace
-from pytest_agenteval.api.code_tasks import read_task, task_value
+from pytest_agenteval.api.code_tasks import read_task, spec_in_code, task_value
 from pytest_agenteval.api.given import AgentGiven, agent_config
 from pytest_agenteval.api.suite import Task
 from pytest_agenteval.canonical import canonical, digest_text
@@ -23,7 +23,6 @@ from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.load import LoadedTask
 from pytest_agenteval.tasks.rows.row_tasks import safe_id
 from pytest_agenteval.tasks.spec import Suite, TaskSettings
-from pytest_agenteval.tasks.spec_reading import spec_of
 
 TaskGiven: TypeAlias = "str | Path | Mapping[str, Any] | Task"
 """The path of a task file, ``PATH::ID`` for one of several tasks, a map as in a task file, or a task."""
@@ -56,7 +55,7 @@ class TaskChoice:
         form = agent_config(agent, self._registry, self._root)
         if isinstance(given, Mapping | Task):
             return self._of_map(given, form, settings, place, id)
-        return self._of_file(str(given), form, settings)
+        return self._of_file(str(given), form, settings, place)
 
     def _of_map(
         self,
@@ -71,7 +70,7 @@ class TaskChoice:
             value["id"] = id or f"task-{digest_text(canonical(value.get('input', '')))[:8]}"
         bucket = Path(self._owner).stem
         loaded = _with_settings(read_task(value, place, self._registry, bucket=bucket), settings)
-        suite = spec_of(Suite, {"name": self._owner or "python", **({"agent": form} if form else {})})
+        suite = _suite(self._owner or "python", form, place)
         if not self._owner:
             suite = replace(suite, name="")
         folder = place.file.parent if place.file.is_file() else self._here
@@ -81,12 +80,13 @@ class TaskChoice:
         return ChosenTask(replace(task, cassette=str(cassette)), found.models)
 
     def _of_file(
-        self, given: str, form: str | dict[str, Any] | None, settings: Mapping[str, Any]
+        self, given: str, form: str | dict[str, Any] | None, settings: Mapping[str, Any], place: CodePlace
     ) -> ChosenTask:
         name, _, id = given.partition("::")
         places = (self._here / name, self._root / name)
         file = task_file(next((place for place in places if place.exists()), places[0]), given)
-        planner = _ChangedTasks(self._registry, self._root, form, settings)
+        agent = None if form is None else _suite("python", form, place)
+        planner = _ChangedTasks(self._registry, self._root, agent, settings)
         planned = planner.tasks(file, named=True)
         task, found = _one_of(planned, id, given)
         # The suite's model is that of its own agent.
@@ -94,29 +94,33 @@ class TaskChoice:
 
 
 class _ChangedTasks(Planner):
-    """Plans tasks of files with another agent and other settings than these say."""
+    """Plans tasks of files with another agent, that of ``acting``, and other settings than these say."""
 
     def __init__(
         self,
         registry: Registry,
         root: Path,
-        form: str | dict[str, Any] | None,
+        acting: Suite | None,
         settings: Mapping[str, Any],
     ) -> None:
         super().__init__(registry, root)
-        self._form, self._changed = form, settings
+        self._acting, self._changed = acting, settings
 
     def plan(
         self, loaded: Sequence[LoadedTask], loaded_suite: LoadedSuite
     ) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
         """Plan tasks of a suite, changed as the call says."""
         tasks = [_with_settings(each, self._changed) for each in loaded]
-        if self._form is not None:
+        if self._acting is not None:
             tasks = [replace(each, task=replace(each.task, agent=None)) for each in tasks]
-            read = spec_of(Suite, {"name": "python", "agent": self._form})
-            suite = replace(loaded_suite.suite or replace(read, name=""), agent=read.agent)
+            suite = replace(loaded_suite.suite or replace(self._acting, name=""), agent=self._acting.agent)
             loaded_suite = replace(loaded_suite, suite=suite)
         return super().plan(tasks, loaded_suite)
+
+
+def _suite(name: str, agent: str | dict[str, Any] | None, place: CodePlace) -> Suite:
+    """Give a suite that says its agent and nothing else."""
+    return spec_in_code(Suite, {"name": name, **({"agent": agent} if agent else {})}, place)
 
 
 def _with_settings(loaded: LoadedTask, settings: Mapping[str, Any]) -> LoadedTask:

@@ -70,7 +70,8 @@ class MarkedTest:
 
     def __init__(self, evals: EvalSession, item: pytest.Function, mark: TestMark) -> None:
         self._item, self._threshold = item, float(mark.threshold)
-        self._repetitions = evals.settings.most_repetitions or mark.repetitions
+        between = evals.settings.repetition_range  # no comparison decides here: the fewest are made
+        self._repetitions = between.low if between else evals.settings.fixed_repetitions or mark.repetitions
         self._environment = SessionEnvironment(evals, item)
         # A single repetition that misses is no failure where not all of them have to pass.
         self._kind: Kind = "capability" if self._threshold < 1 and self._repetitions > 1 else "mixed"
