@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from pytest_agenteval import CassetteMiss, TrialBroken, UsageMistake, record
-from pytest_agenteval.api import running
+from pytest_agenteval.api import script
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
 CALL = ReplyPlan(calls=(("find_order", {"id": 7}),))
@@ -22,7 +22,7 @@ PORT_THAT_REFUSES = "http://127.0.0.1:9"
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of its own, outside of the session that runs these tests."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(running, "open_configs", [])
+    monkeypatch.setattr(script, "open_configs", [])
     (tmp_path / "pyproject.toml").touch()
     return tmp_path
 

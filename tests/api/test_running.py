@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval import Evidence, Trial, Trials, UsageMistake, arun, grade, run, tool_calls
-from pytest_agenteval.api import running
+from pytest_agenteval.api import script
 from pytest_agenteval.errors import ProblemsFound
 from tests.suites import suite, task, write
 
@@ -35,7 +35,7 @@ def short(evidence: Evidence) -> float:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of its own, outside of the session that runs these tests."""
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(running, "open_configs", [])
+    monkeypatch.setattr(script, "open_configs", [])
     (tmp_path / "pyproject.toml").touch()
     return tmp_path
 

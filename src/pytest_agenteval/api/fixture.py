@@ -12,17 +12,12 @@ from msgspec.structs import replace
 
 from pytest_agenteval.api.code_place import CodePlace, calling_place
 from pytest_agenteval.api.given import AgentGiven, GraderGiven
+from pytest_agenteval.api.planning import RunOptions, mode_of, plans_of
 from pytest_agenteval.api.record import pytest_ways
-from pytest_agenteval.api.recording import Recording, RecordingPlace
-from pytest_agenteval.api.running import (
-    RunOptions,
-    given_back,
-    mode_of,
-    plans_of,
-    refuse_running_loop,
-    regraded,
-    tool_calls,
-)
+from pytest_agenteval.api.recording import Recording
+from pytest_agenteval.api.recording_tapes import RecordingPlace
+from pytest_agenteval.api.regrade import regraded
+from pytest_agenteval.api.running import given_back, refuse_running_loop, tool_calls
 from pytest_agenteval.api.session_environment import SessionEnvironment
 from pytest_agenteval.api.task_choice import TaskGiven
 from pytest_agenteval.api.trials import Trials

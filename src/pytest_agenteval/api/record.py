@@ -6,8 +6,11 @@ import os
 import sys
 from pathlib import Path
 
-from pytest_agenteval.api.recording import Recording, RecordingPlace, RecordingWays
-from pytest_agenteval.api.running import is_in_pytest, mode_of, script_environment, unless
+from pytest_agenteval.api.planning import mode_of
+from pytest_agenteval.api.recording import Recording
+from pytest_agenteval.api.recording_tapes import RecordingPlace, RecordingWays
+from pytest_agenteval.api.running import unless
+from pytest_agenteval.api.script import is_in_pytest, script_environment
 
 _LET_OUT_IN_PYTEST = "--agent-live (nothing of it is then taped)"
 

@@ -2,62 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from types import TracebackType
-from typing import NamedTuple
 
+from pytest_agenteval.api.recording_tapes import RecordingPlace, RecordingTapes, library_of
 from pytest_agenteval.cassettes.http.patches import own_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
-from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.chat.model_tape import ModelTape
-from pytest_agenteval.chat.model_traffic import ModelTraffic
 from pytest_agenteval.errors import CassetteMiss, TrialBroken, UsageMistake
-from pytest_agenteval.limits import Budget
-from pytest_agenteval.records.plan import OWN_MODEL, Allowance, RecordMode
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.tools.tape import ToolTape
-
-
-class RecordingPlace(NamedTuple):
-    """Where a recording lies, and how it is made.
-
-    ``base`` is the path of its files without their endings; ``root`` is what names in messages are relative
-    to. ``repetition`` counts from 1: each has model replies of its own. ``ways`` are the commands that
-    record, or let out.
-    """
-
-    base: Path
-    root: Path
-    record: RecordMode
-    record_chat: RecordMode
-    live: bool
-    repetition: int
-    ways: RecordingWays
-
-    @property
-    def chat_file(self) -> Path:
-        """The file of the model's replies."""
-        return Path(f"{self.base}.chat", f"{OWN_MODEL}-{self.repetition}.yaml")
-
-    @property
-    def chat_mode(self) -> RecordMode:
-        """The mode of the model's replies: in ``off`` what was recorded is played, unless all may go out."""
-        plays = self.record_chat == "off" and not self.live and self.chat_file.exists()
-        return "none" if plays else self.record_chat
-
-
-class RecordingWays(NamedTuple):
-    """What a message says that records what is missing, or lets it out."""
-
-    record: str
-    let_out: str
 
 
 class Recording(AbstractContextManager["Recording"]):
@@ -145,85 +102,36 @@ class Recording(AbstractContextManager["Recording"]):
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
-        place = self._place
-        with _library_of(place) as library:
-            tools = self._tool_tape(library)
-            chat = self._chat_tape(library)
-            traffic = ModelTraffic(
-                self._recorder,
-                Budget(Allowance()),
-                chat,
-                sends=place.live,
-                refusal=f"this code asks a model, and nobody said that it may\n"
-                f"  record it:   {place.ways.record}\n  let it out:  {place.ways.let_out}",
-            )
+        with library_of(self._place) as library:
+            tapes = RecordingTapes(self._place, library, self._recorder)
             try:
-                with own_requests(lambda: tools.of_agent, passing=place.live, traffic=traffic) as scope:
+                with own_requests(tapes.of_tools, passing=self._place.live, traffic=tapes.traffic) as scope:
                     try:
                         yield
                     except (Exception, NotRecorded):
-                        broken = self._broken(scope, tools, traffic)
+                        broken = self._broken(scope, tapes)
                         if broken is None:
                             raise
                         raise broken from None
-                broken = self._broken(scope, tools, traffic)
+                broken = self._broken(scope, tapes)
                 if broken is not None:
                     raise broken
             finally:
-                self._counts = _counts(tools), _counts(chat)
+                self._counts = tapes.counts
                 library.save()
 
-    def _broken(self, scope: Scope, tools: ToolTape, traffic: ModelTraffic) -> BaseException | None:
+    def _broken(self, scope: Scope, tapes: RecordingTapes) -> BaseException | None:
         """Note what was refused, and give what breaks the recording; None where nothing does."""
         if not self._misses:
-            traffic.close()
+            tapes.traffic.close()
             for request in tuple(scope.missed):
-                miss = tools.agents_miss(request)
+                miss = tapes.tools.agents_miss(request)
                 self._recorder.add_miss(miss)
                 self._misses.append(miss)
-        first = next(iter(self._misses), None)
-        broken = self._recorder.broken or first
+        broken = self._recorder.broken or next(iter(self._misses), None)
         if isinstance(broken, CassetteMiss) and broken not in self._misses:
             self._misses.append(broken)
         return broken
-
-    def _tool_tape(self, library: Library) -> ToolTape:
-        place = self._place
-        tape = library.open(Path(f"{place.base}.yaml"), place.record, "tool")  # type: ignore[arg-type]  # never "off"
-        let_out = f"let it out:  {place.ways.let_out}"
-        return ToolTape(tape, retry_command=place.ways.record, let_out=let_out)
-
-    def _chat_tape(self, library: Library) -> ModelTape | None:
-        place, mode = self._place, self._place.chat_mode
-        if mode == "off":
-            return None
-        return ModelTape(library.open(place.chat_file, mode, "chat"), place.ways.record)
-
-
-def _counts(tape: ToolTape | ModelTape | None) -> TapeCounts:
-    return TapeCounts() if tape is None else TapeCounts(tape.hits, tape.misses, tape.recorded)
-
-
-_opening = threading.Lock()
-_libraries: dict[Path, list[Library]] = {}
-"""The cassettes that are open just now, once for each of the blocks that are inside."""
-
-
-@contextmanager
-def _library_of(place: RecordingPlace) -> Iterator[Library]:
-    """Give the cassettes of a place: blocks that are open at once share them, later ones read them anew."""
-    KNOWN_SECRETS.know_environment()
-    with _opening:
-        users = _libraries.setdefault(place.base, [])
-        library = users[0] if users else Library(place.root)
-        users.append(library)
-    try:
-        yield library
-    finally:
-        with _opening:
-            users.pop()
-            if not users:
-                del _libraries[place.base]
 
 
 def _checked_name(name: str) -> str:

@@ -4,60 +4,22 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
-from functools import cache
-from pathlib import Path
-from typing import Any, Literal, NamedTuple, overload
-
-from msgspec.structs import replace
+from typing import Any, Literal, overload
 
 from pytest_agenteval.api.code_place import CodePlace, calling_place
-from pytest_agenteval.api.code_tasks import read_task
-from pytest_agenteval.api.environment import (
-    Environment,
-    ScriptEnvironment,
-    environment_of,
-    plan_of,
-    remember,
-)
+from pytest_agenteval.api.environment import Environment, environment_of, remember
 from pytest_agenteval.api.given import AgentGiven, GraderGiven
-from pytest_agenteval.api.task_choice import ChosenTask, TaskChoice, TaskGiven, project_root, task_file
+from pytest_agenteval.api.planning import RunOptions, plans_of
+from pytest_agenteval.api.regrade import regraded
+from pytest_agenteval.api.script import script_environment
+from pytest_agenteval.api.task_choice import TaskGiven
 from pytest_agenteval.api.trials import Trials
-from pytest_agenteval.chat.models import expand_panels, resolve_all
-from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.engine.pool import Slot
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.records.plan import (
-    OWN_MODEL,
-    Conditions,
-    Model,
-    Plan,
-    PlannedGrader,
-    PlannedTask,
-    RecordMode,
-)
+from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.planning.parametrization import PLAYERS
-from pytest_agenteval.session.planning.planner import Planner
-from pytest_agenteval.session.planning.suites import LoadedSuite
-from pytest_agenteval.session.settings import CHAT_MODES, TOOL_MODES
-from pytest_agenteval.stash import open_configs, registry_key
-
-DEFAULT_MODEL = "rules"
-
-
-class RunOptions(NamedTuple):
-    """What a call of ``run`` says beside its task: see there."""
-
-    agent: AgentGiven | None = None
-    model: str | None = None
-    repetitions: int = 1
-    record: str | None = None
-    record_chat: str | None = None
-    judge: Sequence[str] = ()
-    settings: Mapping[str, Any] = NOTHING
 
 
 @overload
@@ -199,151 +161,8 @@ def refuse_running_loop(function: str) -> None:
     raise UsageMistake(f"{function}(...) would hold up the event loop that runs here: {way}")
 
 
-def plans_of(
-    environment: Environment,
-    task: TaskGiven,
-    options: RunOptions,
-    place: CodePlace,
-    owner: str = "",
-    id: str = "",
-) -> list[Plan]:
-    """Plan the trials that a call asks for; ``owner`` and ``id`` are suite and id of a map that says none."""
-    if options.repetitions < 1:
-        raise UsageMistake(f"repetitions: expected a whole number, 1 or more; found {options.repetitions!r}")
-    choice = TaskChoice(environment.registry, environment.root, Path.cwd(), owner)
-    chosen = choice.of(task, options.agent, options.settings, place, id)
-    model = _model(environment, chosen, options.model)
-    conditions = conditions_of(environment, options)
-    return [
-        Plan(chosen.task, model, repetition=repetition, conditions=conditions)
-        for repetition in range(1, options.repetitions + 1)
-    ]
-
-
-def conditions_of(environment: Environment, options: RunOptions) -> Conditions:
-    """Give what holds for every trial of a call."""
-    registry, aliases = environment.registry, environment.aliases
-    names = (options.judge,) if isinstance(options.judge, str) else tuple(options.judge)
-    judges = resolve_all(
-        expand_panels(names, aliases, registry.judge_panels), aliases, registry.offline_models
-    )
-    for judge in judges:
-        if judge.id in PLAYERS or judge.id == OWN_MODEL:
-            raise UsageMistake(f"judge: {judge.name!r} plays an agent and judges nothing; name a model")
-    record = mode_of("record", options.record, environment.record)
-    return Conditions(
-        record=record,
-        record_chat=mode_of("record_chat", options.record_chat, environment.record_chat),
-        judges=judges,
-        seed=environment.seed,
-        live=environment.said_live,
-        keep_workspaces=environment.keep_workspaces,
-    )
-
-
-def mode_of(name: str, said: str | None, otherwise: RecordMode) -> RecordMode:
-    """Give the mode that a call names, else the environment's; raises UsageMistake for what is none."""
-    mode = otherwise if said is None else said
-    words: tuple[RecordMode, ...] = CHAT_MODES if name == "record_chat" else TOOL_MODES
-    for word in words:
-        if word == mode:
-            return word
-    raise UsageMistake(f"{name}: expected one of {', '.join(words)}; found {mode!r}")
-
-
-def _model(environment: Environment, chosen: ChosenTask, named: str | None) -> Model:
-    """Give the model that a call names, else the first that the suite does, else the agent's own."""
-    default = OWN_MODEL if chosen.task.form else DEFAULT_MODEL
-    name = named or next(iter(chosen.models), default)
-    (model,) = resolve_all((name,), environment.aliases, environment.registry.offline_models)
-    return model
-
-
 def given_back(trials: Sequence[Trial], plans: Sequence[Plan], environment: Environment) -> Trial | Trials:
     """Give the trials of a call as it does: one alone, or all of them; each can be graded again."""
     for plan, trial in zip(plans, trials, strict=True):
         remember(plan, trial, environment)
     return trials[0] if len(trials) == 1 else Trials(trials)
-
-
-def regraded(
-    environment: Environment, trial: Trial, graders: Sequence[GraderGiven] | None, place: CodePlace
-) -> Trial:
-    """Grade a trial again in an environment, as ``grade`` says."""
-    plan = plan_of(trial)
-    if graders is None and plan is None:
-        raise UsageMistake(
-            "grade(trial): expected graders: the trial was not carried out in this process, and does not "
-            "say how its task grades"
-        )
-    if plan is None:
-        trial = replace(trial, digests=replace(trial.digests, input=""))  # nobody knows what was asked
-        plan = _plan_of_stored(trial)
-    if graders is not None:
-        plan = replace(plan, task=replace(plan.task, graders=_planned_graders(graders, environment, place)))
-    stored = trial
-    (result,) = environment.grade([Slot(plan, read_stored=lambda: stored)])
-    remember(plan, result, environment)
-    return result
-
-
-def _plan_of_stored(trial: Trial) -> Plan:
-    """Give a plan for a trial of which nothing is known but what it holds."""
-    key = trial.key
-    task = PlannedTask(key.suite, key.task, key.agent, trial.kind, trial.bucket, (), file_in_root=trial.file)
-    return Plan(task, Model(key.model, key.model), repetition=key.repetition, attempt=trial.attempt)
-
-
-def _planned_graders(
-    given: Sequence[GraderGiven], environment: Environment, place: CodePlace
-) -> tuple[PlannedGrader, ...]:
-    value = {"id": "graded", "input": {}, "graders": tuple(given)}
-    loaded = read_task(value, place, environment.registry)
-    planner = Planner(environment.registry, environment.root)
-    ((task, _),) = planner.plan([loaded], LoadedSuite(None, place.file.parent, in_code=True))
-    return task.graders
-
-
-def is_in_pytest() -> bool:
-    """Whether a pytest session is under way in this process."""
-    return bool(open_configs)
-
-
-def script_environment(task: TaskGiven) -> Environment:
-    """Give what is around a call in a script; in a pytest session, what that has, though not its run."""
-    if is_in_pytest():
-        return _beside_session(open_configs[-1])
-    here = Path.cwd()
-    if isinstance(task, str | Path):
-        file = task_file(here / str(task).partition("::")[0], str(task))
-        root = project_root(file)
-        return _environment(_registry_of_project(file.parent, root), root)
-    return _environment(_installed(), project_root(here))
-
-
-def _environment(registry: Registry, root: Path) -> Environment:
-    from pytest_agenteval.session.secrets import learn_secrets
-    from pytest_agenteval.session.settings_reading import project_settings
-
-    settings = project_settings(root)
-    learn_secrets(settings)
-    return ScriptEnvironment(registry, root, settings)
-
-
-def _beside_session(config: Any) -> Environment:
-    from pytest_agenteval.session.settings_reading import read_settings
-
-    return ScriptEnvironment(config.stash[registry_key], config.rootpath, read_settings(config))
-
-
-@cache
-def _registry_of_project(folder: Path, root: Path) -> Registry:
-    """Give what conftests register: they are loaded once in a process."""
-    from pytest_agenteval.conftests import load_registry
-
-    return load_registry([folder], (f"--rootdir={root}",))
-
-
-@cache
-def _installed() -> Registry:
-    return installed_registry()

@@ -1,0 +1,58 @@
+"""What is around a call in a script or a notebook: registered names, a root, settings."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.api.environment import Environment, ScriptEnvironment
+from pytest_agenteval.api.task_choice import TaskGiven, project_root, task_file
+from pytest_agenteval.discovery import installed_registry
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.stash import open_configs, registry_key
+
+
+def is_in_pytest() -> bool:
+    """Whether a pytest session is under way in this process."""
+    return bool(open_configs)
+
+
+def script_environment(task: TaskGiven) -> Environment:
+    """Give what is around a call in a script; in a pytest session, what that has, though not its run."""
+    if is_in_pytest():
+        return _beside_session(open_configs[-1])
+    here = Path.cwd()
+    if isinstance(task, str | Path):
+        file = task_file(here / str(task).partition("::")[0], str(task))
+        root = project_root(file)
+        return _environment(_registry_of_project(file.parent, root), root)
+    return _environment(_installed(), project_root(here))
+
+
+def _environment(registry: Registry, root: Path) -> Environment:
+    from pytest_agenteval.session.secrets import learn_secrets
+    from pytest_agenteval.session.settings_reading import project_settings
+
+    settings = project_settings(root)
+    learn_secrets(settings)
+    return ScriptEnvironment(registry, root, settings)
+
+
+def _beside_session(config: Any) -> Environment:
+    from pytest_agenteval.session.settings_reading import read_settings
+
+    return ScriptEnvironment(config.stash[registry_key], config.rootpath, read_settings(config))
+
+
+@cache
+def _registry_of_project(folder: Path, root: Path) -> Registry:
+    """Give what conftests register: they are loaded once in a process."""
+    from pytest_agenteval.conftests import load_registry
+
+    return load_registry([folder], (f"--rootdir={root}",))
+
+
+@cache
+def _installed() -> Registry:
+    return installed_registry()
