@@ -32,7 +32,7 @@ def damaged(value: Any) -> st.SearchStrategy[Any]:
             for key in path[:-1]:
                 place = place[key]
             if path:
-                place[path[-1]] = draw(ODD)
+                place[path[-1]] = deepcopy(draw(ODD))  # the same one twice would hold itself
         return copy
 
     return one()

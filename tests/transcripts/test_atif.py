@@ -203,7 +203,7 @@ def test_a_trajectory_that_is_none_names_its_place(path: str, value: Any, compla
     assert str(raised.value) == f"transcript.{complaint}"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(damaged(FOREIGN) | damaged(_exported(TALK.transcript)))
 def test_a_damaged_trajectory_is_read_or_refused(data: Any) -> None:
     """Nothing that somebody writes makes an error of ours."""

@@ -182,7 +182,7 @@ def test_spans_that_are_none_name_their_place() -> None:
     assert str(raised.value) == "transcript[0].start_time: expected a time in ISO 8601, found 'noon'"
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(damaged(json.loads(otlp_json(_ours(), service()))))
 def test_damaged_spans_are_read_or_refused(data: Any) -> None:
     """Nothing that an exporter writes makes an error of ours."""
@@ -193,7 +193,7 @@ def test_damaged_spans_are_read_or_refused(data: Any) -> None:
 ATTRIBUTES = {name: _decoded(value) for span in _ours() for name, value in span.attributes.items()}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(damaged(ATTRIBUTES), st.sampled_from(["LLM", "TOOL", None]))
 def test_odd_attributes_cost_no_more_than_themselves(told: Any, kind: str | None) -> None:
     """Instrumentations change with their frameworks: what cannot be read is left out."""
