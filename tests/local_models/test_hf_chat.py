@@ -81,7 +81,7 @@ def test_batched_replies_are_those_of_one_at_a_time(tiny: Path, loop: asyncio.Ru
 
 
 def test_a_seed_says_which_reply_comes(tiny: Path, loop: asyncio.Runner, chat: MakeChat) -> None:
-    """The same seed gives the same reply; the model's own seed wins; without one each is another."""
+    """The same seed gives the same reply; the model's own seed wins; without one it is the trial's."""
     model = chat(tiny)
 
     def text(chat: HfChat, **how: Any) -> str:
@@ -90,6 +90,10 @@ def test_a_seed_says_which_reply_comes(tiny: Path, loop: asyncio.Runner, chat: M
     assert text(model, seed=3) == text(model, seed=3) != text(model, seed=4)
     assert text(chat(tiny, seed=3), seed=4) == text(model, seed=3)
     assert text(model) != text(model)
+    by_trial = [HfChat(model.model, seed=seed) for seed in ("1 task", "1 task", "2 task")]
+    first, again, other = [(text(chat), text(chat)) for chat in by_trial]
+    assert first == again != other
+    assert first[0] != first[1]
 
 
 def test_a_reply_ends_before_a_stop_text(tiny: Path, loop: asyncio.Runner, chat: MakeChat) -> None:

@@ -39,7 +39,7 @@ def open_chat(
     from pytest_agenteval.chat.retries import RetryingChat
 
     live = RetryingChat(
-        _provider_chat(model, context, recorder),
+        _provider_chat(model, context, recorder, f"{plan.seed} {plan.task.id} {role}"),
         budget=budget,
         recorder=recorder,
         seed=f"{plan.seed} {plan.task.id}",
@@ -48,13 +48,16 @@ def open_chat(
     return live, _open_chat_tape(model, plan, context, role)
 
 
-def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder) -> ProviderChat:
-    """Give who asks a model: in this process, at a server of the run's own, or wherever litellm does."""
+def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder, seed: str) -> ProviderChat:
+    """Give who asks a model: in this process, at a server of the run's own, or wherever litellm does.
+
+    What is drawn in this process comes of ``seed``.
+    """
     provider = provider_of(model.id)
     if provider == "hf":
         from pytest_agenteval.chat.local.hf_chat import HfChat
 
-        return HfChat(model, recorder)
+        return HfChat(model, recorder, seed)
     if provider == "vllm":
         from pytest_agenteval.chat.local.vllm_chat import VllmChat
 

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.local.batcher import Batcher
@@ -56,15 +57,18 @@ _ready: dict[Loading, _Ready | AgentEvalError] = {}
 
 
 class HfChat:
-    """Asks a model that is loaded once for this process, together with what other trials ask meanwhile."""
+    """Asks a model that is loaded once for this process, together with what other trials ask meanwhile.
 
-    def __init__(self, model: Model, recorder: Recorder | None = None) -> None:
+    Where nobody says a seed, that of each ask comes of ``seed``; without one it is drawn.
+    """
+
+    def __init__(self, model: Model, recorder: Recorder | None = None, seed: str = "") -> None:
         self.model, self._recorder = model, recorder
         self._loading = loading_of(model)
         self._params = request_params(model)
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._thoughts: dict[str, str] = {}
-        self._calls, self._noted = 0, False
+        self._seed, self._asks, self._calls, self._noted = seed, 0, 0, False
         close_at_end(close)
 
     @property
@@ -123,8 +127,10 @@ class HfChat:
             tokens = f"{len(prompt.tokens)} tokens, and the model reads {model.context}"
             raise _failed("context_length", f"the conversation has {tokens}")
         stop = params.get("stop") or ()
+        self._asks += 1
+        own = {"seed": int(digest([self._seed, self._asks]), 16)} if self._seed else {}
         sampling = Sampling(
-            **{name: params[name] for name in SAMPLED_BY if params.get(name) is not None},
+            **{**own, **{name: params[name] for name in SAMPLED_BY if params.get(name) is not None}},
             stop=(stop,) if isinstance(stop, str) else tuple(stop),
         )
         wanted = params.get("max_tokens") or model.max_new_tokens or MAX_TOKENS

@@ -10,6 +10,9 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.local.generation import Generation, GenerationRequest, Sampling
 
+LEAST = 1e-30
+"""A time that is taken for none."""
+
 
 class ModelSampling:
     """How the model's own settings have it sampled."""
@@ -40,22 +43,9 @@ class Row:
         ends: frozenset[int],
         decode: Callable[[Sequence[int]], str],
     ) -> None:
-        self.request, self.sampling, self._generator = request, sampling, generator
+        self.request, self.sampling, self.generator = request, sampling, generator
         self.left, self._longest, self._ends, self._decode = left, longest, ends, decode
         self.ended_at: int | None = None
-
-    def choose(self, torch: Any, tokens: Any, scores: Any) -> Any:
-        """Choose the next token by this row's own settings."""
-        logits = scores.float()
-        penalty = self.sampling.repetition_penalty
-        if penalty and penalty != 1.0:
-            seen = tokens[self.left :].unique()
-            logits = logits.clone()
-            logits[seen] = torch.where(logits[seen] > 0, logits[seen] / penalty, logits[seen] * penalty)
-        if not self.sampling.temperature:
-            return logits.argmax()
-        chances = _cut(torch, torch.softmax(logits / self.sampling.temperature, -1), self.sampling)
-        return torch.multinomial(chances, 1, generator=self._generator)[0]
 
     def is_over(self, tokens: Any) -> bool:
         """Whether this row is at an end that is not one of the model's own."""
@@ -90,36 +80,60 @@ class Row:
         )
 
 
-def _cut(torch: Any, chances: Any, sampling: Sampling) -> Any:
-    """Take out what is too unlikely; the likeliest always stays."""
-    if not (sampling.top_k or sampling.top_p or sampling.min_p):
-        return chances
-    ordered, places = chances.sort(descending=True)
-    keep = torch.ones_like(ordered, dtype=torch.bool)
-    if sampling.top_k:
-        keep[sampling.top_k :] = False
-    if sampling.top_p is not None and sampling.top_p < 1:
-        keep &= ordered.cumsum(-1) - ordered < sampling.top_p
-    if sampling.min_p:
-        keep &= ordered >= ordered[0] * sampling.min_p
-    keep[0] = True
-    return torch.zeros_like(chances).scatter(0, places, ordered * keep)
-
-
 class RowChoosers:
-    """Has each row choose its next token, and leaves transformers no other."""
+    """Has each row choose its next token, and leaves transformers no other.
 
-    def __init__(self, rows: Sequence[Row], torch: Any) -> None:
-        self._rows, self._torch = rows, torch
+    A row's chance is its own generator's, whatever stands beside it. Each token waits for a time drawn
+    from the exponential distribution with its chance p as the rate: token i is the first with the chance p_i.
+    """
+
+    def __init__(self, rows: Sequence[Row], torch: Any, device: Any) -> None:
+        self._rows, self._torch, self._device = rows, torch, device
+        # What a row does not want is given as what cuts nothing.
+        self._temperature = self._column(lambda sampling: sampling.temperature or 1.0)
+        self._greedy = self._column(lambda sampling: not sampling.temperature) > 0
+        self._top_k = self._column(lambda sampling: sampling.top_k or float("inf"))
+        self._top_p = self._column(lambda sampling: 2.0 if sampling.top_p in (None, 1) else sampling.top_p)
+        self._min_p = self._column(lambda sampling: sampling.min_p or 0.0)
+        self._cuts = any(row.sampling.top_k or row.sampling.top_p or row.sampling.min_p for row in rows)
+
+    def _column(self, value: Callable[[Sampling], Any]) -> Any:
+        values = [[float(value(row.sampling))] for row in self._rows]
+        return self._torch.tensor(values, device=self._device)
 
     def __call__(self, input_ids: Any, scores: Any) -> Any:
         """Give scores in which nothing but the chosen tokens is possible."""
-        chosen = [
-            row.choose(self._torch, ids, own)
-            for row, ids, own in zip(self._rows, input_ids, scores, strict=True)
-        ]
-        forced = self._torch.full_like(scores, float("-inf"))
-        return forced.scatter(1, self._torch.stack(chosen)[:, None], 0.0)
+        logits = self._penalized(input_ids, scores.float())
+        chances = self._torch.softmax(logits / self._temperature, -1)
+        if self._cuts:
+            chances = self._without_unlikely(chances)
+        drawn = self._torch.ones_like(chances)
+        for place, row in enumerate(self._rows):
+            if row.sampling.temperature:
+                drawn[place].exponential_(generator=row.generator)
+        sampled = (chances / drawn.clamp(min=LEAST)).argmax(-1, keepdim=True)
+        chosen = self._torch.where(self._greedy, logits.argmax(-1, keepdim=True), sampled)
+        return self._torch.full_like(scores, float("-inf")).scatter(1, chosen, 0.0)
+
+    def _penalized(self, input_ids: Any, logits: Any) -> Any:
+        """Make what a row has already said, or was told, less likely, where it wants that."""
+        for place, row in enumerate(self._rows):
+            penalty = row.sampling.repetition_penalty
+            if penalty and penalty != 1.0:
+                seen = input_ids[place, row.left :].unique()
+                own = logits[place, seen]
+                logits[place, seen] = self._torch.where(own > 0, own / penalty, own * penalty)
+        return logits
+
+    def _without_unlikely(self, chances: Any) -> Any:
+        """Take out what is too unlikely for its row; the likeliest always stays."""
+        torch = self._torch
+        ordered, places = chances.sort(-1, descending=True)
+        keep = torch.arange(ordered.shape[-1], device=ordered.device) < self._top_k
+        keep &= ordered.cumsum(-1) - ordered < self._top_p
+        keep &= ordered >= ordered[:, :1] * self._min_p
+        keep[:, 0] = True
+        return torch.zeros_like(chances).scatter(1, places, ordered * keep)
 
 
 class RowStops:

@@ -218,7 +218,7 @@ class TransformersModel:
 
     def _choosers(self, rows: Sequence[Row]) -> list[Any]:
         plain = all(row.sampling.temperature == 0 and not row.sampling.repetition_penalty for row in rows)
-        return [] if plain else [RowChoosers(rows, self._torch)]
+        return [] if plain else [RowChoosers(rows, self._torch, self._model.device)]
 
     def _config(self, max_new_tokens: int) -> Any:
         """Give how transformers shall generate: greedily, for what is sampled has been chosen by each row."""
