@@ -48,9 +48,10 @@ _ELEMENT = re.compile(rf"(<(?:[\w.-]+:)?{_NAMES}(?:\s[^<>]*)?>)[^<>]+(?=</)", re
 _USER = re.compile(r"(?<=://)[^/?#@&\s]+(?=@)")
 _FORM = re.compile(r"[^\s{}\[\]\"<>=&]+=[^\s{}\[\]\"]*")
 _JSON = re.compile(rf"(?<!\\)(\\*\"){_IN_JSON}\1\s*:\s*", re.I)
-# How every name ends that is looked for in JSON: a search for these words takes a tenth of the pattern's.
+# How every name ends that is looked for in JSON: to look behind each quote takes a hundredth of the pattern's
+# time, a tenth of that of looking for the words.
 _ENDS = ("key", "token", "secret", "passwd", "password", "passphrase", "authorization", "jwt")
-_ENDS_IN_JSON = tuple(f"{end}{mark}" for end in _ENDS for mark in ('"', "\\"))
+_END_IN_JSON = re.compile(rf'["\\](?:{"|".join(rf"(?<={end}.)" for end in _ENDS)})')
 _NUMBER = re.compile(r"-?\d[\w.+-]*")
 _TORN = re.compile(r"\"?[^\",}\]\n]*\"?")
 _decoder = json.JSONDecoder()
@@ -127,7 +128,7 @@ class Redactor:
         if _FORM.fullmatch(body):
             return self.uri(body)
         folded = body.casefold()
-        named = _json_values(body) if any(end in folded for end in _ENDS_IN_JSON) else body
+        named = _json_values(body) if _END_IN_JSON.search(folded) else body
         # Each with a text without which it matches nothing: bodies may be long, and most hold none.
         for needed, under_a_name in (("=", _LINK), ("content-disposition", _PART), ("</", _ELEMENT)):
             if needed in folded:

@@ -57,6 +57,18 @@ def address_of(request: Request) -> EndpointKey:
 
 def key_of(request: Request) -> Key:
     """Give what equal requests share; headers tell of the client, not of the question, and are left out."""
+    global _latest
+    known, key = _latest
+    if known is not request:  # who records a request asks twice, and a prompt may be long
+        key = _key_of(request)
+        _latest = request, key
+    return key
+
+
+_latest: tuple[Request | None, Key] = (None, ("", "", ""))
+
+
+def _key_of(request: Request) -> Key:
     address, query, fragment = _split_uri(request.uri)
     parameters = _in_order(query) + (f"#{_in_order(fragment)}" if fragment else "")
     return request.method.upper(), address, digest_text(f"{parameters}\n{_canonical_body(request.body)}")

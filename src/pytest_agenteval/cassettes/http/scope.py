@@ -152,15 +152,9 @@ class Scope:
         plain.traffic, plain._outer = None, self
         return plain
 
-    @contextmanager
-    def sending(self) -> Iterator[None]:
+    def sending(self) -> Sending:
         """Let the sockets through which a request is really sent, though nothing else may go out."""
-        token = _sending.set(self)
-        try:
-            yield
-        finally:
-            with suppress(ValueError):  # a stream may be closed in another context
-                _sending.reset(token)
+        return Sending(self)
 
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises NotRecorded."""
@@ -251,6 +245,23 @@ _serves: ContextVar[bool] = ContextVar("pytest_agenteval_http_serves", default=F
 
 _sending: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_sending", default=None)
 """The scope one of whose requests is being sent just now."""
+
+
+class Sending:
+    """For as long as this lasts a request of the scope is being sent; entered for each part of a response."""
+
+    __slots__ = ("_scope", "_token")
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def __enter__(self) -> None:
+        self._token = _sending.set(self._scope)
+
+    def __exit__(self, *raised: object) -> None:
+        with suppress(ValueError):  # a stream may be closed in another context
+            _sending.reset(self._token)
+
 
 OWN_ADDRESSES: set[str] = set()
 """Beginnings of addresses, ``http://127.0.0.1:PORT``, at which this process plays, sends and records."""

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
 
 from pytest_agenteval.cassettes.http.events import is_event_stream
 from pytest_agenteval.cassettes.http.messages import Pairs, recordable_response
-from pytest_agenteval.cassettes.http.scope import Scope, answering
+from pytest_agenteval.cassettes.http.scope import Scope, Sending, answering
 from pytest_agenteval.cassettes.interaction import Request, Response
 
 
@@ -28,19 +26,13 @@ class Exchange:
         self._has_begun = False
         self.over = False
 
-    def sending(self) -> AbstractContextManager[None]:
+    def sending(self) -> Sending:
         """Let the sockets through for as long as something is sent or read."""
         return self._scope.sending()
 
-    @contextmanager
-    def reading(self) -> Iterator[None]:
+    def reading(self) -> Reading:
         """Let the sockets through while a part is read; a response that breaks off is cut."""
-        try:
-            with self._scope.sending():
-                yield
-        except BaseException:
-            self.cut()
-            raise
+        return Reading(self, self._scope)
 
     def begin(self, status: int, reason: str, headers: Pairs) -> None:
         """Take what comes before the body."""
@@ -88,3 +80,18 @@ class Exchange:
     def _response(self) -> Response:
         raw = b"".join(self._parts)
         return recordable_response(self._method, self._status, self._reason, self._headers, raw)
+
+
+class Reading(Sending):
+    """Sending for as long as a part of a response is read."""
+
+    __slots__ = ("_exchange",)
+
+    def __init__(self, exchange: Exchange, scope: Scope) -> None:
+        super().__init__(scope)
+        self._exchange = exchange
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__()
+        if raised[0] is not None:
+            self._exchange.cut()
