@@ -159,7 +159,7 @@ class EvalSession:
         if self.stored is not None:
             yield from self.stored.remarks()
         for agent in self._silent_agents:
-            yield f"{agent}: the agent returned None in trials that missed: each had an empty answer"
+            yield f"{agent}: the agent answered nothing in trials that missed: each had an empty answer"
         yield from self._deaf_agents()
         yield from self.failed_hooks.values()
         for line in self.registry.broken_benchmarks:

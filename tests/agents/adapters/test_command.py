@@ -337,6 +337,13 @@ done
         (1, {"lang": "ko", "content": "hello"}),
         (2, {"content": "and then?"}),
     ]
+    said = [(message.role, message.content) for message in stored.transcript.messages]
+    assert said == [
+        ("user", "hello"),
+        ("assistant", "answer 1"),
+        ("user", "and then?"),
+        ("assistant", "answer 2"),
+    ]
 
 
 def test_a_program_whose_output_is_its_answer_has_no_conversation(pytester: pytest.Pytester) -> None:

@@ -36,7 +36,7 @@ class CommandAgent:
         """Give a digest of the files beside suite.yaml that the command names; empty where there is none."""
         return files_digest(self._form)
 
-    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer | None:
+    async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
         """Have the program do the task; whatever becomes of it, nothing that it started goes on."""
         news: asyncio.Queue[str] = asyncio.Queue()
         trial = CommandTrial(self._form, ctx, partial(_tell, asyncio.get_running_loop(), news))

@@ -37,8 +37,9 @@ class CommandOutput:
         self._told: set[int] = set()
         self._open: dict[str, int] = {}
         self._lines: list[str] = []
-        self._text, self._state = "", None
-        self.answered = self.spoke = False
+        self._state: Any = None
+        self.answers: list[str] = []
+        self.spoke = False
 
     def take(self, line: str) -> None:
         """Read one line."""
@@ -57,8 +58,8 @@ class CommandOutput:
 
         Where all of the output is text, all of it is the answer.
         """
-        if self.answered:
-            return Answer(self._text, self._state or {})
+        if self.answers:
+            return Answer(self.answers[-1], self._state or {})
         text = "\n".join(self._lines).strip()
         return Answer(text) if text and not self.spoke else None
 
@@ -90,8 +91,9 @@ class CommandOutput:
         self._recorder.end_told_call(place, event.get("result"), error, self._recorder.at())
 
     def _take_answer(self, event: Event) -> None:
-        self._text, self._state, self.answered = _text(event.get("text")), event.get("state"), True
-        self._recorder.last_words = self._text  # what a program that is ended for its time has answered
+        self.answers.append(_text(event.get("text")))
+        self._state = event.get("state")
+        self._recorder.last_words = self.answers[-1]  # what one that is ended for its time has answered
         self._on_answer()
 
 

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.portable.processes import NEEDED_VARIABLES
 from pytest_agenteval.portable.tree_removal import remove_tree
 from pytest_agenteval.records.evidence import Answer
-from pytest_agenteval.records.transcript import Message, Transcript
+from pytest_agenteval.records.transcript import NO_ANSWER, Message, Role, Transcript
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
 from pytest_agenteval.trial_output import current_output
@@ -35,6 +36,10 @@ PASSED = ("PATH", "LANG", "TMPDIR", *NEEDED_VARIABLES)
 """Variables that every command has from the process that starts it."""
 
 MOST_NAMED = 5
+_ROLES: tuple[Role, ...] = ("user", "assistant")
+_NOTHING_SAID = (
+    'the command answered nothing: graded as an empty answer; expected a line {"type": "answer", "text": …}'
+)
 TASK_FILE, OUT_FOLDER, TRAJECTORY = "task.json", "out", "trajectory.json"
 
 
@@ -151,7 +156,7 @@ class CommandTrial:
             line = f"{many} went around the tapes and was refused: {named}"
             record(AROUND, line if len(around) == 1 else line.replace(" was ", " were "), {"hosts": hosts})
 
-    def answer(self, said: Sequence[str]) -> Answer | None:
+    def answer(self, said: Sequence[str]) -> Answer:
         """Give the answer to what the user ``said``; raises what broke the trial, or AgentCrash.
 
         Where no request of a model was seen, the program's own trajectory tells what was said and called.
@@ -162,12 +167,17 @@ class CommandTrial:
             raise self._address.broken[0]
         if status := self._process.status:
             raise AgentCrash(self._crash(status))
-        answer = self._said.answer()
-        if self._ctx.transcript.usage.asks:
-            return answer
-        if self._trajectory:
+        answer, is_seen = self._said.answer(), self._ctx.transcript.usage.asks > 0
+        if self._trajectory and not is_seen:
             return replace(answer or Answer(), transcript=self._trajectory)
-        return None if answer is None else replace(answer, transcript=_exchange(said, answer.text))
+        if answer is None:
+            self._ctx.transcript.event(NO_ANSWER, _NOTHING_SAID)
+            return Answer()
+        return (
+            answer
+            if is_seen
+            else replace(answer, transcript=_exchange(said, self._said.answers or [answer.text]))
+        )
 
     def _crash(self, status: int) -> str:
         assert self._process is not None
@@ -186,10 +196,17 @@ def _no_way_around(address: TrialAddress) -> dict[str, str]:
     return {**ways, **dict.fromkeys(("NO_PROXY", "no_proxy"), f"{HOST}:{address.port}")}
 
 
-def _exchange(said: Sequence[str], text: str) -> Transcript:
-    """Give what is known of a conversation that nobody saw."""
-    users = [Message("user", each, turn=turn) for turn, each in enumerate(said)]
-    return Transcript((*users, Message("assistant", text, turn=len(said))))
+def _exchange(said: Sequence[str], answers: Sequence[str]) -> Transcript:
+    """Give what is known of a conversation that nobody saw: to one question the last answer is that."""
+    answers = answers[-1:] if len(said) == 1 else answers
+    turns = zip_longest(said, answers)
+    messages = [
+        Message(role, text, turn=turn + (role == "assistant"))
+        for turn, pair in enumerate(turns)
+        for role, text in zip(_ROLES, pair, strict=True)
+        if text is not None
+    ]
+    return Transcript(tuple(messages))
 
 
 def _text_of(path: Path) -> str:
