@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 MARKED_TEST = "agenteval_marked_test"
 """The attribute of an item that says how often its body runs."""
 SUFFIXES = frozenset({".json", ".yaml", ".yml"})
+TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
+"""Files that hold rows of a suite: who names one is told to name the suite."""
 MARKS = (
     "agenteval(repetitions=1, threshold=1.0): a trial of an agent; a test of one's own is run so often, and "
     "passes where this share of its repetitions does (pytest-agenteval)",
@@ -128,7 +130,8 @@ def pytest_collection(session: pytest.Session) -> Generator[None, object, object
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
     """Collect JSON and YAML files that hold tasks; every other file is left alone."""
-    if file_path.suffix.lower() not in SUFFIXES:
+    suffix = file_path.suffix.lower()
+    if suffix not in SUFFIXES and not (suffix in TABLES and parent.session.isinitpath(file_path)):
         return None
     collected = None
     if _worth_a_look(file_path, parent):

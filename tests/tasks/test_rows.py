@@ -69,6 +69,9 @@ def test_rows_are_items_of_their_suite(pytester: pytest.Pytester, monkeypatch: p
     )
     run(pytester, "evals", "--lf").assert_outcomes(failed=1)
     run(pytester, "evals/rows/suite.yaml::a_b-2[scripted-1]").assert_outcomes(passed=1)
+    run(pytester, "evals/rows/data.csv").stdout.fnmatch_lines(
+        ["*tasks of evals/rows/suite.yaml: pytest evals/*"]
+    )
     run(pytester, "evals", "-k", "hard", "--junitxml=report.xml", workers=2).assert_outcomes(
         passed=1, failed=1
     )
@@ -190,7 +193,7 @@ def test_without_the_package_a_dataset_says_what_to_install(
 ) -> None:
     """Rows of a Hugging Face dataset name the missing package, at the key that asks for it."""
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ProblemsFound, match="pip install datasets") as wrong:
+    with pytest.raises(ProblemsFound, match=r"pip install .*\[datasets\]") as wrong:
         rows_of_hub(tmp_path)
     assert [each.line for each in wrong.value.problems] == [3]
 

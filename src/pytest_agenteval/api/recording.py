@@ -78,7 +78,7 @@ class Recording(AbstractContextManager["Recording"]):
 
     def __exit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         """Close it: what is left running inside is refused from now on.
 
         Raises CassetteMiss, or what else broke the recording, whatever the code made of it.
@@ -86,7 +86,7 @@ class Recording(AbstractContextManager["Recording"]):
         __tracebackhide__ = True  # what is missing is said, and the block that lacks it is the user's
         assert self._open is not None
         try:
-            return self._open.__exit__(kind, raised, trace)
+            self._open.__exit__(kind, raised, trace)
         except TrialBroken as broken:
             raise broken.with_traceback(None) from None
 
@@ -95,10 +95,10 @@ class Recording(AbstractContextManager["Recording"]):
 
     async def __aexit__(
         self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
+    ) -> None:
         """Close it, as at the end of a plain block."""
         __tracebackhide__ = True
-        return self.__exit__(kind, raised, trace)
+        self.__exit__(kind, raised, trace)
 
     @contextmanager
     def _opened(self) -> Iterator[None]:

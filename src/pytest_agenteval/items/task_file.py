@@ -10,11 +10,15 @@ import pytest
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.items.file_problems import FileProblems
+from pytest_agenteval.items.table_file import table_file
 from pytest_agenteval.items.trial_functions import PLUGIN, trial_functions
 from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.planning.parametrization import Case
 from pytest_agenteval.tasks.task_detection import holds_calibration
+
+TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
+"""Endings of files that hold rows, and never tasks of their own."""
 
 
 class TaskFile(pytest.Module):
@@ -68,6 +72,10 @@ def generate_cases(metafunc: pytest.Metafunc) -> None:
 def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
     """Collect a file if it may hold tasks, or says that it is a calibration."""
     evals = get_eval_session(parent.config)
+    if parent.session.isinitpath(path) and (table := table_file(evals, path, parent)):
+        return table
+    if path.suffix.lower() in TABLES:
+        return None
     if not (evals.planner.suites.may_hold_tasks(path) or parent.session.isinitpath(path)):
         return None
     if holds_calibration(path):

@@ -45,7 +45,7 @@ def read_dataset(wanted: DatasetName, folder: Path | None) -> Table:
         raise DatasetProblem(
             "the package datasets, which reads Hugging Face's datasets",
             "it is not installed",
-            "pip install datasets",
+            "pip install 'pytest-agenteval[datasets]'",
         ) from None
     try:
         if folder is not None:
