@@ -22,6 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),
     ("name_table", "given_by_code", "reports", "importers", "calibration"),
+    ("agent_forms",),
     ("registry",),
     ("stash",),
     ("conftests",),

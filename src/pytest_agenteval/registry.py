@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from pytest_agenteval.agent_forms import AgentForms
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.factories import AGENT, GRADER, Contract, factory_of, is_registrable
 from pytest_agenteval.given_by_code import GivenAgents, GivenGraders
@@ -82,8 +81,7 @@ class Registry:
         self._agents: NameTable[Callable[..., Agent]] = NameTable(
             "agent", complete, partial(factory_of, AGENT)
         )
-        self._forms: dict[str, Mapping[str, Any]] = {}
-        self._form_factories: dict[str, Callable[..., Agent]] = {}
+        self._forms = AgentForms()
         self._given_agents, self._given_graders = GivenAgents(_callable_factory), GivenGraders()
         self._graders: NameTable[Callable[..., Grader]] = NameTable(
             "grader", complete, partial(factory_of, GRADER)
@@ -118,13 +116,9 @@ class Registry:
 
         Raises UsageMistake where the name is taken by another agent.
         """
-        if name in self._forms:
-            if self._forms[name] != form:
-                raise UsageMistake(f"another suite's agent is called {name!r} too: give one of them a `name`")
-            return
         if name in self._agents:
             raise UsageMistake(f"a registered agent is called {name!r} too: give this one a `name`")
-        self._forms[name] = form
+        self._forms.take(name, form)
 
     def agent_given(self, name: str, target: Any, paths: Sequence[str] = ()) -> None:
         """Offer what Python code gives as an agent; ``paths`` are where other processes find its module."""
@@ -268,11 +262,7 @@ class Registry:
         given = self._given_agents.factory(self._given_agents.form(name))
         if given is not None:
             return given
-        if name not in self._forms:
-            return self._agents.get(name)
-        if name not in self._form_factories:
-            self._form_factories[name] = _factory_of_form(self._forms[name])
-        return self._form_factories[name]
+        return self._forms.factory(name) if name in self._forms else self._agents.get(name)
 
     def is_own_agent(self, name: str) -> bool:
         """Whether an agent is the user's own, and none of ours; nothing is imported to see it."""
@@ -447,25 +437,6 @@ def _callable_factory(name: str, target: Any) -> Callable[..., Agent]:
     from pytest_agenteval.agents.adapters.callable import CallableFactory
 
     return CallableFactory(name, target)
-
-
-def _factory_of_form(form: Mapping[str, Any]) -> Callable[..., Agent]:
-    from pytest_agenteval.agents.adapters.forms import agent_factory_of
-
-    call = form.get("call")
-    if not call:
-        return agent_factory_of(form)
-    # The import of litellm would ask a server for a list of prices, before any trial.
-    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-    # They stay: what is imported later, while it runs, is found there too.
-    sys.path.extend(path for path in form.get("paths", ()) if path not in sys.path)
-    what, by = f"agent {call!r}", "suite.yaml"
-    try:
-        return agent_factory_of(form, import_claim(call, what, by))
-    except NotImported:
-        raise
-    except UsageMistake as mistake:  # it is there, and nothing that acts
-        raise NotImported(what, call, by, mistake) from None
 
 
 def _instance(importer: Any) -> Importer:

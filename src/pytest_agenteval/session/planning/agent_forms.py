@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.tasks.spec import AgentForm, Suite
+from pytest_agenteval.tasks.agent_specs import AgentForm
+from pytest_agenteval.tasks.spec import Suite
 
 
 class AgentForms:

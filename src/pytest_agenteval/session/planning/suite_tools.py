@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, nearest, nearest_names
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.tasks.agent_specs import ServedTools
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.referenced_files import suite_paths
-from pytest_agenteval.tasks.spec import ServedTools, Suite
+from pytest_agenteval.tasks.spec import Suite
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp.answers import ServedTool
