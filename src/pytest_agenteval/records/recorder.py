@@ -143,14 +143,14 @@ class Recorder:
                 call = replace(call, id=listed.id, turn=listed.turn, index=listed.index)
             self._calls[place] = bounded_call(call)
 
-    def begin_told_call(self, call: ToolCall, told: Collection[int]) -> int:
+    def begin_call_event(self, call: ToolCall, places: Collection[int]) -> int:
         """Keep the place of a call that a program tells of, and give it.
 
         It is that of the call of this id in a model's reply, else of one of the same tool and arguments that
-        waits for its result, else a new one; places in ``told`` are those of other calls.
+        waits for its result, else a new one; ``places`` are those of its other calls.
         """
         with self._lock:
-            seen = (at for at, other in enumerate(self._calls) if other.id == call.id and at not in told)
+            seen = (at for at, other in enumerate(self._calls) if other.id == call.id and at not in places)
             place = next(seen, None)
             place = self._pending_place(call) if place is None else place
             if place is None:
@@ -159,7 +159,7 @@ class Recorder:
             self._calls[place] = replace(self._calls[place], started=call.started)
             return place
 
-    def end_told_call(self, place: int, result: Any, error: ToolError | None, ended: float) -> None:
+    def end_call_event(self, place: int, result: Any, error: ToolError | None, ended: float) -> None:
         """Put what a program tells of a call's result into its place."""
         with self._lock:
             listed = self._calls[place]

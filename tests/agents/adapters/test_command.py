@@ -24,7 +24,13 @@ from tests.loopback.replies import tool_then_text
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
-pytestmark = pytest.mark.usefixtures("quick", "grace")
+pytestmark = [
+    pytest.mark.usefixtures("quick", "grace"),
+    pytest.mark.posix,
+    pytest.mark.skipif(
+        None in map(shutil.which, ("bash", "curl")), reason="no bash, or no curl for its agents"
+    ),
+]
 
 PROGRAMS = Path(__file__).parent / "programs"
 CANARY = "sk-canary0123456789-in-no-child"
@@ -117,8 +123,6 @@ def test_a_program_is_graded_recorded_and_played_with_every_server_down(
     runner = {"agent.sh": "bash", "agent.mjs": "node"}.get(name)
     if runner is not None and shutil.which(runner) is None:
         pytest.skip(f"no {runner}")
-    if runner == "bash" and shutil.which("curl") is None:
-        pytest.skip("no curl for the bash agent")
     program = PROGRAMS / name if runner else request.getfixturevalue("compiled")
     shutil.copy(program, pytester.mkdir("evals") / program.name)
     command = [runner, program.name] if runner else [f"./{program.name}"]

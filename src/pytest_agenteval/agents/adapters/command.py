@@ -52,7 +52,7 @@ class CommandAgent:
             # Whoever cancels this once more leaves it to the thread.
             await asyncio.shield(asyncio.ensure_future(in_daemon_thread(trial.end)))
             ctx.limits.forgive(ctx.limits.at - began)
-        return trial.answer(lines.said)
+        return trial.answer(lines.user_messages)
 
 
 def _tell(loop: asyncio.AbstractEventLoop, news: asyncio.Queue[str], what: str) -> None:

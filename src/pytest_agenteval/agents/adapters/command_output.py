@@ -34,18 +34,18 @@ class CommandOutput:
             "tool_result": self._end_call,
             "answer": self._take_answer,
         }
-        self._told: set[int] = set()
-        self._open: dict[str, int] = {}
+        self._places: set[int] = set()
+        self._open_places: dict[str, int] = {}
         self._lines: list[str] = []
         self._state: Any = None
         self.answers: list[str] = []
-        self.spoke = False
+        self.has_events = False
 
     def take(self, line: str) -> None:
         """Read one line."""
         event = _event(line) if self._shape == "events" else None
         if event is not None and (act := self._events.get(event["type"])):
-            self.spoke = True
+            self.has_events = True
             act(event)
             return
         self._log(line)
@@ -61,34 +61,34 @@ class CommandOutput:
         if self.answers:
             return Answer(self.answers[-1], self._state or {})
         text = "\n".join(self._lines).strip()
-        return Answer(text) if text and not self.spoke else None
+        return Answer(text) if text and not self.has_events else None
 
     def close(self) -> None:
         """Say of calls without a result that they did not end."""
-        for place in self._open.values():
+        for place in self._open_places.values():
             call = self._recorder.calls[place]
             if call.result is None and call.error is None:  # else the model was told
                 error = ToolError(NOT_FINISHED, "the call did not end")
-                self._recorder.end_told_call(place, None, error, self._recorder.at())
+                self._recorder.end_call_event(place, None, error, self._recorder.at())
 
     def _begin_call(self, event: Event) -> None:
         args = event.get("args")
         args, raw = (args, None) if isinstance(args, Mapping) else ({}, _text(args))
-        recorder, id = self._recorder, str(event.get("id", "")) or f"call_{len(self._told) + 1}"
+        recorder, id = self._recorder, str(event.get("id", "")) or f"call_{len(self._places) + 1}"
         tool, started = str(event.get("tool", "")), self._recorder.at()
         call = ToolCall(id, recorder.turn, 0, tool, args, raw, started=started)
-        self._open[id] = place = recorder.begin_told_call(call, self._told)
-        self._told.add(place)
+        self._open_places[id] = place = recorder.begin_call_event(call, self._places)
+        self._places.add(place)
 
     def _end_call(self, event: Event) -> None:
         # Without an id it is that of the call that has waited longest.
-        place = self._open.pop(str(event.get("id", "")) or next(iter(self._open), ""), None)
+        place = self._open_places.pop(str(event.get("id", "")) or next(iter(self._open_places), ""), None)
         if place is None:
             self._log(compact(event))
             return
-        told = event.get("error")
-        error = None if told is None else ToolError("tool_error", _text(told))
-        self._recorder.end_told_call(place, event.get("result"), error, self._recorder.at())
+        message = event.get("error")
+        error = None if message is None else ToolError("tool_error", _text(message))
+        self._recorder.end_call_event(place, event.get("result"), error, self._recorder.at())
 
     def _take_answer(self, event: Event) -> None:
         self.answers.append(_text(event.get("text")))

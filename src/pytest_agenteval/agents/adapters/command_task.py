@@ -40,20 +40,20 @@ class TaskLines:
         self._input, self._settings, self._ctx = task_input, settings, ctx
         self._answers_once = answers_once
         self.goes_on = bool(task_input.get("turns")) or getattr(ctx.turns, "several", False)
-        self.said: list[str] = []
+        self.user_messages: list[str] = []
 
     async def first(self) -> str:
         """Give the line with the whole task; raises OneAnswerOnly where a program cannot answer it."""
         ctx, task_input = self._ctx, self._input
         if self.goes_on:
-            said = list((task_input.get("turns") or ())[: last_user_turn(task_input)])
-            for _ in filter(is_user_turn, said):
+            history = list((task_input.get("turns") or ())[: last_user_turn(task_input)])
+            for _ in filter(is_user_turn, history):
                 await ctx.turns()
             rest = {key: value for key, value in task_input.items() if key != "turns"}
-            task_input = {**rest, **({"turns": said} if said else {}), "content": await ctx.turns()}
+            task_input = {**rest, **({"turns": history} if history else {}), "content": await ctx.turns()}
             if self._answers_once:
                 await self._expect_no_more()
-        self.said.append(turn_text(task_input))
+        self.user_messages.append(turn_text(task_input))
         return _line(
             {
                 "v": VERSION,
@@ -82,8 +82,8 @@ class TaskLines:
         if text is None:
             self.goes_on = False
             return None
-        self.said.append(text)
-        return _line({"v": VERSION, "turn": len(self.said), "input": {"content": text}})
+        self.user_messages.append(text)
+        return _line({"v": VERSION, "turn": len(self.user_messages), "input": {"content": text}})
 
 
 def _line(value: Mapping[str, Any]) -> str:

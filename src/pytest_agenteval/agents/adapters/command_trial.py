@@ -37,7 +37,7 @@ PASSED = ("PATH", "LANG", "TMPDIR", *NEEDED_VARIABLES)
 
 MOST_NAMED = 5
 _ROLES: tuple[Role, ...] = ("user", "assistant")
-_NOTHING_SAID = (
+_NO_ANSWER_TEXT = (
     'the command answered nothing: graded as an empty answer; expected a line {"type": "answer", "text": …}'
 )
 TASK_FILE, OUT_FOLDER, TRAJECTORY = "task.json", "out", "trajectory.json"
@@ -56,12 +56,12 @@ class CommandTrial:
         scope = current()
         assert scope is not None, "an agent runs within its trial's scope"
         self._form, self._ctx, self._tell, self._scope = form, ctx, tell, scope
-        self._output = current_output.get()
+        self._log_of_trial = current_output.get()
         self._folder: Path | None = None
         self._address: TrialAddress | None = None
         self._process: CommandProcess | None = None
         self._trajectory = self._tools_url = ""
-        self._said = CommandOutput(
+        self._stdout = CommandOutput(
             ctx.transcript,
             shape=form.get("output", "events"),
             log=self._log,
@@ -93,15 +93,15 @@ class CommandTrial:
             folder=self._workspace,
             environ=self._environment(self._address, self._folder),
             mark=f"AGENTEVAL_TASK={task_file}",
-            take_output=self._said.take,
+            take_output=self._stdout.take,
             take_error=self._log,
         )
 
     def _environment(self, address: TrialAddress, folder: Path) -> dict[str, str]:
         form, environ = self._form, os.environ
         keys = keys_of(self._ctx.model)
-        passed = {name: environ[name] for name in (*PASSED, *form.get("env_pass", ())) if name in environ}
-        ours = {
+        inherited = {name: environ[name] for name in (*PASSED, *form.get("env_pass", ())) if name in environ}
+        of_trial = {
             **dict.fromkeys(("HOME", "USERPROFILE") if NEEDED_VARIABLES else ("HOME",), str(folder / "home")),
             **model_variables(address),
             **{name: address.url(f"proxy.{name}") for name in form.get("proxy", {})},
@@ -110,11 +110,11 @@ class CommandTrial:
             "AGENTEVAL_TASK": str(folder / TASK_FILE),
             "AGENTEVAL_OUT": str(folder / OUT_FOLDER),
         }
-        theirs = {**passed, **dict(form.get("env", {}))}
+        from_suite = {**inherited, **dict(form.get("env", {}))}
         # A real key reaches no program, by whichever name it is passed on.
         secret = {environ[name] for name in keys if environ.get(name)}
-        is_key = {name: name in keys or value in secret for name, value in theirs.items()}
-        return {**{name: DUMMY if is_key[name] else value for name, value in theirs.items()}, **ours}
+        is_key = {name: name in keys or value in secret for name, value in from_suite.items()}
+        return {**{name: DUMMY if is_key[name] else value for name, value in from_suite.items()}, **of_trial}
 
     def wait(self) -> None:
         """Wait until the program has ended, and tell."""
@@ -141,7 +141,7 @@ class CommandTrial:
             if self._folder is not None:
                 self._trajectory = _text_of(self._folder / OUT_FOLDER / TRAJECTORY)
                 remove_tree(self._folder)
-        self._said.close()
+        self._stdout.close()
         self._note_oddities()
 
     def _note_oddities(self) -> None:
@@ -156,8 +156,8 @@ class CommandTrial:
             line = f"{many} went around the tapes and was refused: {named}"
             record(AROUND, line if len(around) == 1 else line.replace(" was ", " were "), {"hosts": hosts})
 
-    def answer(self, said: Sequence[str]) -> Answer:
-        """Give the answer to what the user ``said``; raises what broke the trial, or AgentCrash.
+    def answer(self, user_messages: Sequence[str]) -> Answer:
+        """Give the answer to the user's messages; raises what broke the trial, or AgentCrash.
 
         Where no request of a model was seen, the program's own trajectory tells what was said and called.
         """
@@ -167,16 +167,16 @@ class CommandTrial:
             raise self._address.broken[0]
         if status := self._process.status:
             raise AgentCrash(self._crash(status))
-        answer, is_seen = self._said.answer(), self._ctx.transcript.usage.asks > 0
+        answer, is_seen = self._stdout.answer(), self._ctx.transcript.usage.asks > 0
         if self._trajectory and not is_seen:
             return replace(answer or Answer(), transcript=self._trajectory)
         if answer is None:
-            self._ctx.transcript.event(NO_ANSWER, _NOTHING_SAID)
+            self._ctx.transcript.event(NO_ANSWER, _NO_ANSWER_TEXT)
             return Answer()
         return (
             answer
             if is_seen
-            else replace(answer, transcript=_exchange(said, self._said.answers or [answer.text]))
+            else replace(answer, transcript=_exchange(user_messages, self._stdout.answers or [answer.text]))
         )
 
     def _crash(self, status: int) -> str:
@@ -186,8 +186,8 @@ class CommandTrial:
         return KNOWN_SECRETS.text("\n".join([f"{program}: {how}", *self._process.last_errors]))
 
     def _log(self, line: str) -> None:
-        if self._output is not None:
-            self._output.print(f"{line}\n")
+        if self._log_of_trial is not None:
+            self._log_of_trial.print(f"{line}\n")
 
 
 def _no_way_around(address: TrialAddress) -> dict[str, str]:
@@ -196,10 +196,10 @@ def _no_way_around(address: TrialAddress) -> dict[str, str]:
     return {**ways, **dict.fromkeys(("NO_PROXY", "no_proxy"), f"{HOST}:{address.port}")}
 
 
-def _exchange(said: Sequence[str], answers: Sequence[str]) -> Transcript:
+def _exchange(user_messages: Sequence[str], answers: Sequence[str]) -> Transcript:
     """Give what is known of a conversation that nobody saw: to one question the last answer is that."""
-    answers = answers[-1:] if len(said) == 1 else answers
-    turns = zip_longest(said, answers)
+    answers = answers[-1:] if len(user_messages) == 1 else answers
+    turns = zip_longest(user_messages, answers)
     messages = [
         Message(role, text, turn=turn + (role == "assistant"))
         for turn, pair in enumerate(turns)

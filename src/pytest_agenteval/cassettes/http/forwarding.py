@@ -34,7 +34,7 @@ Unanswered = (OSError, HTTPException, ValueError)
 """What is raised where a request gets no response, or no whole one; ValueError by what was shut meanwhile."""
 
 
-class Sent:
+class IncomingResponse:
     """A request that was sent, and the response that has begun to come."""
 
     def __init__(self, connection: HTTPConnection, response: HTTPResponse) -> None:
@@ -65,18 +65,18 @@ class Connections:
         self._socket: socket.socket | None = None
 
     def send(
-        self, method: str, url: str, headers: Pairs, body: bytes | None, *, wanted: Callable[[], bool]
-    ) -> Sent:
+        self, method: str, url: str, headers: Pairs, body: bytes | None, *, is_awaited: Callable[[], bool]
+    ) -> IncomingResponse:
         """Send a request and give the response that begins; raises one of ``Unanswered``.
 
-        What the other side closed while it was idle is opened again, once, if that is still ``wanted``.
+        What the other side closed while it was idle is opened again, once, if that is still ``is_awaited``.
         """
         parts = urlsplit(url)
         connection = self._connections.pop((parts.scheme, parts.netloc), None)
         if connection is not None:
             with suppress(*_STALE):
                 return self._exchange(connection, method, parts, headers, body)
-        if not wanted():
+        if not is_awaited():
             raise ConnectionAbortedError("nobody waits for the response any more")
         return self._exchange(_connection(parts), method, parts, headers, body)
 
@@ -95,7 +95,7 @@ class Connections:
 
     def _exchange(
         self, connection: HTTPConnection, method: str, parts: SplitResult, headers: Pairs, body: bytes | None
-    ) -> Sent:
+    ) -> IncomingResponse:
         try:
             if connection.sock is None:
                 connection.connect()
@@ -106,7 +106,7 @@ class Connections:
             connection.close()
             raise
         self._connections[parts.scheme, parts.netloc] = connection
-        return Sent(connection, response)
+        return IncomingResponse(connection, response)
 
 
 def _write_request(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
-from pytest_agenteval.cassettes.http.forwarding import Connections, Sent, onward_headers
+from pytest_agenteval.cassettes.http.forwarding import Connections, IncomingResponse, onward_headers
 from pytest_agenteval.cassettes.http.messages import recordable_request, recordable_response
 from pytest_agenteval.cassettes.http.scope import NothingSent
 from pytest_agenteval.cassettes.interaction import Request, Response
@@ -50,7 +50,7 @@ class Exchange:
         try:
             if self._upgrades and not scope.live:  # a WebSocket is no request with a response
                 raise scope.refusal(self.request)
-            played = scope.play(self.request)
+            response = scope.play(self.request)
         except (RequestRefused, NothingSent) as refused:
             return refusal(400, "not_recorded", exception_text(refused), self.request)
         except Exception as broken:  # nobody is above us: whoever runs the program is told
@@ -59,29 +59,29 @@ class Exchange:
         except BaseException as reached:  # what ends an agent in this process
             address.note_limit(reached)
             return refusal(400, "limit_reached", exception_text(reached), self.request)
-        if played is None and self._upstream.needed and not self._signature:
+        if response is None and self._upstream.needed and not self._signature:
             missing = (
                 f"{self._upstream.key_env} is not set where pytest runs, and requests are signed with it"
             )
             unsigned = refusal(401, "no_key", missing, self.request)
             scope.record(self.request, unsigned)  # as a provider's word: it is no reply, and is not played
             return unsigned
-        return None if played is None else self.with_own_address(played)
+        return None if response is None else self.with_own_address(response)
 
-    def send(self, connections: Connections) -> Sent:
+    def send(self, connections: Connections) -> IncomingResponse:
         """Send it, signed, and give the response that begins; raises one of ``Unanswered``."""
         headers = [*self._headers, *self._signature.items()]
         began = time.monotonic()
-        sent = connections.send(
-            self._method, self._url, headers, self._body, wanted=lambda: not self._address.closed
+        incoming = connections.send(
+            self._method, self._url, headers, self._body, is_awaited=lambda: not self._address.closed
         )
         self._first_byte_s = time.monotonic() - began
         self._address.note_response(connections)
-        return sent
+        return incoming
 
-    def record(self, sent: Sent, raw: bytes) -> Response:
+    def record(self, incoming: IncomingResponse, raw: bytes) -> Response:
         """Record what was really answered, and give it."""
-        response = recordable_response(self._method, sent.status, sent.reason, sent.headers, raw)
+        response = recordable_response(self._method, incoming.status, incoming.reason, incoming.headers, raw)
         if not self._address.scope.closed:
             try:
                 self._address.scope.record(self.request, response, self._first_byte_s)

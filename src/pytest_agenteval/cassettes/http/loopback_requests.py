@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from pytest_agenteval.cassettes.http.forwarding import HOP_BY_HOP, Connections, Sent, Unanswered
+from pytest_agenteval.cassettes.http.forwarding import HOP_BY_HOP, Connections, IncomingResponse, Unanswered
 from pytest_agenteval.cassettes.http.loopback_exchange import Exchange, refusal
 from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_response
 from pytest_agenteval.cassettes.http.scope import untaped
@@ -88,34 +88,39 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         if (response := exchange.unsent()) is not None:
             return response
         try:
-            sent = exchange.send(self._connections)
-            if sent.sized or self.request_version != self.protocol_version:
-                return exchange.record(sent, exchange.clean(sent.whole()))
+            incoming = exchange.send(self._connections)
+            if incoming.sized or self.request_version != self.protocol_version:
+                return exchange.record(incoming, exchange.clean(incoming.whole()))
         except Unanswered as failed:
             return exchange.unanswered(failed)
-        self._hand_on(exchange, sent)
+        self._hand_on(exchange, incoming)
         return None
 
-    def _hand_on(self, exchange: Exchange, sent: Sent) -> None:
+    def _hand_on(self, exchange: Exchange, incoming: IncomingResponse) -> None:
         """Hand on a response as it comes, also its headers: nobody knows how long the first word takes.
 
         A program that reads no further does not end it: what was paid for is recorded.
         """
-        headers = [pair for pair in sent.headers if pair[0].lower() not in _OF_BODY]
-        lines = [f"HTTP/1.1 {sent.status} {sent.reason}", *(f"{name}: {value}" for name, value in headers)]
+        headers = [pair for pair in incoming.headers if pair[0].lower() not in _OF_BODY]
+        lines = [
+            f"HTTP/1.1 {incoming.status} {incoming.reason}",
+            *(f"{name}: {value}" for name, value in headers),
+        ]
         self._write(f"{_lines(lines)}Transfer-Encoding: chunked\r\n\r\n".encode("latin-1", "replace"))
         whole = bytearray()
         try:
-            for chunk in map(exchange.clean, sent.chunks()):
+            for chunk in map(exchange.clean, incoming.chunks()):
                 whole += chunk
                 self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         except Unanswered:
             exchange.cut(
-                recordable_response(self.command, sent.status, sent.reason, sent.headers, bytes(whole))
+                recordable_response(
+                    self.command, incoming.status, incoming.reason, incoming.headers, bytes(whole)
+                )
             )
             self.close_connection = True  # so it is seen that there should be more
             return
-        exchange.record(sent, bytes(whole))
+        exchange.record(incoming, bytes(whole))
         self._write(b"0\r\n\r\n")
 
     def _send(self, response: Response) -> None:
