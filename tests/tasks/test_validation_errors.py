@@ -15,7 +15,7 @@ from pytest_agenteval.tasks.validation_errors import value_text
 
 TASK_KEYS = (
     "agent, clock, description, faults, graders, id, input, limits, metadata, prompts, "
-    "reference_solution, script, settings, split, tags, timeout_seconds, trials_per_run"
+    "reference_solution, script, settings, split, tags, timeout_seconds, trials_per_run, user"
 )
 SUITE_KEYS = (
     "acts, agent, cassettes, defaults, description, env, env_pass, gate, http, kind, live, "
