@@ -92,6 +92,7 @@ def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> Non
             {"a": {"id": "hf/y", "serve_args": ["-q"]}},
             "expected a model that begins with vllm/",
         ),
+        ("a", {"a": {"id": "hf/y", "device": "cuda:x"}}, "device: expected auto, cpu, cuda, cuda:N or mps"),
         ("a", {"a": {"id": "hf/y", "dtype": "half"}}, "dtype: expected one of auto, float32"),
         ("a", {"a": {"id": "hf/y", "quantization": "awq"}}, "quantization: expected one of 4bit, 8bit"),
         ("a", {"a": {"id": "vllm/y", "gpu_memory_utilization": 9}}, "expected a share above 0, 1 at most"),

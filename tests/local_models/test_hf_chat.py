@@ -241,3 +241,13 @@ def test_what_cannot_be_loaded_is_told_in_one_line(
     for _ in range(2):
         with pytest.raises(ProviderDown, match=r"^hf/.* cannot be loaded: \w+: [^\n]*\Z"):
             loop.run(chat(tmp_path).prepare())
+
+
+def test_what_breaks_while_a_reply_is_generated_is_not_the_agents(
+    tmp_path: Path, loop: asyncio.Runner, chat: MakeChat
+) -> None:
+    """A tokenizer of more tokens than the model has, for one."""
+    folder = save_tiny_model(tmp_path / "model", config={"vocab_size": 20})
+    with pytest.raises(AttemptFailed, match="provider: IndexError: index out of range") as caught:
+        loop.run(chat(folder).ask(_said("a")))
+    assert (caught.value.cause, caught.value.retryable) == ("provider", False)

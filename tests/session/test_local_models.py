@@ -84,6 +84,7 @@ def test_fewer_bits_without_a_gpu_are_refused(
             "--agent-device: expected a model hf/NAME or vllm/NAME; found none in this run",
         ),
         (["--agent-tensor-parallel-size=2", "--agent-model=hf/x"], "expected a model vllm/NAME; found none"),
+        (["--agent-device=gpu"], "--agent-device: expected auto, cpu, cuda, cuda:N or mps; found 'gpu'"),
         (["--agent-quantization=3bit"], "--agent-quantization: expected 4bit or 8bit; found '3bit'"),
         (["--agent-gpu-memory-utilization=2"], "expected a number above 0, 1 at most; found '2'"),
     ],

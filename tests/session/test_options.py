@@ -50,6 +50,7 @@ def test_each_option_can_be_said_in_three_places(
         "": "true",
         "KEY=VALUE": "score=1",
         "DTYPE": "float16",
+        "DEVICE": "cuda:1",
         "BITS": "4bit",
         "SHARE": "0.5",
     }

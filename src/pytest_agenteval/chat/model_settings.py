@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from pytest_agenteval.chat.local.loading import DTYPES, LOADED_BY, QUANTIZATIONS, provider_of
 from pytest_agenteval.records.plan import Model
+
+DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
 Setting: TypeAlias = tuple[str, Callable[[object], bool]]
 """What is expected, in words, and whether a value is that."""
@@ -44,6 +47,11 @@ def _share(value: object) -> bool:
     return isinstance(value, int | float) and _above_0(value) and value <= 1
 
 
+def is_device(value: object) -> bool:
+    """Whether a value is torch's name of a device, or leaves it to torch."""
+    return isinstance(value, str) and DEVICE.fullmatch(value) is not None
+
+
 def _texts(value: object) -> bool:
     return isinstance(value, list | tuple) and all(map(_text, value))
 
@@ -61,7 +69,7 @@ SETTINGS: Mapping[str, Setting] = {
     "stream": ("true or false", _flag),
     "extra_body": ("a table that is sent with each request as it is", _named_values),
     "params": ("a table with parameters for litellm", _named_values),
-    "device": ("auto, cpu, cuda, cuda:N or mps", _text),
+    "device": ("auto, cpu, cuda, cuda:N or mps", is_device),
     "dtype": (f"one of {', '.join(DTYPES)}", _text),
     "quantization": (f"{' or '.join(QUANTIZATIONS)}; of a vllm model also vLLM's own word", _text),
     "max_model_len": ("a whole number of tokens, 1 or more", _count),

@@ -10,7 +10,6 @@ from pytest_agenteval.session.options import (
     OptionValues,
     RawValue,
     WrongValue,
-    text,
     whole,
     word_of,
 )
@@ -37,6 +36,16 @@ def share(raw: RawValue) -> float:
     return number
 
 
+def device_name(raw: RawValue) -> str:
+    """Read torch's name of a device, or ``auto``."""
+    name, _, number = str(raw.value).partition(":")
+    if name not in ("auto", "cpu", "mps", "cuda") or (number and name != "cuda"):
+        raise WrongValue
+    if ":" in str(raw.value) and not number.isdecimal():
+        raise WrongValue
+    return str(raw.value)
+
+
 class LocalModelOptions(OptionValues):
     """How models that begin with ``hf/`` or ``vllm/`` are loaded, where their own tables do not say it."""
 
@@ -45,7 +54,7 @@ class LocalModelOptions(OptionValues):
         "DEVICE",
         "where hf/NAME runs: auto, cpu, cuda, cuda:1, mps (default: auto); cuda:1 also chooses the GPU of "
         "vllm/NAME",
-        text,
+        device_name,
         None,
         "auto, cpu, cuda, cuda:N or mps",
     )

@@ -119,6 +119,11 @@ class HfChat:
             raise _failed("timeout", f"no reply within {self._timeout_s:g} s", timed_out=True) from None
         except OutOfMemory as full:
             raise _failed("provider", f"out of memory: {full}") from None
+        except AttemptFailed:
+            raise
+        except Exception as raised:  # whatever the libraries raise: no fault of the agent's
+            message = f"{type(raised).__name__}: {' '.join(str(raised).split())[:300]}"
+            raise _failed("provider", message) from raised
         return self._reply(ready.model, prompt, generation, offered)
 
     def _request(self, model: LoadedModel, prompt: Prompt, params: Mapping[str, Any]) -> GenerationRequest:
