@@ -41,6 +41,7 @@ LIBRARIES: Mapping[str, MakePoints | str] = {
     "httpx": "patch_httpx:patch_points",
     "httpx2": "patch_httpx:patch_points",
     "aiohttp": "patch_aiohttp:patch_points",
+    "grpc": "patch_grpc:patch_points",
     "urllib3": "patch_urllib3:patch_points",
     "urllib.request": "patch_http_client:patch_points_of_urllib",
     "http.client": "patch_http_client:patch_points_of_client",

@@ -1,0 +1,42 @@
+"""gRPC: its calls open sockets that Python does not see, and are on no tape; in a replay they are refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pytest_agenteval.cassettes.http.scope import answering
+from pytest_agenteval.cassettes.interaction import Request
+
+_CALLING = ("__call__", "with_call", "future")
+"""How a method of a server is called; a stub holds what is called, for longer than any trial."""
+
+
+def patch_points(grpc: Any) -> Iterator[tuple[type, str, Any]]:
+    """Say what is patched: calls from threads, then those from loops."""
+    from grpc import _channel
+    from grpc.aio import _channel as aio_channel
+
+    for module in (_channel, aio_channel):
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__name__.endswith("MultiCallable"):
+                for name in _CALLING:
+                    if kind.__module__ == module.__name__ and name in vars(kind):
+                        yield kind, name, _patch_call
+
+
+def _patch_call(real: Any) -> Any:
+    def call(called: Any, *args: Any, **kwargs: Any) -> Any:
+        scope = answering()
+        if scope is not None and not scope.live:
+            raise scope.refusal(
+                Request("CALL", f"grpc://{_text(called, '_target')}{_text(called, '_method')}")
+            )
+        return real(called, *args, **kwargs)
+
+    return call
+
+
+def _text(called: Any, name: str) -> str:
+    value = getattr(called, name, b"")
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
