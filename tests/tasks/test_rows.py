@@ -11,6 +11,8 @@ import pytest
 
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
+from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows
+from pytest_agenteval.tasks.spec import Task
 from tests.suites import only_our_plugin, run, write
 
 pytest_plugins = ["pytester"]
@@ -177,6 +179,12 @@ def test_everything_wrong_is_told_where_it_stands(
 ) -> None:
     """What differs from row to row is told on the row's line, what all share once, in the suite's file."""
     assert sorted(problems(tmp_path, table, more, file=file)) == sorted(wrong)
+
+
+def test_rows_may_say_whatever_a_task_may() -> None:
+    """A key that tasks have is one of rows, too: it can be filled in from columns."""
+    assert set(Task.__struct_fields__) <= set(Rows.__struct_fields__)
+    assert set(Task.__struct_fields__) <= {*TASK_KEYS, "id", "input", "graders", "split"}
 
 
 def test_of_many_broken_rows_the_first_are_told(tmp_path: Path) -> None:

@@ -66,6 +66,13 @@ class Rows(Spec, frozen=True, kw_only=True):
     trials_per_run: Annotated[Any, expects("a whole number, 1 or more")] = None
     limits: Annotated[Any, expects("a map of limits: steps, seconds, tokens, cost_usd")] = None
     clock: Annotated[Any, expects("a date and time, as in 2026-05-25T09:00:00+09:00")] = None
+    timeout_seconds: Annotated[
+        Any, expects("a number of seconds above 0; `limits.seconds` comes before it")
+    ] = None
+    agent: Annotated[Any, expects(f"the name of a registered agent{_FILLED}")] = None
+    user: Annotated[
+        Any, expects(f"a map of persona, goal and stop: the user, whom a model plays{_FILLED}")
+    ] = None
     settings: Annotated[Any, expects(f"a map of the agent's settings{_FILLED}")] = None
     prompts: Annotated[Any, expects(f"a map from names of prompts to paths of files{_FILLED}")] = None
     script: Annotated[Any, expects(f"a list of the replies that the scripted model gives{_FILLED}")] = None
@@ -84,6 +91,9 @@ TASK_KEYS = (
     "trials_per_run",
     "limits",
     "clock",
+    "timeout_seconds",
+    "agent",
+    "user",
     "settings",
     "prompts",
     "script",
