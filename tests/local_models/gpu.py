@@ -1,6 +1,6 @@
 """How fast a model of this machine is: one at a time, batched, and with fewer bits.
 
-``python -m tests.local_models.gpu [--model NAME] [--device cuda] [--tokens 128] [--batches 1,4,16,64]``.
+``python -m tests.local_models [--model NAME] [--device cuda] [--tokens 128] [--batches 1,4,16,64]``.
 Without ``--model`` one is made, of random weights in the shape of a billion parameters (``--shape tiny``
 where there is no GPU): what is measured does not hang on what it says. Each figure is that of whole chats:
 template, batch, sampling, reading of the reply.
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -53,7 +52,7 @@ def main(args: Sequence[str]) -> None:
 
 
 def _options(args: Sequence[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m tests.local_models.gpu")
+    parser = argparse.ArgumentParser(prog="python -m tests.local_models")
     parser.add_argument("--model", default="", help="a name of the hub, or a folder")
     parser.add_argument("--shape", choices=["billion", "tiny"], default="billion")
     parser.add_argument("--device", default="auto")
@@ -152,7 +151,3 @@ def _line(figure: dict[str, Any]) -> str:
         f"{where:24} {figure['what']:16} {figure['tokens_per_second']:9.1f} tokens/s  "
         f"first {figure['first_token_s']:.3f} s  loaded in {figure['loaded_s']} s  {figure['memory_gb']} GB"
     )
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
