@@ -19,7 +19,8 @@ RECORD = ("--agent-record=once", "--agent-record-chat=once")
 REPLAY = ("--agent-record=none", "--agent-record-chat=none")
 
 BOT = """
-import json
+import asyncio
+import threading
 import httpx
 
 BASE = "{base}/v1"
@@ -42,6 +43,20 @@ def goes_on_by_id(question):
         result = dict(type="function_call_output", output="Oslo: -7 degrees")
         told, previous = [dict(result, call_id=call["call_id"]) for call in calls], response["id"]
     return response["output"][0]["content"][0]["text"]
+
+async def in_a_group(question):
+    body = dict(model="gpt-5-mini", messages=[dict(role="user", content=question)])
+    async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
+        for _ in range(2):
+            group.create_task(client.post(BASE + "/chat/completions", json=body))
+
+meeting = threading.Barrier(2)
+
+def meets_another(question):
+    try:
+        meeting.wait(0.3)
+    except threading.BrokenBarrierError:
+        return "It is quiet."
 """
 
 
@@ -52,11 +67,11 @@ def server() -> Iterator[Serving]:
         yield server
 
 
-def prepare(pytester: pytest.Pytester, server: Serving, function: str) -> None:
+def prepare(pytester: pytest.Pytester, server: Serving, function: str, more: str = "") -> None:
     """Write a suite of one task, done by a function of the bot."""
     grader = {"name": "answer_contains", "config": {"text": "It is"}}
     task = {"id": "oslo", "input": {"content": question("Oslo", "oslo")}, "graders": [grader]}
-    suite = f"name: weather\nkind: regression\nmodel: own\nagent: {{call: bot:{function}}}\n"
+    suite = f"name: weather\nkind: regression\nmodel: own\nagent: {{call: bot:{function}}}\n{more}"
     bot = BOT.format(base=server.address)
     write(pytester.path, {"bot.py": bot, "evals/suite.yaml": suite, "evals/oslo.json": task})
     pytester.syspathinsert()
@@ -97,3 +112,25 @@ def test_instructions_that_are_sent_anew_with_each_request_are_said_once(
         ("tool", "Oslo: -7 degrees", 1),
         ("assistant", answer("Oslo"), 1),
     ]
+
+
+def test_a_limit_that_is_reached_in_a_group_of_tasks_is_a_limit(
+    pytester: pytest.Pytester, server: Serving
+) -> None:
+    """A task group wraps what ends its tasks, and frameworks run on them: the agent did not crash."""
+    prepare(pytester, server, "in_a_group", "defaults: {limits: {steps: 1}}\n")
+
+    run(pytester, "evals", *RECORD)
+
+    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    assert [(entry.limit, entry.ending) for entry in latest.entries] == [("steps", "failed")]
+    assert len(server.traffic.models) <= 1
+
+
+def test_nobody_else_is_there_when_an_agent_is_used_first(pytester: pytest.Pytester, server: Serving) -> None:
+    """What libraries import and build at first use is not made for several threads."""
+    prepare(pytester, server, "meets_another")
+
+    result = run(pytester, "evals", "--repetitions=2")
+
+    result.assert_outcomes(passed=2)

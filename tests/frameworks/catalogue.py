@@ -153,7 +153,7 @@ PYTHON = (
         slow=True,
         tool="mcp__weather__get_weather",
     ),
-    Framework("agno", ("agno", "openai"), (Case("run", CHAT), Case("sync", CHAT))),
+    Framework("agno", ("agno", "openai"), (Case("run", CHAT), Case("sync", CHAT)), own_prompt=True),
 )
 NODE = (
     Framework(

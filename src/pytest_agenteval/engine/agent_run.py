@@ -43,7 +43,7 @@ async def run_within_limits(
         async with asyncio.timeout(limits.seconds_left) as deadline:
             limits.forgiving = _deadline_extender(deadline)
             answer = as_answer(await course.answer(), ctx.transcript)
-    except (Exception, LimitIgnored):
+    except (Exception, LimitIgnored, BaseExceptionGroup):  # a group is what a group of tasks makes of either
         if limits.reached is None and not deadline.expired():
             raise
     finally:
@@ -132,7 +132,7 @@ class OwnRequests:
         ) as scope:
             try:
                 yield scope
-            except (Exception, NotRecorded) as raised:
+            except (Exception, NotRecorded, BaseExceptionGroup) as raised:
                 if not scope.missed:
                     raise
                 raise self._tape.agents_miss(scope.missed[0]) from raised

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from copy import deepcopy
 from datetime import UTC, datetime
 from functools import partial
@@ -140,9 +141,11 @@ class _TrialRun:
 
     async def _run_agent(self, stage: _Stage) -> None:
         run, kind = stage.instance.agent.run, stage.instance.loop
+        first_use = self.context.first_use(self.plan.task)
         try:
-            with self.context.agent_running(self.budget, on_loop=kind == "trials"):
-                answer, self.limit = await run_within_limits(run, kind, self._own_input(), stage.ctx)
+            async with first_use.turn(self.recorder) if first_use else nullcontext():
+                with self.context.agent_running(self.budget, on_loop=kind == "trials"):
+                    answer, self.limit = await run_within_limits(run, kind, self._own_input(), stage.ctx)
             self.answer = bounded_answer(answer)
         except BaseException as raised:  # even SystemExit: an agent must not end the run
             if is_own_cancellation(raised):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,7 @@ from pytest_agenteval.engine.agent_code import code_digest
 from pytest_agenteval.engine.agent_loops import LoopKind, loop_kind
 from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.engine.executors.executor import UnusedRecordings
+from pytest_agenteval.engine.first_use import FirstUse
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.factories import AGENT
@@ -96,6 +98,7 @@ class WorkerContext:
         self._model_servers_of = servers, controller
         self._model_servers: ModelServers | None = None
         self._agents: dict[tuple[str, str, int], Agent] = {}
+        self._first_uses: defaultdict[str, FirstUse] = defaultdict(FirstUse)
         self._instances: dict[tuple[str, str, int, int, int], AgentInstance] = {}
 
     @property
@@ -135,6 +138,10 @@ class WorkerContext:
         with self._making:
             instance = self.agent_instance(task, variant)  # another trial may have waited for the same
             return instance or self._new_instance(task, variant)
+
+    def first_use(self, task: PlannedTask) -> FirstUse | None:
+        """Give whom a trial waits for whose agent is a user's function; of any other, None."""
+        return self._first_uses[task.agent] if task.form.get("call") else None
 
     def _new_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
         agent = self._agent(task)

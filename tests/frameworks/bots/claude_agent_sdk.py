@@ -15,10 +15,8 @@ async def run(question: str, model_url: str = "") -> str:
     options = ClaudeAgentOptions(
         model="claude-haiku-4-5",
         system_prompt=SYSTEM,
-        tools=[],
         mcp_servers={"weather": create_sdk_mcp_server("weather", tools=[weather])},
         allowed_tools=["mcp__weather__get_weather"],
-        setting_sources=[],
         env={"ANTHROPIC_BASE_URL": model_url or os.environ["ANTHROPIC_BASE_URL"]},
     )
     said = ""
