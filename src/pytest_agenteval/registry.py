@@ -112,7 +112,7 @@ class Registry:
         self._agents.take(name, factory, claimant())
 
     def agent_form(self, name: str, form: Mapping[str, Any]) -> None:
-        """Offer the agent that a suite says by a form; the same again changes nothing.
+        """Take the agent that a suite says by a form; the same again changes nothing.
 
         Raises UsageMistake where the name is taken by another agent.
         """
@@ -121,7 +121,7 @@ class Registry:
         self._forms.take(name, form)
 
     def agent_given(self, name: str, target: Any, paths: Sequence[str] = ()) -> None:
-        """Offer what Python code gives as an agent; ``paths`` are where other processes find its module."""
+        """Take what Python code gives as an agent; ``paths`` are where other processes find its module."""
         self._given_agents.take(name, target, paths)
 
     def model(self, name: str, factory: ChatFactory | str) -> None:
@@ -140,7 +140,7 @@ class Registry:
         self._graders.take(name, factory, claimant())
 
     def grader_given(self, name: str, grader: Any) -> str:
-        """Offer a grader that Python code gives, and give the name that it has got.
+        """Take a grader that Python code gives, and give the name that it has got.
 
         That is ``name``, with a number behind it where another grader was written at the same place.
         """

@@ -116,6 +116,7 @@ def test_a_trial_without_tools_loads_no_recordings_and_no_http(tmp_path: Path) -
         "http.patch_sockets",
         "http.patch_threads",
         "http.patches",
+        "http.pools_of_loops",
         "http.scope",
     }
     assert not [
