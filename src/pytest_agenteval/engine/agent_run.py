@@ -41,7 +41,7 @@ async def run_within_limits(
     course = _course_of(run, kind, task_input, ctx)
     try:
         async with asyncio.timeout(limits.seconds_left) as deadline:
-            limits.forgiving = _deadline_extender(deadline)
+            limits.forgiving = _deadline_extender(deadline, 0.0 if kind == "trials" else _LATE_S)
             answer = as_answer(await course.answer(), ctx.transcript)
     except (Exception, LimitIgnored, BaseExceptionGroup):  # a group is what a group of tasks makes of either
         if limits.reached is None and not deadline.expired():
@@ -81,14 +81,18 @@ def _course_of(
     return _OnLoopOfTrials(act) if kind == "trials" else AgentThread(act, ctx.limits.note_answer, kind)
 
 
-def _deadline_extender(deadline: asyncio.Timeout) -> Callable[[float], None]:
+_LATE_S = 1.0
+"""So long an agent in a thread goes on after a charge took all its time: it may be about to answer."""
+
+
+def _deadline_extender(deadline: asyncio.Timeout, late_s: float) -> Callable[[float], None]:
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def postpone(seconds: float) -> None:
         when = deadline.when()
         if when is not None and not deadline.expired():
             with suppress(RuntimeError):  # nothing is waited for any more
-                deadline.reschedule(when + seconds)
+                deadline.reschedule(max(when + seconds, min(when, loop.time() + late_s)))
 
     def forgive(seconds: float) -> None:
         if threading.get_ident() == thread:
