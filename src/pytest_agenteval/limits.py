@@ -137,6 +137,18 @@ class Budget:
             self._spans.append(Span(self.at - seconds, self.at, own=True))
             self._settle()
 
+    def begin_request(self) -> None:
+        """Note that a request is under way whose outcome says whether its time counts; to be ended once."""
+        with self._lock:
+            self._open += 1
+
+    def end_request(self, began: float, ended: float, *, failed: bool) -> None:
+        """Count the time of a request that was answered; forgive what only failing ones took."""
+        with self._lock:
+            self._spans.append(Span(began, ended, own=not failed))
+            self._open -= 1
+            self._settle()
+
     def _settle(self) -> None:
         frozen = [span for span in self._spans if span.frozen]
         own = [span for span in self._spans if span.own]

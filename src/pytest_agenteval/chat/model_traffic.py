@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.http.scope import NotRecorded, for_this_thread
+from pytest_agenteval.cassettes.http.scope import GIVEN_UP, NotRecorded, for_this_thread
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.wire.reader import classify, prompt_identity, read_reply, read_request
 from pytest_agenteval.cassettes.wire.traffic import (
@@ -97,6 +97,7 @@ class ModelTraffic:
         self._failure: ProviderDown | None = None
         self._answered_at = 0.0
         self._refused: BaseException | None = None
+        self._free_turns: set[int] = set()
         self.asks = 0
 
     @property
@@ -127,6 +128,7 @@ class ModelTraffic:
             return recorded.response
         if not self.sends:
             self._undo(exchange)
+            self._budget.end_request(exchange.started, exchange.started, failed=True)
             raise self._refuse(request)
         self._under_way[id(request)] = exchange
         return None
@@ -164,7 +166,8 @@ class ModelTraffic:
         if exchange is None:
             return
         if response.status == 0:
-            self._fail(exchange, "no response came")
+            given_up = response.message == GIVEN_UP
+            self._fail(exchange, GIVEN_UP if given_up else "no response came", passing=not given_up)
         elif response.status >= 400:
             self._note_failure(exchange, request, response, passing=True)
         else:
@@ -209,12 +212,21 @@ class ModelTraffic:
                 raise for_this_thread(LimitIgnored(str(reached))) from None
             recorder = self._recorder
             recorder.offer_tools(asked.tools)
-            for message in asked.messages:
+            phase, added = recorder.add_prompt(self._whole_prompt(asked), concurrent=True)
+            for message in reversed(added):  # of equal ids the latest is that of the call that waits
                 if message["role"] == "tool":
-                    self._answer_call(message)
-            phase = recorder.add_prompt(self._whole_prompt(asked), concurrent=True)
-            recorder.turn += 1
-            return _Exchange(request, asked, recorder.turn, phase, recorder.at())
+                    self._answer_call(message, phase)
+            self._budget.begin_request()
+            return _Exchange(request, asked, self._next_turn(), phase, recorder.at())
+
+    def _next_turn(self) -> int:
+        """Give the number of the next reply; that of a request that brought none is free again."""
+        if self._free_turns:
+            turn = min(self._free_turns)
+            self._free_turns.remove(turn)
+            return turn
+        self._recorder.turn += 1
+        return self._recorder.turn
 
     def _whole_prompt(self, asked: ModelRequest) -> Sequence[Mapping[str, Any]]:
         """Give what is asked with what the provider keeps of the conversation; instructions it does not."""
@@ -224,11 +236,12 @@ class ModelTraffic:
         instructed_before = len(list(takewhile(_instructs_alike, pairs)))
         return [*before, *asked.messages[instructed_before:]]
 
-    def _answer_call(self, message: Mapping[str, Any]) -> None:
+    def _answer_call(self, message: Mapping[str, Any], phase: int) -> None:
         content = message.get("content", "")
         error = ToolError("tool_error", str(content)) if message.get("error") else None
         result = None if error else _result(content)
-        self._recorder.answer_call(message.get("tool_call_id", ""), result, error, self._recorder.at())
+        id, ended = message.get("tool_call_id", ""), self._recorder.at()
+        self._recorder.answer_call(id, result, error, ended, phase)
 
     def _finish(self, exchange: _Exchange, response: Response, first_byte_s: float | None) -> bool:
         """Write a reply down; False where there is none, but the word of a provider that failed midway."""
@@ -248,10 +261,11 @@ class ModelTraffic:
             self._items.update(reply.items)
             self._phases.update(dict.fromkeys(filter(None, (reply.id, asked.continues)), exchange.phase))
             calls = [replace(call, turn=turn, started=ended, ended=ended) for call in reply.calls]
-            self._recorder.add_asked_calls(calls)
+            self._recorder.add_asked_calls(calls, exchange.phase)
             stamped = tuple(replace(call, turn=turn, result=None, error=None) for call in reply.calls)
             self._recorder.add_reply(reply.message, stamped, ask, exchange.phase)
             self._budget.spend(usage)
+            self._budget.end_request(exchange.started, ended, failed=False)
         return True
 
     def _read_reply(self, exchange: _Exchange, response: Response) -> ModelReply:
@@ -280,7 +294,9 @@ class ModelTraffic:
         with self._lock:
             self._budget.undo_step()
             self._recorder.abandon_prompt(exchange.phase)
-            if self._recorder.turn == exchange.turn:
+            self._free_turns.add(exchange.turn)
+            while self._recorder.turn in self._free_turns:
+                self._free_turns.remove(self._recorder.turn)
                 self._recorder.turn -= 1
 
     def _fail(self, exchange: _Exchange, why: str, *, passing: bool = True) -> None:
@@ -289,7 +305,8 @@ class ModelTraffic:
         with self._lock:
             ended = self._recorder.at() if exchange.refused_at is None else exchange.refused_at
             seconds = ended - exchange.started
-            self._budget.forgive(seconds)  # as with our own chats, a failed attempt is not the agent's time
+            # As with our own chats, a failed attempt is not the agent's time.
+            self._budget.end_request(exchange.started, ended, failed=True)
             self._recorder.add_failed_attempt()
             place = _place(exchange.request)
             if exchange.started >= self._answered_at:  # else it is told late: others were answered since

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -36,6 +36,13 @@ class _Conversation:
         self.messages: list[Mapping[str, Any]] = []
 
 
+class AddedPrompt(NamedTuple):
+    """Where a request's messages were written down: the conversation's phase, and those that were new."""
+
+    phase: int
+    messages: Sequence[Mapping[str, Any]]
+
+
 class Recorder:
     """Everything said and called so far in one trial; several threads may write to it.
 
@@ -56,7 +63,7 @@ class Recorder:
         self.seeded = 0
         self.last_words = ""
         self._lock = threading.RLock()
-        self._pending_calls: dict[str, int] = {}
+        self._pending_calls: dict[int, int] = {}
         self._untimed_calls: set[int] = set()
         self._tools: tuple[ToolSpec, ...] = ()
         self._offered: Sequence[ToolSpec] = ()
@@ -66,8 +73,8 @@ class Recorder:
         """How many conversations there have been."""
         return len(self._conversations)
 
-    def add_prompt(self, messages: Sequence[Mapping[str, Any]], *, concurrent: bool = False) -> int:
-        """Write down the messages of a request that were not there before; give the conversation's phase.
+    def add_prompt(self, messages: Sequence[Mapping[str, Any]], *, concurrent: bool = False) -> AddedPrompt:
+        """Write down the messages of a request that were not there before; give them and where they are.
 
         A request goes on with the conversation of which it holds all, the longest where there are several;
         any other begins a new phase. Where requests are ``concurrent``, it joins none that waits for a reply.
@@ -81,7 +88,7 @@ class Recorder:
                 conversation.messages.append(message)
                 self._messages.append(self._message(message, number < self.seeded, conversation.phase))
             conversation.busy = concurrent
-            return conversation.phase
+            return AddedPrompt(conversation.phase, messages[recorded:])
 
     def _conversation_before(self, messages: Sequence[Mapping[str, Any]], concurrent: bool) -> _Conversation:
         # An agent may rewrite its history, as by a summary: what it dropped was said all the same.
@@ -163,41 +170,59 @@ class Recorder:
         """Put what a program tells of a call's result into its place."""
         with self._lock:
             listed = self._calls[place]
-            self._pending_calls.pop(listed.id, None)
+            self._pending_calls.pop(place, None)
             self._calls[place] = bounded_call(replace(listed, result=result, error=error, ended=ended))
 
-    def add_asked_calls(self, calls: Sequence[ToolCall]) -> None:
-        """Write down calls of a reply that somebody else makes: ``answer_call`` ends each of the agent's."""
+    def add_asked_calls(self, calls: Sequence[ToolCall], phase: int = 1) -> None:
+        """Write down calls of a reply that somebody else makes: ``answer_call`` ends each of the agent's.
+
+        ``phase`` is that of the reply's conversation: calls of several may have one id.
+        """
         with self._lock:
             for call in calls:
                 self._calls.append(bounded_call(call))
                 self._untimed_calls.add(len(self._calls) - 1)
                 if call.by == "agent":
-                    self._pending_calls[call.id] = len(self._calls) - 1
+                    self._pending_calls[len(self._calls) - 1] = phase
 
-    def answer_call(self, id: str, result: Any, error: ToolError | None, ended: float) -> None:
-        """Put the result that a model is shown into its call; nothing where the call has one already."""
+    def answer_call(
+        self, id: str, result: Any, error: ToolError | None, ended: float, phase: int | None = None
+    ) -> None:
+        """Put the result that a model is shown into its call; nothing where the call has one already.
+
+        Of several that wait it is that of the conversation ``phase``.
+        """
         with self._lock:
-            place = self._pending_calls.pop(id, None)
+            place = self._pending_of(id, phase)
             if place is not None:
+                del self._pending_calls[place]
                 answered = replace(self._calls[place], result=result, error=error, ended=ended)
                 self._calls[place] = bounded_call(answered)
 
+    def _pending_of(self, id: str, phase: int | None = None) -> int | None:
+        """Give the place of a pending call of this id, one of this conversation if there is any."""
+        places = [place for place in self._pending_calls if self._calls[place].id == id]
+        own = [place for place in places if self._pending_calls[place] == phase]
+        return next(iter(own or places), None)
+
     def _pending_place(self, call: ToolCall) -> int | None:
         """Give the place of a pending call that this one is; it is pending no more."""
-        if call.id in self._pending_calls:
-            return self._pending_calls.pop(call.id)
-        for id, place in self._pending_calls.items():
-            listed = self._calls[place]
-            same_args = (listed.args, listed.raw_args) == (call.args, call.raw_args)
-            if same_args and _is_name_of(call.tool, listed.tool):
-                return self._pending_calls.pop(id)
-        return None
+        place = self._pending_of(call.id)
+        if place is None:
+            place = next((place for place in self._pending_calls if self._is_listed(call, place)), None)
+        if place is not None:
+            del self._pending_calls[place]
+        return place
+
+    def _is_listed(self, call: ToolCall, place: int) -> bool:
+        listed = self._calls[place]
+        same_args = (listed.args, listed.raw_args) == (call.args, call.raw_args)
+        return same_args and _is_name_of(call.tool, listed.tool)
 
     def end_pending_calls(self) -> None:
         """Say of every call that was never answered that it did not end."""
         with self._lock:
-            for place in self._pending_calls.values():
+            for place in self._pending_calls:
                 error = ToolError(NOT_FINISHED, "the call did not end")
                 self._calls[place] = replace(self._calls[place], error=error)
             self._pending_calls.clear()
@@ -220,8 +245,8 @@ class Recorder:
         with self._lock:
             if self._asks:
                 self._calls = completed_calls(self._calls, returned.calls, self._untimed_calls)
-                ended = {call.id for call in self._calls if is_ended(call)}
-                self._pending_calls = {id: at for id, at in self._pending_calls.items() if id not in ended}
+                open_places = [place for place in self._pending_calls if not is_ended(self._calls[place])]
+                self._pending_calls = {place: self._pending_calls[place] for place in open_places}
                 return
             self._calls = [bounded_call(call) for call in united_calls(self._calls, returned.calls)]
             self._messages += map(_bounded_message, returned.messages)

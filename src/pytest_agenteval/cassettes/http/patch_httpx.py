@@ -30,7 +30,7 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             if answer is not None:
                 return _response(httpx, streams, answer, request)
             exchange = Exchange(scope, question, request.method)
-            with exchange.sending():
+            with exchange.reading():
                 given = real(transport, request)
             return _with_tee(streams.blocking, exchange, given)
 
@@ -48,7 +48,7 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             if answer is not None:
                 return _response(httpx, streams, answer, request)
             exchange = Exchange(scope, question, request.method)
-            with exchange.sending():
+            with exchange.reading():
                 given = await real(await _of_this_loop(transport), request)
             return _with_tee(streams.waiting, exchange, given)
 

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 _ENDED = "the trial has ended: nothing more is sent"
 
+GIVEN_UP = "given up by who asked"
+"""Why no response came where nobody waited for it any more, as for the slower of two replies."""
+
 
 class NotRecorded(RequestRefused):
     """Says which request no tape answers, and which cassette lacks it."""

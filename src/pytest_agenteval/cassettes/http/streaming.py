@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from pytest_agenteval.cassettes.http.events import is_event_stream
 from pytest_agenteval.cassettes.http.messages import Pairs, recordable_response
-from pytest_agenteval.cassettes.http.scope import Scope, Sending, answering
+from pytest_agenteval.cassettes.http.scope import GIVEN_UP, Scope, Sending, answering
 from pytest_agenteval.cassettes.interaction import Request, Response
 
 
@@ -66,10 +67,14 @@ class Exchange:
                 self._scope.record(self._request, response, self._first_byte_s)
         return response
 
-    def cut(self) -> None:
-        """Say that the response ended before its time, or never began: what came of it is no recording."""
+    def cut(self, why: str = "") -> None:
+        """Say that the response ended before its time, or never began: what came of it is no recording.
+
+        ``why`` stands for the reason of one that never began.
+        """
         if not self.over:
             self.over = True
+            self._reason = self._reason or why
             if not self._scope.closed:
                 self._scope.cut(self._request, self._response())
 
@@ -93,5 +98,7 @@ class Reading(Sending):
 
     def __exit__(self, *raised: object) -> None:
         super().__exit__()
-        if raised[0] is not None:
+        if raised[0] is asyncio.CancelledError:
+            self._exchange.cut(GIVEN_UP)
+        elif raised[0] is not None:
             self._exchange.cut()

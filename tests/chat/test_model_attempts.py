@@ -1,0 +1,153 @@
+"""What an agent asks models at once, and what brings no reply: attempts, steps, seconds and results stay right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from pytest_agenteval import Trial, load_run
+from tests.loopback import openai_wire
+from tests.loopback.model_server import ModelServer, ReplyPlan
+from tests.suites import run, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+RECORD = ("--agent-record=once", "--agent-record-chat=once")
+
+BOT = """
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+
+BASE = "{base}"
+
+def say(said):
+    body = dict(model="gpt-5-mini", messages=[dict(role="user", content=it) for it in said])
+    response = httpx.post(BASE + "/chat/completions", json=body).raise_for_status()
+    return response.json()["choices"][0]["message"]
+
+def insist(said):
+    try:
+        return say([said])
+    except httpx.HTTPError:
+        return say([said])
+
+def insists(question):
+    return insist(question)["content"]
+
+def insists_thrice(question):
+    with ThreadPoolExecutor(3) as workers:
+        return list(workers.map(insist, "abc"))[0]["content"]
+
+async def races(question):
+    async def ask(said):
+        body = dict(model="gpt-5-mini", messages=[dict(role="user", content=said)])
+        return (await client.post(BASE + "/chat/completions", json=body)).json()
+    async with httpx.AsyncClient(timeout=60) as client:
+        quick, slow = [asyncio.ensure_future(ask(said)) for said in ("quick", "slow")]
+        reply = await quick
+        slow.cancel()
+        await asyncio.wait([slow])
+    return reply["choices"][0]["message"]["content"]
+
+def looks_twice(said):
+    messages = [dict(role="user", content=said)]
+    for _ in range(3):
+        body = dict(model="gpt-5-mini", messages=messages)
+        message = httpx.post(BASE + "/chat/completions", json=body).json()["choices"][0]["message"]
+        messages.append(message)
+        for call in message.get("tool_calls") or []:
+            result = dict(role="tool", content=call["function"]["arguments"])
+            messages.append(dict(result, tool_call_id=call["id"]))
+    return message["content"]
+
+def delegates(question):
+    with ThreadPoolExecutor(2) as workers:
+        return list(workers.map(looks_twice, ["left", "right"]))[0]
+"""
+
+
+def trial_of(pytester: pytest.Pytester, server: ModelServer, function: str, **limits: int) -> Trial:
+    """Let a function of the bot do a task, and give the trial."""
+    grader = {"name": "answer_contains", "config": {"text": "It is"}}
+    task: dict[str, Any] = {"id": "oslo", "input": {"content": "How is it?"}, "graders": [grader]}
+    task |= {"limits": limits} if limits else {}
+    suite = f"name: weather\nagent: {{call: bot:{function}}}\n"
+    bot = BOT.format(base=server.openai_base)
+    write(pytester.path, {"bot.py": bot, "evals/suite.yaml": suite, "evals/oslo.json": task})
+    pytester.syspathinsert()
+    run(pytester, "evals", *RECORD)
+    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    (entry,) = latest.entries
+    return latest.trial(entry)
+
+
+def test_a_connection_that_is_dropped_is_an_attempt_and_no_step(pytester: pytest.Pytester) -> None:
+    """A client that tries again asks the same conversation on, and has all its steps left."""
+    with ModelServer([ReplyPlan(drop=True), ReplyPlan(text="It is so.")]) as server:
+        trial = trial_of(pytester, server, "insists", steps=1)
+
+    assert (trial.limit, trial.transcript.usage.asks, trial.transcript.usage.attempts) == ("", 1, 2)
+    assert [(message.role, message.phase) for message in trial.transcript.messages] == [
+        ("user", 1),
+        ("assistant", 1),
+    ]
+
+
+def test_requests_that_fail_side_by_side_are_forgiven_their_time_once(pytester: pytest.Pytester) -> None:
+    """Replies are numbered without gaps, and what the last of them took is the trial's own time."""
+    failed = set()
+
+    def reply(body: Mapping[str, Any], number: int) -> ReplyPlan:
+        said = body["messages"][0]["content"]
+        if said in failed:
+            return ReplyPlan(text="It is so.", latency_s=0.3)
+        failed.add(said)
+        return ReplyPlan(status=500, latency_s=0.3)
+
+    with ModelServer(reply) as server:
+        trial = trial_of(pytester, server, "insists_thrice")
+
+    assert trial.seconds >= 0.3
+    assert sorted(ask.turn for ask in trial.transcript.asks) == [1, 2, 3]
+
+
+def test_who_takes_the_quickest_of_several_replies_has_no_provider_that_is_down(
+    pytester: pytest.Pytester,
+) -> None:
+    """A request that its agent gives up is an attempt; nothing is wrong with the model."""
+
+    def reply(body: Mapping[str, Any], number: int) -> ReplyPlan:
+        waits = {"quick": 0.1, "slow": 30.0}
+        return ReplyPlan(text="It is so.", latency_s=waits[body["messages"][0]["content"]])
+
+    with ModelServer(reply) as server:
+        trial = trial_of(pytester, server, "races")
+
+    assert (trial.ending, trial.transcript.usage.asks, trial.transcript.usage.attempts) == ("passed", 1, 2)
+
+
+def test_calls_of_one_id_have_each_their_own_result(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some servers count the calls of each reply anew, or those of each conversation."""
+
+    def reply(body: Mapping[str, Any], number: int) -> ReplyPlan:
+        said, length = body["messages"][0]["content"], len(body["messages"])
+        if length > 4:
+            return ReplyPlan(text="It is so.")
+        return ReplyPlan(calls=(("look", {"at": f"{said} {length}"}),), latency_s=0.1)
+
+    numbered = openai_wire._calls
+    monkeypatch.setattr(openai_wire, "_calls", lambda plan, _: numbered(plan, 0))
+    with ModelServer(reply) as server:
+        trial = trial_of(pytester, server, "delegates")
+
+    calls = trial.transcript.calls
+    assert {call.id for call in calls} == {"call_0_0"}
+    assert [call.result for call in calls] == [dict(call.args) for call in calls]
+    assert len({call.args["at"] for call in calls}) == 4
