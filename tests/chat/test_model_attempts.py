@@ -1,4 +1,4 @@
-"""What an agent asks models at once, and what brings no reply: attempts, steps, seconds and results stay right."""
+"""What an agent asks models at once, and what brings no reply: attempts, steps and results stay right."""
 
 from __future__ import annotations
 
