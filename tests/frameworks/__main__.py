@@ -38,7 +38,12 @@ def main() -> int:
     ages = [age for age in AGES if getattr(options, age.replace("-", "_"))] or AGES
     matrix = Matrix(options.place / "projects", options.repetitions, options.repetitions_of_docs)
     bench = Bench(matrix, options.place / "venvs", Notes(options.place / "rows.json"))
-    jobs = [(framework, age, ways) for framework, ways in _chosen(options.names) for age in ages]
+    jobs = [
+        (framework, age, ways)
+        for framework, ways in _chosen(options.names)
+        for age in ages
+        if age == "newest" or not framework.newest_only
+    ]
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = [row for each in pool.map(lambda job: bench.rows(*job), jobs) for row in each]
     if options.write:

@@ -25,7 +25,7 @@ class Framework:
     ``own_prompt``: it adds to the prompts of the agent, to the question, or to results. ``final_tool``: it
     ends by calling ``final_answer``. ``asides``: it asks for other things besides, such as a title. ``slow``:
     each trial starts a heavy program, so that no task is repeated. ``tool`` is what its model is told that
-    the tool is called.
+    the tool is called. ``newest_only``: a year ago its package lacked what it needs.
     """
 
     name: str
@@ -36,6 +36,7 @@ class Framework:
     node: bool = False
     asides: bool = False
     slow: bool = False
+    newest_only: bool = False
     tool: str = "get_weather"
 
     @property
@@ -151,6 +152,7 @@ PYTHON = (
         own_prompt=True,
         asides=True,
         slow=True,
+        newest_only=True,
         tool="mcp__weather__get_weather",
     ),
     Framework("agno", ("agno", "openai"), (Case("run", CHAT), Case("sync", CHAT)), own_prompt=True),

@@ -36,7 +36,7 @@ and those that are named, this has to be true:
 """
 NOTE = """
 ¹ without our litellm, which wants other versions of what this one needs; ² without our mcp, too: neither is
-needed by an agent of one's own.
+needed by an agent of one's own. Of claude-agent-sdk the package of a year ago brings no CLI.
 """
 
 
