@@ -118,7 +118,7 @@ def test_as_many_run_as_are_allowed_and_no_more(pytester: pytest.Pytester) -> No
     carry_out(pytester, "", {"tasks.yaml": noting(*ids, seconds=0.01)}, "--agent-concurrency=4")
     seen = notes(pytester.path)
     assert most_at_once(seen) == 4
-    assert [id for what, id in seen if what == "begin"] == ids
+    assert sorted(id for what, id in seen if what == "begin") == ids  # threads begin in any order
     assert names(journal(pytester.path, "started")) == [f"{id}-1" for id in ids]
 
 

@@ -51,7 +51,7 @@ def test_a_function_that_says_nothing_of_itself_reaches_nobody(pytester: pytest.
     result.assert_outcomes(**({"passed": 1} if tool == "alone" else {"errors": 1}))
     if tool != "alone":
         result.stdout.fnmatch_lines(["*cassette_miss*", "! 1 of greetings's 1 call* not recorded"])
-        way = "*record it:*--agent-record*" if tool == "by_urllib" else "*record it:*taped=True*"
+        way = "*record it:*taped=True*" if tool == "by_socket" else "*record it:*--agent-record*"
         result.stdout.fnmatch_lines([way])
 
 
