@@ -35,6 +35,8 @@ def recorded_faults(run: ChildRun, framework: Framework, asks: Sequence[Ask], tr
     yield from _unequal(
         "tokens", sum(trial.usage.tokens for trial in run.trials), sum(ask.tokens for ask in models)
     )
+    if not any(address.startswith("127.") for address in run.connects):
+        yield "no connection was counted while recording: that none is counted in a replay proves nothing"
     yield from _unequal("calls of the tool's API", len(asks) - len(models), trials)
     yield from _shared_ids(run.trials)
 
