@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval import Run, Trial, load_run
+from pytest_agenteval.cli.main import main
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, write
 
@@ -340,3 +341,28 @@ def test_it_is_the_same_in_other_processes(
     assert chats == ["own-1.yaml", "own-2.yaml"]
     assert [len(entry.own_models) for entry in latest(pytester.path).entries] == [1, 1]
     assert len(server.requests) == 4
+
+
+def test_another_model_of_the_agents_own_is_told_where_runs_are_compared(
+    pytester: pytest.Pytester, server: ModelServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody named a model, so what the replies name is what differs, and what a suite is called by."""
+    bot = BOT.replace('model="gpt-x"', 'model=os.environ["BOT_MODEL"]')
+    prepare(pytester)
+    write(pytester.path, {"evals/weather/bot.py": bot})
+    for model in ("gpt-x", "gpt-y"):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("BOT_MODEL", model)
+            run(pytester, "--agent-live")
+    runs = sorted(folder.name for folder in (pytester.path / ".agenteval" / "runs").glob("2*"))
+    capsys.readouterr()
+
+    main(["compare", *runs])
+    compared = " ".join(capsys.readouterr().out.split())
+    main(["trend", "weather"])
+    trend = " ".join(capsys.readouterr().out.split())
+
+    assert "weather, own: gpt-x -> own: gpt-y" in compared
+    assert "differs: model score" in compared
+    assert "weather with own: gpt-x, gpt-y: 2 runs" in trend
+    assert "model " in trend.partition("scale:")[0]

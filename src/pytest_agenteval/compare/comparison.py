@@ -21,7 +21,7 @@ from pytest_agenteval.scoring.sensitivity import (
     repetitions_needed,
     smallest_visible_change,
 )
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.repetitions import SuiteLook
 from pytest_agenteval.store.run_metadata import Levels
 
@@ -93,6 +93,7 @@ class SuiteComparison(FrozenValue, frozen=True):
     was decided how often the new side's tasks are repeated, where that was against this old side: verdicts
     are at its ``levels``, divided by ``held_out_looks`` where held-out tasks are compared: the how-manieth
     comparison of them this is. ``looks_elsewhere`` were against other runs, and count for nothing here.
+    ``own_models`` are those that an agent asked by itself, old and new.
     """
 
     name: str
@@ -116,6 +117,7 @@ class SuiteComparison(FrozenValue, frozen=True):
     held_out_looks: int = 0
     look: SuiteLook | None = None
     looks_elsewhere: tuple[SuiteLook, ...] = ()
+    own_models: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     @property
     def changes(self) -> Iterator[Change]:
@@ -225,6 +227,7 @@ def _compare_suite(
         held_out_looks=held_out_looks,
         look=look,
         looks_elsewhere=tuple(looks_elsewhere(group, old_side, new_side)),
+        own_models=(own_models_of(old), own_models_of(new)),
     )
 
 

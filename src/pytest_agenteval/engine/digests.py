@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pytest_agenteval.canonical import canonical, digest
 from pytest_agenteval.graders.grader import Grader, asks_judges, own_threshold, rubric_digest_of, version_of
-from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTask
+from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
@@ -58,9 +58,13 @@ def digests_of(
     prompt: str,
     code: str,
     specs: tuple[ToolSpec, ...],
+    own_models: tuple[str, ...],
     cache: DigestCache,
 ) -> Digests:
-    """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one."""
+    """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one.
+
+    ``own_models`` are those that the agent asked by itself.
+    """
     task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)
     limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
     return Digests(
@@ -82,7 +86,7 @@ def digests_of(
         ),
         tools=cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
         ruler=graders.ruler,
-        model=cache.of("model", model, lambda: _model(model)),
+        model=_model(model, own_models, cache),
         code=code,
         graders=graders.by_label,
     )
@@ -162,5 +166,9 @@ def _ruler_of(planned: PlannedGrader, grader: Grader, judges: list[Any]) -> list
     ]
 
 
-def _model(model: Model) -> Any:
-    return [model.id, model.params]
+def _model(model: Model, own_models: tuple[str, ...], cache: DigestCache) -> str:
+    """Give the digest of who thought: where the agent chose for itself, of those that it asked."""
+    own = tuple(sorted(own_models)) if model.offline or model.id == OWN_MODEL else ()
+    if model.id == OWN_MODEL and not own:  # nobody knows
+        return ""
+    return cache.of("model", model, lambda: [model.id, model.params, *own], own)

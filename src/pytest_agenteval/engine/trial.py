@@ -155,7 +155,8 @@ class _TrialRun:
     def _digests(self, stage: _Stage) -> Digests:
         grader_for, cache = self.context.grading.grader, self.context.digest_cache
         instance, specs = stage.instance, stage.ctx.tools.specs
-        return digests_of(self.plan, grader_for, instance.prompt_digest, instance.code_digest, specs, cache)
+        prompt, code, own_models = instance.prompt_digest, instance.code_digest, self.recorder.models
+        return digests_of(self.plan, grader_for, prompt, code, specs, own_models, cache)
 
     def _add_end_state(self, stage: _Stage) -> None:
         """Lay what the agent tells of the end over what its answer holds, whatever became of the agent."""

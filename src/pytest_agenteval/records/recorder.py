@@ -23,6 +23,7 @@ from pytest_agenteval.records.transcript import (
     ToolError,
     Transcript,
     Usage,
+    models_of,
 )
 
 
@@ -283,6 +284,11 @@ class Recorder:
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls made so far."""
         return tuple(self._calls)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The models that the agent asked by itself so far."""
+        return models_of(self._asks)
 
     def transcript(self) -> Transcript:
         """Give what has been written so far."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from pytest_agenteval.records.record import NOTHING as NOTHING
@@ -152,6 +152,11 @@ class Ask(Record, frozen=True):
     model: str = ""
 
 
+def models_of(asks: Sequence[Ask]) -> tuple[str, ...]:
+    """Give the models that an agent asked by itself, as their replies name them, each once."""
+    return tuple(dict.fromkeys(ask.model for ask in asks if ask.model))
+
+
 class Transcript(Record, frozen=True):
     """Everything said and called in one trial, in the order in which it happened.
 
@@ -174,7 +179,7 @@ class Transcript(Record, frozen=True):
     @property
     def models(self) -> tuple[str, ...]:
         """The models that the agent asked by itself, as their replies name them, each once."""
-        return tuple(dict.fromkeys(ask.model for ask in self.asks if ask.model))
+        return models_of(self.asks)
 
     @property
     def doubtful_events(self) -> Mapping[str, int]:

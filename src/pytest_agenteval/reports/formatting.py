@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
+
+from pytest_agenteval.records.plan import OWN_MODEL
 
 if TYPE_CHECKING:
     from pytest_agenteval.records.plan import TrialKey
@@ -130,6 +132,11 @@ def tally(counts: Mapping[str, int]) -> str:
     """Write counts by name, most first: ``3 provider, 1 fixture``."""
     ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     return ", ".join(f"{number} {one_line(name, MOST_NAME) or 'unnamed'}" for name, number in ordered)
+
+
+def own_label(model: str, own_models: Sequence[str]) -> str:
+    """Write a model, in its place those that the agent asked by itself, if there are any: ``own: gpt-6``."""
+    return f"{OWN_MODEL}: {', '.join(own_models)}" if own_models else model
 
 
 def model_label(model: str, variant: str) -> str:

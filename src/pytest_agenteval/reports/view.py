@@ -20,11 +20,12 @@ from pytest_agenteval.reports.formatting import (
     NOT_KNOWN,
     model_label,
     one_line,
+    own_label,
     pluralize,
     printable,
 )
 from pytest_agenteval.reports.statistics import GroupScope, GroupStatistics, group_by_task, group_statistics
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run, first_unreadable
 
@@ -68,8 +69,7 @@ class SuiteView(FrozenValue, frozen=True):
     @property
     def who(self) -> str:
         """The model with its variant: ``claude@short``; of an agent that asks its own, ``own: gpt-6``."""
-        own = f"{OWN_MODEL}: {', '.join(self.own_models)}" if self.own_models else self.model
-        return model_label(own, self.variant)
+        return model_label(own_label(self.model, self.own_models), self.variant)
 
 
 class Miss(FrozenValue, frozen=True):
@@ -185,7 +185,7 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
     rows = _rows(planned, entries, k, threshold)
     run_model = next((run_model for run_model in run.header.models if run_model.name == model), None)
     is_own = model == OWN_MODEL or (run_model is not None and run_model.offline)
-    own_models = sorted({name for entry in entries for name in entry.own_models}) if is_own else ()
+    own_models = own_models_of(entries) if is_own else ()
     if len(rows) == 1 and not begun:  # what was said of its only bucket holds for the suite
         total = replace(rows[0], name="all")
     else:
@@ -202,7 +202,7 @@ def _suite_view(run: Run, group: Group) -> SuiteView:
         begun=len(begun),
         promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
         decisions=decisions_of(entries),
-        own_models=tuple(own_models),
+        own_models=own_models,
     )
 
 

@@ -94,6 +94,11 @@ class JournalEntry(Record, frozen=True):
         return self.seconds + self.earlier_seconds
 
 
+def own_models_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:
+    """Give the models that agents asked by themselves in any of the trials, by name."""
+    return tuple(sorted({name for entry in entries for name in entry.own_models}))
+
+
 class StartedAttempt(NamedTuple):
     """An attempt that was begun and, as far as the journal knows, never finished."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
+from pytest_agenteval.records.plan import OWN_MODEL
+from pytest_agenteval.reports.formatting import format_figure, one_line, own_label, pluralize
 
 MOST_CHANGES = 5
 """Suites and buckets of one verdict that the sentence names."""
@@ -28,9 +29,15 @@ def headline(comparison: Comparison) -> str:
 
 def suite_label(suite: SuiteComparison) -> str:
     """Name a suite with its model, and both models where they are what is compared."""
-    old, new = (one_line("@".join(filter(None, who)), MOST_NAME) for who in (suite.old_who, suite.new_who))
+    sides = zip((suite.old_who, suite.new_who), suite.own_models, strict=True)
+    old, new = (one_line(_who(model, variant, own), MOST_NAME) for (model, variant), own in sides)
     name = one_line(suite.name, MOST_NAME)
     return f"{name} with {new}" if old == new else f"{name}, {old} -> {new}"
+
+
+def _who(model: str, variant: str, own_models: Sequence[str]) -> str:
+    named = own_label(model, own_models) if model == OWN_MODEL else model
+    return "@".join(filter(None, (named, variant)))
 
 
 def bucket_name(change: Change) -> str:

@@ -14,7 +14,7 @@ from pytest_agenteval.graders.judge.aggregation import mean_of_known
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.view import model_note
 from pytest_agenteval.scoring.intervals import mean_over_tasks
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run
 
@@ -53,7 +53,8 @@ class Sample(FrozenValue, frozen=True):
 
     ``planned`` counts trials, ``k`` is the number of repetitions of the task that has fewest. ``score`` and
     ``buckets`` are mean scores, 0 to 1, as every report of the run has them; None where no trial is averaged.
-    ``held_out`` says that it is of held-out tasks alone.
+    ``held_out`` says that it is of held-out tasks alone; ``own_models`` are those that an
+    agent asked by itself.
     """
 
     run: str
@@ -67,6 +68,7 @@ class Sample(FrozenValue, frozen=True):
     buckets: Mapping[str, float | None]
     digests: DigestsByTask
     held_out: bool = False
+    own_models: tuple[str, ...] = ()
 
     @property
     def offline(self) -> bool:
@@ -122,6 +124,7 @@ def _sample(run: Run, suite: str, model: str, variant: str, entries: Sequence[Jo
         buckets={bucket: _mean(of_bucket) for bucket, of_bucket in buckets.items()},
         digests=_digests(entries),
         held_out={entry.split for entry in entries} == {"held_out"},
+        own_models=own_models_of(entries),
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.trend.samples import CHANGES, Sample, samples_of
@@ -162,11 +163,17 @@ def _all_series(samples: Sequence[Sample]) -> Iterator[Series]:
         yield Series(
             model=model,
             variant=variant,
-            note=group[-1].note,
+            note=_note(group, model),
             k=k,
             points=tuple(_points(present, tasks, k)),
             left_out=tuple(Absence(sample.run, why) for sample, why in absences),
         )
+
+
+def _note(samples: Sequence[Sample], model: str) -> str:
+    """Say what an offline model does, or which models an agent asked that chose by itself."""
+    own = dict.fromkeys(name for sample in samples for name in sample.own_models)
+    return ", ".join(own) if model == OWN_MODEL else samples[-1].note
 
 
 def _to_work_with(samples: Sequence[Sample]) -> Sequence[Sample]:

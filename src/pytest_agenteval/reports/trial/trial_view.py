@@ -23,6 +23,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.explanations import ending_reason
+from pytest_agenteval.reports.formatting import own_label
 from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.trial.file_changes import MOST_FILES, FileChange, file_changes
 from pytest_agenteval.reports.view import OFFLINE_NOTES
@@ -145,7 +146,7 @@ def judges_disagree(grades: Iterable[Grade]) -> bool:
 def _model_text(model: str, own_models: Sequence[str]) -> str:
     """Name the model; of an agent that asked its own where no real one was named, what its replies name."""
     is_named = not own_models or model not in (OWN_MODEL, *OFFLINE_NOTES)
-    return model if is_named else f"{OWN_MODEL}: {', '.join(own_models)}"
+    return model if is_named else own_label(model, own_models)
 
 
 def trial_view(trial: Trial) -> TrialView:
