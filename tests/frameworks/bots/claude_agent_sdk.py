@@ -15,6 +15,7 @@ async def run(question: str, model_url: str = "") -> str:
     options = ClaudeAgentOptions(
         model="claude-haiku-4-5",
         system_prompt=SYSTEM,
+        tools=[],  # else the CLI keeps the tools of servers back until its model looks for them
         mcp_servers={"weather": create_sdk_mcp_server("weather", tools=[weather])},
         allowed_tools=["mcp__weather__get_weather"],
         env={"ANTHROPIC_BASE_URL": model_url or os.environ["ANTHROPIC_BASE_URL"]},
