@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from pytest_agenteval import Trial, load_run
+from pytest_agenteval.chat import litellm_chat
 from tests.loopback import openai_wire
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, write
@@ -19,7 +21,9 @@ RECORD = ("--agent-record=once", "--agent-record-chat=once")
 
 BOT = """
 import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
+from urllib.request import Request, urlopen
 
 import httpx
 
@@ -53,6 +57,21 @@ async def races(question):
         slow.cancel()
         await asyncio.wait([slow])
     return reply["choices"][0]["message"]["content"]
+
+def streams(question, last):
+    body = dict(model="gpt-5-mini", stream=True, messages=[dict(role="user", content=question)])
+    response = urlopen(Request(BASE + "/chat/completions", json.dumps(body).encode()))
+    for line in response:
+        if last in line:
+            break
+    response.close()
+    return "It is read."
+
+def streams_to_the_end(question):
+    return streams(question, b"[DONE]")
+
+def streams_a_little(question):
+    return streams(question, b"so.")
 
 def looks_twice(said):
     messages = [dict(role="user", content=said)]
@@ -151,3 +170,31 @@ def test_calls_of_one_id_have_each_their_own_result(
     assert {call.id for call in calls} == {"call_0_0"}
     assert [call.result for call in calls] == [dict(call.args) for call in calls]
     assert len({call.args["at"] for call in calls}) == 4
+
+
+@pytest.mark.parametrize(
+    ("function", "said", "recorded"),
+    [("streams_to_the_end", "It is so. Yes.", 1), ("streams_a_little", "It is so. Ye", 0)],
+)
+def test_what_came_of_a_stream_that_urllib_leaves_is_read(
+    pytester: pytest.Pytester, function: str, said: str, recorded: int
+) -> None:
+    """At its last event the reply is whole and recorded; before it, what the agent was told is there."""
+    with ModelServer([ReplyPlan(text="It is so. Yes.")]) as server:
+        trial = trial_of(pytester, server, function)
+
+    assert [m.content for m in trial.transcript.messages if m.role == "assistant"] == [said]
+    assert trial.chat_tape.recorded == recorded
+    assert "unread_model_reply" not in {event.kind for event in trial.transcript.events}
+
+
+def test_learning_what_replies_cost_is_no_time_of_the_agent(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Under a limit of money prices are loaded at the first request, which takes its time."""
+    monkeypatch.setattr(litellm_chat, "load_prices", lambda: time.sleep(0.6))
+    with ModelServer([ReplyPlan(text="It is so.")]) as server:
+        trial = trial_of(pytester, server, "insists", cost_usd=1, seconds=0.5)
+
+    assert (trial.limit, trial.ending) == ("", "passed")
+    assert trial.seconds < 0.5

@@ -45,3 +45,14 @@ def test_what_cannot_be_decoded_stays_as_it_travelled(coding: str) -> None:
     held = recordable_response("GET", 200, "OK", [("Content-Encoding", coding)], b"\x1f\x8bno")
 
     assert (held.body, held.headers["Content-Encoding"]) == (b"\x1f\x8bno", (coding,))
+
+
+@pytest.mark.parametrize(
+    ("coding", "raw"),
+    [("gzip", gzip.compress(BODY)[:-8]), ("deflate", zlib.compress(BODY)[:-4]), ("identity", BODY)],
+)
+def test_of_a_body_that_was_cut_what_came_is_decoded(coding: str, raw: bytes) -> None:
+    """A stream that its reader leaves at the last event lacks the end of its coding."""
+    held = recordable_response("GET", 200, "OK", [("Content-Encoding", coding)], raw, whole=False)
+
+    assert held.body == BODY.decode()

@@ -38,6 +38,7 @@ class Exchange:
         self._url = upstream.url_of(path)
         self._headers = upstream.without_dummies(onward_headers(headers))
         self._signature = upstream.signature()
+        self._began = 0.0
         self._first_byte_s: float | None = None
         self._upgrades = any(name.lower() == "upgrade" for name, _ in headers)
         self.request = recordable_request(method, self._url, self._headers, body)
@@ -71,13 +72,17 @@ class Exchange:
     def send(self, connections: Connections) -> IncomingResponse:
         """Send it, signed, and give the response that begins; raises one of ``Unanswered``."""
         headers = [*self._headers, *self._signature.items()]
-        began = time.monotonic()
+        self._began = time.monotonic()
         incoming = connections.send(
             self._method, self._url, headers, self._body, is_awaited=lambda: not self._address.closed
         )
-        self._first_byte_s = time.monotonic() - began
         self._address.note_response(connections)
         return incoming
+
+    def note_part(self) -> None:
+        """Note that some of the response's body has come."""
+        if self._first_byte_s is None:
+            self._first_byte_s = time.monotonic() - self._began
 
     def record(self, incoming: IncomingResponse, raw: bytes) -> Response:
         """Record what was really answered, and give it."""

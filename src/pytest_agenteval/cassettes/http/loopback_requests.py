@@ -110,12 +110,18 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         whole = bytearray()
         try:
             for chunk in map(exchange.clean, incoming.chunks()):
+                exchange.note_part()
                 whole += chunk
                 self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
         except Unanswered:
             exchange.cut(
                 recordable_response(
-                    self.command, incoming.status, incoming.reason, incoming.headers, bytes(whole)
+                    self.command,
+                    incoming.status,
+                    incoming.reason,
+                    incoming.headers,
+                    bytes(whole),
+                    whole=False,
                 )
             )
             self.close_connection = True  # so it is seen that there should be more

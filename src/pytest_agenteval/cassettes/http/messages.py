@@ -65,13 +65,18 @@ def normalize_response(response: Response) -> Response:
     return replace(response, headers=decoded.headers, body=decoded.body)
 
 
-def recordable_response(method: str, status: int, message: str, headers: Pairs, raw: bytes) -> Response:
-    """Make the response that a cassette holds, its body decoded: so it can be read, and redacted."""
+def recordable_response(
+    method: str, status: int, message: str, headers: Pairs, raw: bytes, *, whole: bool = True
+) -> Response:
+    """Make the response that a cassette holds, its body decoded: so it can be read, and redacted.
+
+    Of one that is not ``whole`` as much is decoded as came.
+    """
     listed = _header_lists(headers)
     coding = [
         word.strip().lower() for value in _values_of(listed, "content-encoding") for word in value.split(",")
     ]
-    body = _decode(coding, raw)
+    body = _decode(coding, raw) if whole else _decode_beginning(coding, raw)
     gone = set(_OF_TRAVEL)
     if body is not None and coding:
         gone.add("content-encoding")
@@ -150,6 +155,16 @@ def _decode(coding: list[str], raw: bytes) -> bytes | None:
     except (OSError, EOFError, zlib.error):
         return None
     return _decode_with_httpx(coding, raw)
+
+
+def _decode_beginning(coding: list[str], raw: bytes) -> bytes | None:
+    """Undo what can be undone of a body that was cut."""
+    if coding not in (["gzip"], ["x-gzip"], ["deflate"]):
+        return _decode(coding, raw)
+    try:
+        return zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(raw)
+    except zlib.error:
+        return None
 
 
 def _decode_with_httpx(coding: list[str], raw: bytes) -> bytes | None:

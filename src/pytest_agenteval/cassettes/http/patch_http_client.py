@@ -94,9 +94,9 @@ class _TeeFile:
         if self._exchange.over:
             return
         reading_on = self._exchange.worth_reading_on
-        body = _body_of(self._head, self._raw.getvalue(), self._file if reading_on else None)
-        if body is None or (self._head.endswith(_UNTIL_CLOSED) and not (self._at_end or reading_on)):
-            self._exchange.cut()
+        body, whole = _body_of(self._head, self._raw.getvalue(), self._file if reading_on else None)
+        if not whole or (self._head.endswith(_UNTIL_CLOSED) and not (self._at_end or reading_on)):
+            self._exchange.cut(body=body)
         else:
             self._exchange.end(body)
 
@@ -113,16 +113,19 @@ def _framing(response: http.client.HTTPResponse) -> bytes:
     return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % response.length
 
 
-def _body_of(head: bytes, raw: bytes, rest: Any) -> bytes | None:
-    """Give the body that was read, and with ``rest`` what comes of it yet; None where it is not whole."""
+def _body_of(head: bytes, raw: bytes, rest: Any) -> tuple[bytes, bool]:
+    """Give the body that was read, and with ``rest`` what comes of it yet; and whether it is whole."""
     first = io.BytesIO(head + raw)
     joined = io.BufferedReader(_Joined(first, rest)) if rest else first
     received = http.client.HTTPResponse(Sent(joined))  # type: ignore[arg-type]  # makefile is all it needs
     try:
         received.begin()
-        return received.read()
+        return received.read(), True
+    except http.client.IncompleteRead as incomplete:
+        inner = incomplete.__context__  # the chunk that was cut, after those that are whole
+        return incomplete.partial + getattr(inner, "partial", b""), False
     except (http.client.HTTPException, OSError, ValueError):
-        return None
+        return b"", False
 
 
 class _Joined(io.RawIOBase):

@@ -67,24 +67,26 @@ class Exchange:
                 self._scope.record(self._request, response, self._first_byte_s)
         return response
 
-    def cut(self, why: str = "") -> None:
+    def cut(self, why: str = "", body: bytes | None = None) -> None:
         """Say that the response ended before its time, or never began: what came of it is no recording.
 
-        ``why`` stands for the reason of one that never began.
+        ``why`` stands for the reason of one that never began. ``body`` is what had come, in place
+        of the parts that were taken.
         """
         if not self.over:
             self.over = True
+            self._parts = self._parts if body is None else [body]
             self._reason = self._reason or why
             if not self._scope.closed:
-                self._scope.cut(self._request, self._response())
+                self._scope.cut(self._request, self._response(whole=False))
 
     def _note_first_byte(self) -> None:
         if self._first_byte_s is None:
             self._first_byte_s = time.monotonic() - self._began
 
-    def _response(self) -> Response:
+    def _response(self, *, whole: bool = True) -> Response:
         raw = b"".join(self._parts)
-        return recordable_response(self._method, self._status, self._reason, self._headers, raw)
+        return recordable_response(self._method, self._status, self._reason, self._headers, raw, whole=whole)
 
 
 class Reading(Sending):
