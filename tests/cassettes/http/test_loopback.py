@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -34,8 +35,8 @@ class Slow(Answers):
     def do_POST(self) -> None:
         """Stream, wait for ever, say the key again, or answer as the others do."""
         place = urlsplit(self.path).path
-        if place == "/v1/stream":
-            self._stream()
+        if place in ("/v1/stream", "/v1/thinking"):
+            self._stream(thinks=place == "/v1/thinking")
         elif place == "/v1/never":
             self.server.asked.append(self.path)  # type: ignore[attr-defined]  # a list of ours
             self.server.arrived.set()  # type: ignore[attr-defined]  # an event of ours
@@ -47,12 +48,14 @@ class Slow(Answers):
             self.do_GET()
             self.close_connection = place == "/v1/closing"  # without a word
 
-    def _stream(self) -> None:
+    def _stream(self, *, thinks: bool) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
+        if thinks:
+            assert self.server.go_on.wait(PATIENCE_S)  # type: ignore[attr-defined]  # an event of ours
         self.wfile.write(b"8\r\ndata: 1\n\r\n")
         assert self.server.go_on.wait(PATIENCE_S)  # type: ignore[attr-defined]  # an event of ours
         self.wfile.write(b"8\r\ndata: 2\n\r\n0\r\n\r\n")
@@ -189,6 +192,23 @@ def test_a_stream_comes_through_as_it_is_sent(tmp_path: Path, provider: Provider
 
     with trial(tmp_path, provider.base, "none") as (address, _):
         assert Program(address).ask("/stream", b"{}").body == b"data: 1\ndata: 2\n"
+
+
+def test_the_first_word_of_a_stream_is_not_its_head(
+    tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers send the head at once, and think before they speak."""
+    seconds: list[float] = []
+    with trial(tmp_path, provider.base) as (address, scope):
+        monkeypatch.setattr(scope, "record", lambda request, response, first: seconds.append(first))
+        program = Program(address)
+        program.connection.request("POST", f"{program.root.path}/thinking", b"{}")
+        response = program.connection.getresponse()
+        time.sleep(0.2)
+        provider.go_on.set()
+        response.read()
+
+    assert seconds[0] >= 0.2
 
 
 def test_a_program_that_ends_with_its_streams_last_word_has_all_of_it_recorded(
