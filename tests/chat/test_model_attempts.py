@@ -58,6 +58,11 @@ async def races(question):
         await asyncio.wait([slow])
     return reply["choices"][0]["message"]["content"]
 
+async def waits(question):
+    async with httpx.AsyncClient(timeout=60) as client:
+        body = dict(model="gpt-5-mini", messages=[dict(role="user", content=question)])
+        return (await client.post(BASE + "/chat/completions", json=body)).text
+
 def streams(question, last):
     body = dict(model="gpt-5-mini", stream=True, messages=[dict(role="user", content=question)])
     response = urlopen(Request(BASE + "/chat/completions", json.dumps(body).encode()))
@@ -90,12 +95,12 @@ def delegates(question):
 """
 
 
-def trial_of(pytester: pytest.Pytester, server: ModelServer, function: str, **limits: int) -> Trial:
+def trial_of(pytester: pytest.Pytester, server: ModelServer, function: str, **limits: float) -> Trial:
     """Let a function of the bot do a task, and give the trial."""
     grader = {"name": "answer_contains", "config": {"text": "It is"}}
     task: dict[str, Any] = {"id": "oslo", "input": {"content": "How is it?"}, "graders": [grader]}
     task |= {"limits": limits} if limits else {}
-    suite = f"name: weather\nagent: {{call: bot:{function}}}\n"
+    suite = f"name: weather\nkind: regression\nagent: {{call: bot:{function}}}\n"
     bot = BOT.format(base=server.openai_base)
     write(pytester.path, {"bot.py": bot, "evals/suite.yaml": suite, "evals/oslo.json": task})
     pytester.syspathinsert()
@@ -198,3 +203,16 @@ def test_learning_what_replies_cost_is_no_time_of_the_agent(
 
     assert (trial.limit, trial.ending) == ("", "passed")
     assert trial.seconds < 0.5
+
+
+@pytest.mark.parametrize("function", ["insists", "waits"])
+def test_a_request_that_waits_when_its_trials_time_is_over_is_an_attempt_and_takes_time(
+    pytester: pytest.Pytester, function: str
+) -> None:
+    """Nobody knows whether the provider would have answered: the trial is limited, not broken."""
+    with ModelServer([ReplyPlan(text="It is so.", latency_s=30)]) as server:
+        trial = trial_of(pytester, server, function, seconds=0.4)
+
+    assert (trial.limit, trial.ending) == ("seconds", "failed")
+    assert trial.seconds >= 0.4
+    assert (trial.transcript.usage.asks, trial.transcript.usage.attempts) == (0, 1)

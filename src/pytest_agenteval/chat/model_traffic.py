@@ -166,8 +166,10 @@ class ModelTraffic:
         if exchange is None:
             return
         if response.status == 0:
-            given_up = response.message == GIVEN_UP
-            self._fail(exchange, GIVEN_UP if given_up else "no response came", passing=not given_up)
+            if response.message == GIVEN_UP:
+                self._give_up(exchange)
+            else:
+                self._fail(exchange, "no response came")
         elif response.status >= 400:
             self._note_failure(exchange, request, response, passing=True)
         else:
@@ -175,7 +177,11 @@ class ModelTraffic:
             self._finish(exchange, response, None)
 
     def close(self) -> None:
-        """End the calls that nobody answered; the trial breaks where its last request got no reply."""
+        """End requests and calls that nobody answered; the trial breaks where its last one got no reply."""
+        with self._lock:
+            left, self._under_way = self._under_way, {}
+        for exchange in left.values():
+            self._give_up(exchange)
         self._recorder.end_pending_calls()
         if self._failure is not None:
             self._recorder.broken = self._recorder.broken or self._failure
@@ -299,17 +305,23 @@ class ModelTraffic:
                 self._free_turns.remove(self._recorder.turn)
                 self._recorder.turn -= 1
 
-    def _fail(self, exchange: _Exchange, why: str, *, passing: bool = True) -> None:
+    def _give_up(self, exchange: _Exchange) -> None:
+        """Note a request for whose reply nobody waited, which is no failure of the provider's."""
+        self._fail(exchange, GIVEN_UP, passing=False, forgiven=False)
+
+    def _fail(self, exchange: _Exchange, why: str, *, passing: bool = True, forgiven: bool = True) -> None:
         """Note an attempt that failed; a ``passing`` failure says nothing of what was asked."""
         self._undo(exchange)
         with self._lock:
             ended = self._recorder.at() if exchange.refused_at is None else exchange.refused_at
             seconds = ended - exchange.started
-            # As with our own chats, a failed attempt is not the agent's time.
-            self._budget.end_request(exchange.started, ended, failed=True)
+            # As with our own chats, a failed attempt is not the agent's time; one that it gave up is.
+            self._budget.end_request(exchange.started, ended, failed=forgiven)
             self._recorder.add_failed_attempt()
             place = _place(exchange.request)
-            if exchange.started >= self._answered_at:  # else it is told late: others were answered since
+            if (
+                forgiven and exchange.started >= self._answered_at
+            ):  # else it is told late: others were answered since
                 self._failure = ProviderDown(f"{place}: {why}") if passing else None
             self._recorder.event(FAILED_REQUEST, f"{place}: {why}", {"seconds": round(seconds, 3)})
 

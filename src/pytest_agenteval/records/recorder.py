@@ -168,11 +168,13 @@ class Recorder:
             return place
 
     def end_call_event(self, place: int, result: Any, error: ToolError | None, ended: float) -> None:
-        """Put what a program tells of a call's result into its place."""
+        """Put what a program tells of a call's result into its place; what was seen to come of it stands."""
         with self._lock:
             listed = self._calls[place]
             self._pending_calls.pop(place, None)
-            self._calls[place] = bounded_call(replace(listed, result=result, error=error, ended=ended))
+            if not is_ended(listed):
+                listed = replace(listed, result=result, error=error)
+            self._calls[place] = bounded_call(replace(listed, ended=ended))
 
     def add_asked_calls(self, calls: Sequence[ToolCall], phase: int = 1) -> None:
         """Write down calls of a reply that somebody else makes: ``answer_call`` ends each of the agent's.

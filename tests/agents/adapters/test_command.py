@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.agents.adapters import command_process
 from pytest_agenteval.agents.adapters.command_output import CommandOutput
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_reader import load_run
 from tests.cassettes.http.server import Server, serving
@@ -321,6 +322,24 @@ def test_a_call_that_was_seen_and_is_told_of_is_one_call() -> None:
     assert [call.error and call.error.type for call in recorder.calls] == [None, "not_finished", None]
 
 
+def test_what_was_seen_of_a_call_stands_whatever_its_program_tells() -> None:
+    """A tool that was called over MCP gave a number, or failed; the program writes texts."""
+    recorder = Recorder(lambda: 1.0)
+    recorder.add_asked_calls([ToolCall(id, 1, 0, "add", {"at": id}) for id in ("c1", "c2")])
+    failed = ToolError("bad_arguments", "at: no number")
+    for id, result, error in (("c1", 3, None), ("c2", None, failed)):
+        call = ToolCall("made up", 0, 0, "add", {"at": id})
+        place = recorder.begin_call(call)
+        recorder.end_call(place, replace(call, result=result, error=error))
+    output = CommandOutput(recorder, shape="events", log=str, on_answer=str)
+
+    for id, told in (("c1", "3"), ("c2", "at: no number")):
+        output.take(json.dumps({"type": "tool_call", "id": id, "tool": "add", "args": {"at": id}}))
+        output.take(json.dumps({"type": "tool_result", "id": id, "result": told}))
+
+    assert [(call.result, call.error) for call in recorder.calls] == [(3, None), (None, failed)]
+
+
 def test_user_turns_come_line_by_line(pytester: pytest.Pytester) -> None:
     """Standard input stays open: each line is written when the one before was answered; then it is closed."""
     script = """
@@ -393,6 +412,21 @@ def test_at_its_limit_a_program_and_all_that_it_started_are_ended(
     left = subprocess.run(["ps", "-eo", "args="], capture_output=True, text=True, check=True).stdout
     assert [line for line in left.splitlines() if str(pytester.path) in line] == []
     assert len(model.requests) == asked
+
+
+def test_a_program_whose_model_does_not_answer_in_time_is_limited(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its request is cut with it, which is no failure of the provider's, and no time to be forgiven."""
+    with ModelServer([ReplyPlan(text="Mina", latency_s=30)]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_base)
+        script = f"read -r task\n{ASK}\n"
+        write(pytester.path, shell(script, answering("Mina", limits={"seconds": 0.7})))
+
+        run(pytester, "--agent-live").assert_outcomes(failed=1)
+
+    (stored,) = trials(pytester.path).values()
+    assert (stored.limit, stored.seconds >= 0.7, stored.transcript.usage.attempts) == ("seconds", True, 1)
 
 
 def test_a_limit_of_steps_answers_the_next_request_and_the_trial_is_limited(

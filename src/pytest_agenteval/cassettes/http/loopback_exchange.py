@@ -9,7 +9,7 @@ from urllib.parse import urljoin, urlsplit
 
 from pytest_agenteval.cassettes.http.forwarding import Connections, IncomingResponse, onward_headers
 from pytest_agenteval.cassettes.http.messages import recordable_request, recordable_response
-from pytest_agenteval.cassettes.http.scope import NothingSent
+from pytest_agenteval.cassettes.http.scope import GIVEN_UP, NothingSent
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.errors import RequestRefused, exception_text
 from pytest_agenteval.redaction.spellings import MARK
@@ -105,7 +105,7 @@ class Exchange:
         host = urlsplit(self._url).netloc.rpartition("@")[2]
         line = f"{host} did not answer: {type(failed).__name__}: {exception_text(failed)}"
         self._address.failures.append(line)
-        self.cut(Response(0, line))
+        self.cut(Response(0, GIVEN_UP if self._address.closed else line))
         response = refusal(502, "unreachable", line, self.request)
         return replace(response, headers={"Content-Type": "application/json"})
 
