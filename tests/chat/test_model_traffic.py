@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.engine import agent_run
 from pytest_agenteval.store.run_reader import load_run
 from tests.frameworks.model_server import Serving, serving
 from tests.frameworks.weather_model import answer, question
@@ -49,6 +50,17 @@ async def in_a_group(question):
     async with httpx.AsyncClient() as client, asyncio.TaskGroup() as group:
         for _ in range(2):
             group.create_task(client.post(BASE + "/chat/completions", json=body))
+
+async def waits_for_the_background(question):
+    words = asyncio.Queue()
+    async def feed():
+        async with httpx.AsyncClient() as client:
+            for _ in range(2):
+                body = dict(model="gpt-5-mini", messages=[dict(role="user", content=question)])
+                await client.post(BASE + "/chat/completions", json=body)
+        await words.put("It is over.")
+    fed = asyncio.create_task(feed())
+    return await words.get()
 
 meeting = threading.Barrier(2)
 
@@ -125,6 +137,27 @@ def test_a_limit_that_is_reached_in_a_group_of_tasks_is_a_limit(
     latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
     assert [(entry.limit, entry.ending) for entry in latest.entries] == [("steps", "failed")]
     assert len(server.traffic.models) <= 1
+
+
+@pytest.mark.parametrize(
+    ("how", "ending", "limit"), [(RECORD, "failed", "steps"), (REPLAY, "errored", "")], ids=["limit", "miss"]
+)
+def test_who_waits_for_what_was_refused_is_ended(
+    pytester: pytest.Pytester,
+    server: Serving,
+    monkeypatch: pytest.MonkeyPatch,
+    how: tuple[str, ...],
+    ending: str,
+    limit: str,
+) -> None:
+    """A stream never ends whose feeder in the background was refused; its trial does."""
+    monkeypatch.setattr(agent_run, "_GRACE_S", 0.0)
+    prepare(pytester, server, "waits_for_the_background", "defaults: {limits: {steps: 1}}\n")
+
+    run(pytester, "evals", *how)
+
+    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    assert [(entry.ending, entry.limit) for entry in latest.entries] == [(ending, limit)]
 
 
 def test_nobody_else_is_there_when_an_agent_is_used_first(pytester: pytest.Pytester, server: Serving) -> None:

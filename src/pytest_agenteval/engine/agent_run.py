@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.cassettes.http.patches import own_requests
-from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
+from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope, current
 from pytest_agenteval.engine.agent_loops import AgentThread, LoopKind
 from pytest_agenteval.engine.answer import as_answer
 from pytest_agenteval.errors import LimitReached
@@ -37,10 +37,18 @@ async def run_within_limits(
     What an agent does when its limit is reached, be it to go on or to raise something else, makes no
     difference to how the trial ends.
     """
-    limits, answer = ctx.limits, None
+    limits, answer, scope = ctx.limits, None, current()
     course = _course_of(run, kind, task_input, ctx)
+    refusals: list[asyncio.Task[None]] = []
+
+    def is_refused() -> bool:
+        return ctx.transcript.broken is not None or bool(scope and scope.missed)
+
     try:
         async with asyncio.timeout(limits.seconds_left) as deadline:
+            if kind != "trials":
+                ends = partial(_end_after_refusal, lambda: limits.reached is not None or is_refused())
+                refusals.append(asyncio.create_task(ends(deadline)))
             limits.forgiving = _deadline_extender(deadline, 0.0 if kind == "trials" else _LATE_S)
             answer = as_answer(await course.answer(), ctx.transcript)
     except (Exception, LimitIgnored, BaseExceptionGroup):  # a group is what a group of tasks makes of either
@@ -48,16 +56,37 @@ async def run_within_limits(
             raise
     finally:
         limits.forgiving = None
+        for each in refusals:
+            each.cancel()
         await course.end()
         limits.forgive_wait_of_answer()
     reached = limits.reached
     left = limits.seconds_left  # below 0 where the last reply came late, and nothing was waited for after it
-    if reached is None and (deadline.expired() or (left is not None and left < 0)):
+    if reached is None and not is_refused() and (deadline.expired() or (left is not None and left < 0)):
         reached = LimitReached("seconds", limits.allowed.seconds or 0.0, limits.seconds)
     if reached is not None:
         ctx.transcript.event("limit", str(reached))
     answer = Answer(ctx.transcript.last_words) if answer is None else answer
     return answer, reached.limit if reached else ""
+
+
+_GRACE_S = 5.0
+"""So long a user's agent may go on that was refused something: how its trial ends is decided."""
+
+_LOOK_AGAIN_S = 0.25
+
+
+async def _end_after_refusal(is_decided: Callable[[], bool], deadline: asyncio.Timeout) -> None:
+    """Bring the deadline nearer once the verdict stands.
+
+    What refuses is no Exception, lest clients try again. It ends the task that it is raised in, and who waits
+    for that task's word, as who reads a stream that is fed from the background, waits for ever.
+    """
+    while not is_decided():
+        await asyncio.sleep(_LOOK_AGAIN_S)
+    when, soon = deadline.when(), asyncio.get_running_loop().time() + _GRACE_S
+    if not deadline.expired() and (when is None or when > soon):
+        deadline.reschedule(soon)
 
 
 class _OnLoopOfTrials:
