@@ -21,7 +21,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("tasks", "cassettes", "workspace", "limits", "prompts", "trial_output", "transcripts"),
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),
-    ("name_table", "given_by_code", "reports", "importers", "calibration"),
+    ("name_table", "examples", "given_by_code", "reports", "importers", "calibration"),
     ("agent_forms",),
     ("registry",),
     ("stash",),

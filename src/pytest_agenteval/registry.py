@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from pytest_agenteval.agent_forms import AgentForms
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.examples import Example
 from pytest_agenteval.factories import AGENT, GRADER, Contract, factory_of, is_registrable
 from pytest_agenteval.given_by_code import GivenAgents, GivenGraders
 from pytest_agenteval.name_table import (
@@ -96,6 +97,7 @@ class Registry:
         self._players: NameTable[RulesPlayer] = NameTable("player of the tool", complete)
         self._writers: NameTable[tuple[str, str, str, str]] = NameTable("file writer of the agent", complete)
         self._importers: NameTable[Importer] = NameTable("importer", complete, _instance)
+        self._examples: NameTable[Example] = NameTable("example", complete)
         self._formats: NameTable[ReportFormat] = NameTable("report format", complete)
         self._sending_formats: set[str] = set()
         self._scorecards: NameTable[RegisteredScorecard] = NameTable("scorecard", complete)
@@ -206,6 +208,16 @@ class Registry:
     def importer(self, name: str, importer: Importer | Callable[[], Importer] | str) -> None:
         """Offer ``agenteval import NAME``: a class or object as ``Importer`` says."""
         self._importers.take(name, importer, claimant())
+
+    def example(self, name: str, parts: Sequence[str], folders: Sequence[Place]) -> None:
+        """Offer ``agenteval init --example NAME``: folders that are copied into somebody's project.
+
+        ``parts`` name them as they lie there, the suite's own first; ``folders`` are where they may be
+        copied from: the first that has all of them.
+        """
+        places = tuple(map(located, _list_of(folders, f"the example {name!r}", "folders")))
+        claim = Example(name, _list_of(parts, f"the example {name!r}", "folders"), places)
+        self._examples.take(name, claim, claimant())
 
     def report_format(self, name: str, write: ReportFormat | str, *, sends: bool = False) -> None:
         """Offer ``agenteval report --as NAME -o DIR``: ``write(runs, folder)`` gives the paths it wrote.
@@ -354,6 +366,15 @@ class Registry:
     def importer_named(self, name: str) -> Importer:
         """Find an importer; raises UnknownName."""
         return self._importers.get(name)
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The names of all examples."""
+        return self._examples.names
+
+    def example_named(self, name: str) -> Example:
+        """Find an example; raises UnknownName."""
+        return self._examples.get(name)
 
     @property
     def report_formats(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from keyword import iskeyword
 from types import ModuleType
 
 VERBS: Mapping[str, str] = {
+    "init": "write a first suite that passes at once, or copy a shipped one",
     "validate": "say everything that is wrong with task files",
     "schema": "print a JSON Schema",
     "runs": "list the runs that are kept, newest first",

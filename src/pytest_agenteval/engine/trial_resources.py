@@ -120,14 +120,21 @@ def open_model_traffic(
         tape = ModelTape(opened, _retry(plan, "--agent-record-chat=new_episodes"), hosts)
         tapes.append(tape)
     sends = plan.asks_own_models
-    return ModelTraffic(recorder, budget, tape, sends=sends, refusal=_NOT_ALLOWED, model_hosts=hosts)
+    refusal = "\n".join((_NOT_ALLOWED, *(_PLAYED if _is_recorded(plan) else _RECORDED)))
+    return ModelTraffic(recorder, budget, tape, sends=sends, refusal=refusal, model_hosts=hosts)
 
 
-_NOT_ALLOWED = (
-    "the agent asks a model by itself, and nobody said that it may\n"
-    "  let it out:   --agent-live, or live: true in suite.yaml; or name the model: --agent-model=NAME\n"
-    "  record it:    --agent-record-chat=once, and play it later: --agent-record-chat=none"
+def _is_recorded(plan: Plan) -> bool:
+    return bool(plan.task.cassette) and Path(chat_cassette_file(plan)).is_file()
+
+
+_NOT_ALLOWED = "the agent asks a model by itself, and nobody said that it may"
+_LET_OUT = "  let it out:   --agent-live, or live: true in suite.yaml; or name the model: --agent-model=NAME"
+_RECORDED = (
+    _LET_OUT,
+    "  record it:    --agent-record-chat=once, and play it later: --agent-record-chat=none",
 )
+_PLAYED = ("  play it:      --agent-record-chat=none: its replies are recorded", _LET_OUT)
 
 
 def cassette_files(plan: Plan) -> tuple[str, ...]:

@@ -34,6 +34,8 @@ PACKAGE = "pytest_agenteval"
 HERE = f"{PACKAGE}.benchmarks.ko_agentbench"
 JUDGES = ("openai/gpt-4o", "claude", "gemini")
 """The judges that its documentation names."""
+EXAMPLE_FOLDERS = (Path(__file__).parent / "examples", Path(__file__).parents[4])
+"""Where its suite lies in a wheel, and in a clone."""
 
 
 def pytest_agenteval_register(registry: Registry) -> None:
@@ -53,3 +55,4 @@ def pytest_agenteval_register(registry: Registry) -> None:
         options=f"{HERE}.scorecard:OPTIONS",
     )
     registry.report_format("ko-agentbench", f"{HERE}.report.report_files:write_reports")
+    registry.example("ko", ("evals/ko", "cassettes/ko"), EXAMPLE_FOLDERS)

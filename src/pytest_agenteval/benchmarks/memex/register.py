@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -32,6 +33,9 @@ GRADERS: Mapping[str, str] = {
     "pkm_insight_quality": "pkm_judged:PkmInsightQuality",
     "pkm_append_coherence": "pkm_judged:PkmAppendCoherence",
 }
+EXAMPLES: Mapping[str, Sequence[str]] = {"card": ("evals/card",), "pkm": ("evals/pkm", "fixtures/pkm")}
+EXAMPLE_FOLDERS = (Path(__file__).parent / "examples", Path(__file__).parents[4])
+"""Where the suites lie in a wheel, and in a clone."""
 
 
 def pytest_agenteval_register(registry: Registry) -> None:
@@ -46,3 +50,5 @@ def pytest_agenteval_register(registry: Registry) -> None:
     for agent in ("pkm", "pkm_agent"):
         registry.file_writer(agent, "Write", path="file_path", text="content", root="PKM")
     registry.importer("memex", f"{HERE}.importer.importing:MemexImporter")
+    for name, parts in EXAMPLES.items():
+        registry.example(name, parts, EXAMPLE_FOLDERS)

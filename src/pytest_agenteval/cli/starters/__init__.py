@@ -1,0 +1,1 @@
+"""First suites: what ``agenteval init`` writes, and where."""

@@ -1,0 +1,120 @@
+"""What ``agenteval init`` is about to write, and what it says of it: a first suite, or a shipped one."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.cli.starters.example_suite import example_files, example_named
+from pytest_agenteval.cli.starters.project import Project
+from pytest_agenteval.cli.starters.shared_files import shared_files, workflow
+from pytest_agenteval.cli.starters.starter import STARTERS, fill, starter_files
+from pytest_agenteval.cli.starters.writing import NewFile, refuse_existing
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.tasks.documents import path_in_root, short_path
+
+_SUITE_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+
+
+class InitPlan(FrozenValue, frozen=True):
+    """Files to be written, paths of those to be left, and what to say of the suite."""
+
+    project: Project
+    suite: str
+    files: tuple[NewFile, ...]
+    left: tuple[Path, ...]
+    run: str
+    change: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Give what is said of the plan, with paths from the project's root."""
+        return {
+            "root": str(self.project.root),
+            "suite": self.suite,
+            "written": self._names(file.path for file in self.files if not file.adds),
+            "added_to": self._names(file.path for file in self.files if file.adds),
+            "left": self._names(self.left),
+            "run": self.run,
+            "change": self.change,
+        }
+
+    def _names(self, paths: Iterable[Path]) -> tuple[str, ...]:
+        return tuple(path_in_root(path, self.project.root) for path in paths)
+
+
+def plan_first_suite(project: Project, kind: str, *, suite: str | None, force: bool) -> InitPlan:
+    """Plan a first suite; raises UsageMistake where its name cannot be taken, or files are there already."""
+    starter = STARTERS[kind]
+    name = suite or starter.suite
+    if not _SUITE_NAME.fullmatch(name):
+        raise UsageMistake(f"--suite={name}: expected letters, digits, _ and -, with a letter first")
+    folder = project.evals / name
+    _refuse_taken_name(project, name, folder)
+    files = starter_files(kind, name, project)
+    if not force:
+        refuse_existing(files, "--force writes over them, --suite NAME gives the suite another name")
+    below = path_in_root(folder, project.root)
+    step = shlex.join(["pytest", below, *starter.options])
+    ci = workflow(project, name, step)
+    left = (ci.path,) if ci.path.exists() and not force else ()
+    shared = [*shared_files(project), *([] if left else [ci])]
+    pytest = _program("pytest", project.root)
+    words = {"folder": below, "pytest": pytest}
+    run = f"{_from_here(project.root)}{pytest} {shlex.join([below, *starter.options])}"
+    change = [fill(line, words) for line in starter.change]
+    if left:
+        change.append(
+            f"the workflow: `- run: {step}` among the steps of {path_in_root(ci.path, project.root)}"
+        )
+    return InitPlan(project, name, (*files, *shared), left, run, tuple(change))
+
+
+def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
+    """Plan the copy of a shipped suite; raises UsageMistake where it is not there, or files of its are."""
+    from pytest_agenteval.discovery import installed_registry
+
+    if suite:
+        raise UsageMistake("--suite: an example keeps its name, by which its recordings are found")
+    example = example_named(name, installed_registry())
+    below = example.parts[0]
+    _refuse_taken_name(project, name, project.root / below)
+    files = example_files(example, project)
+    if not force:
+        refuse_existing(files, "--force writes over them")
+    run = f"{_from_here(project.root)}{_program('pytest', project.root)} {below}"
+    return InitPlan(project, name, (*files, *shared_files(project)), (), run)
+
+
+def _refuse_taken_name(project: Project, name: str, folder: Path) -> None:
+    """Raise UsageMistake where a suite in another folder has this name: pytest would refuse both."""
+    file = project.suites.get(name)
+    if file is not None and file.parent != folder:
+        place = short_path(file)
+        raise UsageMistake(
+            f"a suite is called {name!r} already: {place}; --suite NAME gives this one another"
+        )
+
+
+def _from_here(root: Path) -> str:
+    """Say how to get to the project's root, from where commands find runs and files by short names."""
+    here = Path.cwd()
+    return "" if here == root else f"cd {shlex.quote(os.path.relpath(root, here))} && "
+
+
+def _program(name: str, root: Path) -> str:
+    """Give what starts a program of this very environment, from the project's root."""
+    ours = Path(sys.executable).parent
+    on_path = shutil.which(name)
+    if on_path and Path(on_path).parent == ours:
+        return name
+    beside = shutil.which(name, path=str(ours))
+    words: Sequence[str] = [beside] if beside else [sys.executable, "-m", name]
+    program = path_in_root(Path(words[0]), root) if Path(words[0]).is_relative_to(root) else words[0]
+    return shlex.join([program, *words[1:]])
