@@ -89,7 +89,8 @@ CAUSES: Mapping[str, str] = {
     "fixture": "the starting workspace could not be built or read",
     "executor": "what was to carry out the trial cannot: a process of `--agent-executor` died, "
     "the conftests could not be loaded there, or a registered executor could not be made",
-    "file_problem": "a file that is read while the trial runs has problems: a cassette, a prompt",
+    "file_problem": "a file that is read while the trial runs has problems: a cassette, a prompt, "
+    "settings that an agent refuses",
     "prompt": "a prompt file that replaces the agent's own cannot be filled in",
     "input_changed": "while regrading: the task asks something else today",
     "transcript_lost": "while regrading: the stored transcript of the trial is damaged",

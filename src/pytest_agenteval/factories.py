@@ -90,6 +90,9 @@ def construction_fault(contract: Contract, factory: Any, settings: Collection[st
     """Say what is registered where nothing of this contract can be made of it and of these settings."""
     if isinstance(factory, type) and not callable(getattr(factory, contract.method, None)):
         return f"a class {factory.__name__} without {contract.method}"
+    placed = [p.name for p in _required_parameters(factory) if p.kind is p.POSITIONAL_ONLY]
+    if placed:
+        return f"{_name_of(factory)}, whose {', '.join(placed)} cannot be given by name"
     needed = (
         [parameter.name for parameter in _required_parameters(factory)] if inspect.isfunction(factory) else []
     )
@@ -107,8 +110,8 @@ def accepted_settings(factory: Any) -> tuple[Collection[str], Collection[str]] |
         return None
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         return None
-    variadic = inspect.Parameter.VAR_POSITIONAL
-    accepted = {name: parameter for name, parameter in parameters.items() if parameter.kind is not variadic}
+    nameless = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.POSITIONAL_ONLY)
+    accepted = {name: parameter for name, parameter in parameters.items() if parameter.kind not in nameless}
     return accepted, [name for name, parameter in accepted.items() if parameter.default is parameter.empty]
 
 
@@ -149,6 +152,10 @@ def is_map_of_texts(value: Any) -> bool:
     if value is None:
         return True
     return isinstance(value, Mapping) and all(map(is_text, (*value.keys(), *value.values())))
+
+
+def _name_of(factory: Any) -> str:
+    return str(getattr(factory, "__qualname__", repr(factory)))
 
 
 def _acts(function: Any, contract: Contract) -> bool:

@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, dataclasse
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.session.planning.plain_settings import plainly_takes
-from pytest_agenteval.session.planning.registration_check import find_config_problems
+from pytest_agenteval.session.planning.setting_problems import find_config_problems
 
 
 @dataclass(frozen=True)

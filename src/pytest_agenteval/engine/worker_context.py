@@ -18,12 +18,11 @@ from pytest_agenteval.canonical import canonical
 from pytest_agenteval.closers import close_clients
 from pytest_agenteval.engine.agent_code import code_digest
 from pytest_agenteval.engine.agent_loops import LoopKind, loop_kind
+from pytest_agenteval.engine.agent_making import make_agent
 from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.engine.executors.executor import UnusedRecordings
 from pytest_agenteval.engine.first_use import FirstUse
 from pytest_agenteval.engine.grading import GradingService
-from pytest_agenteval.errors import TrialBroken
-from pytest_agenteval.factories import AGENT
 from pytest_agenteval.limits import Budget, CrossLoopSemaphore
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.plan import McpServer, Plan, PlannedTask, Variant
@@ -41,12 +40,6 @@ if TYPE_CHECKING:
 
 STAND_IN = "tool_calling"
 """The agent through which offline models act where the suite's own asks its own model."""
-
-
-class NoAgent(TrialBroken):
-    """What was registered made something that cannot act."""
-
-    cause = "agent"
 
 
 class AgentInstance(NamedTuple):
@@ -156,10 +149,7 @@ class WorkerContext:
     def _agent(self, task: PlannedTask) -> Agent:
         key = _agent_key(task)
         if key not in self._agents:
-            agent = self._agent_factory(task)(**task.settings)
-            if not callable(getattr(agent, "run", None)):
-                raise NoAgent(f"the agent {task.agent!r} was made as {agent!r}; expected {AGENT.how}")
-            self._agents[key] = agent
+            self._agents[key] = make_agent(self._agent_factory(task), task)
         return self._agents[key]
 
     def acting_task(self, plan: Plan) -> PlannedTask:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from typing import Any, cast
 
 from pytest_agenteval.agents.agent import Agent, AgentContext
 from pytest_agenteval.agents.conversation import (
@@ -82,22 +82,24 @@ class CallableFactory:
     """Makes an agent of a function, or of an object or class that can act.
 
     Its signature is that of the settings that the function takes; ``filled`` are the names of parameters that
-    need none. Raises UsageMistake for what cannot be called.
+    need none, and ``fills`` those of them that this function has. ``makes`` is the class that is made first,
+    if any, with the settings that ``made_with`` gives. Raises UsageMistake for what cannot act.
     """
 
     filled: Collection[str] = tuple(FILLED)
 
     def __init__(self, name: str, target: Any, loop: str = "own") -> None:
         self._target, self._loop = target, loop
-        self._made_by = target if isinstance(target, type) else None
-        acting = getattr(target, "run", None) if callable(getattr(target, "run", None)) else target
-        if not callable(acting):
+        self.makes: type | None = target if isinstance(target, type) else None
+        acting = _acting(target)
+        if acting is None:
             raise UsageMistake(f"{name} is {target!r}; expected a function, an object with run, or a class")
         self._acting = acting
-        self._parameters = _parameters(acting, bound=self._made_by is None)
-        own = () if self._made_by is None else _constructor_parameters(target).values()
-        settings = [*own, *(p for key, p in self._parameters.items() if key not in FILLED)]
-        self.__signature__ = _signature(settings)
+        self._parameters = _parameters(acting, bound=self.makes is None or _is_bound(self.makes))
+        self._own = _parameters(target) if self.makes is not None else {}
+        self.fills = tuple(key for key in self._parameters if key in FILLED)
+        rest = [parameter for key, parameter in self._parameters.items() if key not in FILLED]
+        self.__signature__ = _signature([*self._own.values(), *rest])
 
     @property
     def takes_model(self) -> bool:
@@ -109,16 +111,22 @@ class CallableFactory:
         """Whether the function may ask the run's model through us, and not only one of its own."""
         return not {"chat", "ctx"}.isdisjoint(self._parameters)
 
+    def made_with(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Give the settings that the class is made with: those that it names, or else nobody does."""
+        takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in self._own.values())
+        others = () if takes_any else settings.keys() - _named(self._own)
+        acting = _named(self._parameters) - _named(self._own)
+        return {key: value for key, value in settings.items() if key not in others and key not in acting}
+
     def __call__(self, **settings: Any) -> Agent:
         """Make the agent; a class is made with the settings that its constructor takes."""
-        if self._made_by is None:
+        if self.makes is None:
             return CallableAgent(self._acting, self._parameters, settings, self._target, self._loop)
-        own = _constructor_parameters(self._made_by)
-        taken = {key: value for key, value in settings.items() if key in own}
-        thing = self._made_by(**taken)
-        acting = thing.run if callable(getattr(thing, "run", None)) else thing
+        own = self.made_with(settings)
+        acting = _acting(self.makes(**own))
+        assert acting is not None, "objects of a class that acts do so too"
         rest = {key: value for key, value in settings.items() if key not in own}
-        return CallableAgent(acting, self._parameters, rest, self._made_by, self._loop)
+        return CallableAgent(acting, self._parameters, rest, self.makes, self._loop)
 
 
 class CallableAgent:
@@ -137,6 +145,7 @@ class CallableAgent:
     ) -> None:
         self._function, self._parameters, self._settings = function, parameters, settings
         self.implementation, self.loop = implementation, loop
+        self._placed = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_ONLY]
 
     def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
         """Call the function with what it takes; give what it returns, be it something to be awaited.
@@ -153,7 +162,8 @@ class CallableAgent:
     def _call(self, task_input: Mapping[str, Any], ctx: AgentContext, turn: Mapping[str, Any]) -> Any:
         given = {name: FILLED[name](task_input, ctx) for name in self._parameters if name in FILLED}
         given |= {name: value for name, value in turn.items() if name in self._parameters}
-        return self._function(**given, **self._settings)
+        placed = [given.pop(name) for name in self._placed if name in given]
+        return self._function(*placed, **given, **self._settings)
 
     async def _converse(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
         messages: list[dict[str, Any]] = []
@@ -179,14 +189,33 @@ def _text_of(returned: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _constructor_parameters(kind: type) -> Parameters:
-    return _parameters(vars(kind).get("__init__", kind.__init__), bound=False)  # type: ignore[misc]  # that of this very class
+def _acting(thing: Any) -> Callable[..., Any] | None:
+    """Give what acts of a function, an object or a class: its ``run``, or what is called."""
+    run = getattr(thing, "run", None)
+    if callable(run):
+        return cast(Callable[..., Any], run)
+    if isinstance(thing, type):  # which can itself be called in any case
+        return next((vars(kind)["__call__"] for kind in thing.__mro__ if "__call__" in vars(kind)), None)
+    return thing if callable(thing) else None
 
 
-def _parameters(function: Any, *, bound: bool) -> Parameters:
+def _is_bound(kind: type) -> bool:
+    """Whether a class has a ``run`` that is given no object of it."""
+    return isinstance(inspect.getattr_static(kind, "run", None), staticmethod | classmethod)
+
+
+def _parameters(function: Any, *, bound: bool = True) -> Parameters:
     """Give the parameters by name, without ``self`` where a function of a class is looked at."""
-    parameters = list(inspect.signature(function).parameters.values())
+    try:
+        signature = inspect.signature(function, eval_str=True)
+    except Exception:  # a hint that cannot be evaluated stays a text
+        signature = inspect.signature(function)
+    parameters = list(signature.parameters.values())
     return {parameter.name: parameter for parameter in (parameters if bound else parameters[1:])}
+
+
+def _named(parameters: Parameters) -> set[str]:
+    return {name for name, parameter in parameters.items() if parameter.kind in _NAMED_KINDS}
 
 
 def _signature(parameters: Collection[inspect.Parameter]) -> inspect.Signature:

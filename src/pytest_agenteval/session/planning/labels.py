@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_agenteval.records.plan import Label
-from pytest_agenteval.session.planning.registration_check import ConfigProblem
+from pytest_agenteval.session.planning.setting_problems import ConfigProblem
 from pytest_agenteval.tasks.spec import NOTHING_ACTS, Suite, Task
 
 KEY = "label"

@@ -33,7 +33,7 @@ def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
 @cache
 def _plain_hints(factory: type) -> dict[str, Any]:
     hints = get_type_hints(factory, include_extras=True)
-    return {name: hint for name, hint in hints.items() if _is_plain(hint)}
+    return {name: hint for name, hint in hints.items() if is_plain(hint)}
 
 
 @cache
@@ -50,9 +50,9 @@ def _is_of_pydantic(value: object) -> bool:
     return type(value).__module__.partition(".")[0] == "pydantic"
 
 
-def _is_plain(hint: Any) -> bool:
+def is_plain(hint: Any) -> bool:
     """Whether msgspec takes for this hint nothing that pydantic would not: what Annotated adds is unknown."""
     origin = get_origin(hint)
     if origin in _HOLDERS:
-        return all(arg is ... or _is_plain(arg) for arg in get_args(hint))
+        return all(arg is ... or is_plain(arg) for arg in get_args(hint))
     return origin is Literal or hint in _VALUES

@@ -21,7 +21,8 @@ from pytest_agenteval.session.planning.grader_planning import GraderPlanning, Gr
 from pytest_agenteval.session.planning.labels import label_of, label_problems
 from pytest_agenteval.session.planning.promoted_names import PromotedNames
 from pytest_agenteval.session.planning.prompt_variants import find_unread_prompts
-from pytest_agenteval.session.planning.registration_check import ConfigProblem, RegistrationCheck
+from pytest_agenteval.session.planning.registration_check import RegistrationCheck
+from pytest_agenteval.session.planning.setting_problems import ConfigProblem
 from pytest_agenteval.session.planning.suite_tools import ToolSources
 from pytest_agenteval.session.planning.suites import LoadedSuite, Suites, recordings_of
 from pytest_agenteval.session.planning.task_inputs import (

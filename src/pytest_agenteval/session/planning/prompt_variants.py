@@ -12,7 +12,7 @@ from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.prompts import included_prompts
 from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.session.planning.registration_check import ConfigProblem
+from pytest_agenteval.session.planning.setting_problems import ConfigProblem
 
 
 def prompt_names(agent: Any) -> frozenset[str] | None:

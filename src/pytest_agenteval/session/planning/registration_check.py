@@ -5,45 +5,35 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.adapters.forms import form_problems
 from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, tools_of
 from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import KeyPath, UsageMistake, nearest, nearest_names
+from pytest_agenteval.errors import KeyPath, UsageMistake, nearest
 from pytest_agenteval.factories import (
     AGENT,
     GRADER,
-    InstanceFactory,
-    accepted_settings,
     construction_fault,
     misfit_traits,
 )
 from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setting_of
-from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import NotImported, Registry, UnknownName
-from pytest_agenteval.session.planning.plain_settings import plainly_takes
+from pytest_agenteval.session.planning.setting_problems import (
+    ConfigProblem,
+    find_config_problems,
+    one_of,
+    problem_of_refusal,
+    setting_names,
+    wrong_agent_settings,
+)
 from pytest_agenteval.tasks.spec import GraderSpec
 
 MOST_KEPT = 4096
 """Configurations whose answer is remembered: most tasks of a suite have the same few."""
-
-
-class ConfigProblem(NamedTuple):
-    """One thing that does not fit, at a key of the task."""
-
-    path: KeyPath
-    expected: str
-    found: str
-    hint: str = ""
-
-    def below(self, *steps: str | int) -> ConfigProblem:
-        """Say the same of a key further down."""
-        return self._replace(path=(*steps, *self.path))
 
 
 class RegistrationCheck:
@@ -75,7 +65,7 @@ class RegistrationCheck:
         if key not in self._accepted:
             if unfit := _unfit_agent(factory, settings):
                 return unfit
-            wrong = find_config_problems(name, factory, settings) or _unaccepted_settings(factory, settings)
+            wrong = wrong_agent_settings(name, factory, settings)
             wrong = tuple(mismatch.below("settings") for mismatch in wrong)
             wrong = wrong or self._unknown_tools(factory, settings, tools)
             if not wrong:
@@ -116,7 +106,7 @@ class RegistrationCheck:
         """Give the names of a grader's settings, as far as they are known."""
         try:
             return (
-                _setting_names(self._registry.grader_factory(name)) if not self._registry.group(name) else ()
+                setting_names(self._registry.grader_factory(name)) if not self._registry.group(name) else ()
             )
         except (UnknownName, NotImported):
             return ()
@@ -124,7 +114,7 @@ class RegistrationCheck:
     def settings_of_agent(self, name: str) -> Collection[str]:
         """Give the names of an agent's settings, as far as they are known."""
         try:
-            return _setting_names(self._registry.agent_factory(name))
+            return setting_names(self._registry.agent_factory(name))
         except (UnknownName, NotImported):
             return ()
 
@@ -162,9 +152,7 @@ class RegistrationCheck:
         # A class says its tools; where they are a field, the settings do, and these are the suite's.
         offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
         return tuple(
-            ConfigProblem(
-                ("config", setting, *at), _one_of(offered, name), repr(name), nearest(name, offered)
-            )
+            ConfigProblem(("config", setting, *at), one_of(offered, name), repr(name), nearest(name, offered))
             for at, name in _places(names)
             if name not in offered and _is_nearly(name, offered)
         )
@@ -187,7 +175,7 @@ class RegistrationCheck:
         return tuple(
             ConfigProblem(
                 (*at, *([index] if at != ("agent",) else [])),
-                _one_of(offered, name),
+                one_of(offered, name),
                 f"{name!r}, no registered tool",
                 nearest(name, offered),
             )
@@ -207,7 +195,7 @@ class RegistrationCheck:
             try:
                 grader = factory(**spec.config)
             except Exception as refused:  # the grader says what it wants of its settings
-                wrong = (self._with_hint(_from_refusal(spec.name, refused), factory, spec.config),)
+                wrong = (self._with_hint(problem_of_refusal(spec.name, refused), factory, spec.config),)
             else:
                 return _unfit_grader(grader)
         return tuple(mismatch.below("config") for mismatch in wrong)
@@ -263,106 +251,5 @@ def _is_nearly(name: str, names: Iterable[str]) -> bool:
     return bool(get_close_matches(name.casefold(), [other.casefold() for other in names], cutoff=0.8))
 
 
-def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    """Say which settings a dataclass has not, lacks, or has with another type; others are not looked into."""
-    if not is_dataclass(factory) or not isinstance(factory, type):
-        return ()
-    # A version is the grader's own word on itself, wherever it is written down.
-    names = {field.name for field in fields(factory) if field.init} - {"version"}
-    unknown = [
-        ConfigProblem((key,), _one_of(names), f"unknown key {key!r}", nearest(key, names))
-        for key in settings
-        if key not in names
-    ]
-    return tuple(unknown) or _type_problems(name, factory, settings)
-
-
-def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    """Say which settings a class or a function does not take, or lacks."""
-    accepted = None if is_dataclass(factory) else accepted_settings(factory)
-    if accepted is None:
-        return ()
-    names, needed = accepted
-    ready = isinstance(factory, InstanceFactory)
-    expected = f"no settings: it was registered as {factory.words}" if ready else _one_of(names)
-    unknown = [key for key in settings if key not in names]
-    filled = getattr(factory, "filled", ())
-    hint = f"parameters that are filled by their names: {', '.join(filled)}" if filled else ""
-    return (
-        *(ConfigProblem((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
-        *(_missing_setting(key, hint) for key in needed if key not in settings),
-    )
-
-
-def _missing_setting(key: str, hint: str = "") -> ConfigProblem:
-    return ConfigProblem((key,), "a value: it has no default", f"no key {key!r}", hint)
-
-
-def _setting_names(factory: Any) -> Collection[str]:
-    accepted = accepted_settings(factory)
-    return () if accepted is None else accepted[0]
-
-
-def _type_problems(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    if plainly_takes(factory, settings):
-        return ()
-    from pydantic import ValidationError
-
-    try:
-        # As JSON: a list is a tuple there, and a text is no number.
-        _adapter(factory).validate_json(canonical(settings), strict=True)
-    except ValidationError as error:
-        by_path: dict[KeyPath, ConfigProblem] = {}
-        for detail in error.errors(include_url=False):
-            mismatch = _from_pydantic(name, detail, settings)
-            by_path.setdefault(mismatch.path, mismatch)  # several branches of a union complain of one value
-        return tuple(by_path.values())
-    except Exception:  # types that pydantic cannot read: the class itself has to say what it wants
-        return ()
-    return ()
-
-
-def _from_pydantic(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
-    from pytest_agenteval.tasks.validation_errors import value_text
-
-    if detail["type"] in ("value_error", "assertion_error"):
-        refused = _from_refusal(name, detail["ctx"]["error"])
-        return refused if refused.path else refused._replace(path=_path_in_file(detail["loc"], settings))
-    if detail["type"].startswith("missing"):
-        return _missing_setting(detail["loc"][-1])
-    expected = detail["msg"].lower().removeprefix("input should be ")
-    return ConfigProblem(_path_in_file(detail["loc"], settings), expected, value_text(detail["input"]))
-
-
-def _path_in_file(loc: KeyPath, settings: Any) -> KeyPath:
-    """Keep the steps that stand in the file: pydantic adds the names of branches."""
-    path: KeyPath = ()
-    for step in loc:
-        try:
-            settings = settings[step]
-        except (KeyError, IndexError, TypeError):
-            break
-        path = (*path, step)
-    return path
-
-
-def _from_refusal(name: str, refused: object) -> ConfigProblem:
-    if isinstance(refused, WrongSetting):
-        return ConfigProblem(refused.path, refused.expected, refused.found, refused.hint)
-    return ConfigProblem((), f"settings that {name} takes", str(refused) or type(refused).__name__)
-
-
 def _unknown_name(unknown: UnknownName) -> ConfigProblem:
-    return ConfigProblem((), _one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
-
-
-def _one_of(names: Collection[str], name: str = "") -> str:
-    """List what is known; of very many things those that are most like what was said."""
-    return f"one of {nearest_names(name, names)}" if names else "nothing: there is none"
-
-
-@cache
-def _adapter(factory: type) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(factory)
+    return ConfigProblem((), one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)

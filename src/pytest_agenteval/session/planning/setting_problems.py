@@ -1,0 +1,171 @@
+"""What is wrong with settings: keys that nobody takes, that are missing, values of another type."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any, NamedTuple
+
+from pytest_agenteval.canonical import canonical
+from pytest_agenteval.errors import KeyPath, nearest, nearest_names
+from pytest_agenteval.factories import InstanceFactory, accepted_settings
+from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.session.planning.plain_settings import plainly_takes
+from pytest_agenteval.session.planning.setting_types import refused_values
+
+
+class ConfigProblem(NamedTuple):
+    """One thing that does not fit, at a key of the task."""
+
+    path: KeyPath
+    expected: str
+    found: str
+    hint: str = ""
+
+    def below(self, *steps: str | int) -> ConfigProblem:
+        """Say the same of a key further down."""
+        return self._replace(path=(*steps, *self.path))
+
+
+def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+    """Say which settings a dataclass has not, lacks, or has with another type; others are not looked into."""
+    if not is_dataclass(factory) or not isinstance(factory, type):
+        return ()
+    # A version is the grader's own word on itself, wherever it is written down.
+    names = {field.name for field in fields(factory) if field.init} - {"version"}
+    unknown = [
+        ConfigProblem((key,), one_of(names), f"unknown key {key!r}", nearest(key, names))
+        for key in settings
+        if key not in names
+    ]
+    return tuple(unknown) or _type_problems(name, factory, settings)
+
+
+def wrong_agent_settings(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+    """Say which settings keep an agent from being made, or from being called."""
+    filled = [key for key in settings if key in getattr(factory, "fills", ())]
+    if filled:
+        expected = "no setting: what the parameter of this name is given comes from the trial"
+        return tuple(ConfigProblem((key,), expected, repr(key)) for key in filled)
+    makes = getattr(factory, "makes", None)
+    own = factory.made_with(settings) if makes is not None else {}
+    return (
+        find_config_problems(name, factory, settings)
+        or _unaccepted_settings(factory, settings)
+        or (find_config_problems(name, makes, own) if own else ())
+        or _model_problems(name, makes or factory, own if makes is not None else settings)
+        or _untyped_problems(name, factory, settings)
+    )
+
+
+def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+    """Say which settings are not of the types that parameters say."""
+    if not settings or is_dataclass(factory):
+        return ()
+    wrong = dict(reversed([*refused_values(factory, settings)]))  # of several branches of a union the first
+    return tuple(_from_pydantic(name, error, settings[key]).below(key) for key, error in wrong.items())
+
+
+def _model_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+    """Say what a model of pydantic refuses of its settings; others are not looked into."""
+    if not isinstance(factory, type) or not hasattr(factory, "model_validate"):
+        return ()
+    from pydantic import ValidationError
+
+    try:
+        factory(**settings)
+    except ValidationError as error:
+        return tuple(_from_pydantic(name, each, settings) for each in error.errors(include_url=False))
+    except Exception:  # a validator of the author's own breaks: so it will when the trial begins
+        return ()
+    return ()
+
+
+def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+    """Say which settings a class or a function does not take, or lacks."""
+    accepted = None if is_dataclass(factory) else accepted_settings(factory)
+    if accepted is None:
+        return ()
+    names, needed = accepted
+    ready = isinstance(factory, InstanceFactory)
+    expected = f"no settings: it was registered as {factory.words}" if ready else one_of(names)
+    unknown = [key for key in settings if key not in names]
+    filled = getattr(factory, "filled", ())
+    hint = f"parameters that are filled by their names: {', '.join(filled)}" if filled else ""
+    return (
+        *(ConfigProblem((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
+        *(_missing_setting(key, hint) for key in needed if key not in settings),
+    )
+
+
+def _missing_setting(key: str, hint: str = "") -> ConfigProblem:
+    return ConfigProblem((key,), "a value: it has no default", f"no key {key!r}", hint)
+
+
+def setting_names(factory: Any) -> Collection[str]:
+    """Give the names of the settings that a factory takes, as far as they are known."""
+    accepted = accepted_settings(factory)
+    return () if accepted is None else accepted[0]
+
+
+def _type_problems(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
+    if plainly_takes(factory, settings):
+        return ()
+    from pydantic import ValidationError
+
+    try:
+        # As JSON: a list is a tuple there, and a text is no number.
+        _adapter(factory).validate_json(canonical(settings), strict=True)
+    except ValidationError as error:
+        by_path: dict[KeyPath, ConfigProblem] = {}
+        for detail in error.errors(include_url=False):
+            mismatch = _from_pydantic(name, detail, settings)
+            by_path.setdefault(mismatch.path, mismatch)  # several branches of a union complain of one value
+        return tuple(by_path.values())
+    except Exception:  # types that pydantic cannot read: the class itself has to say what it wants
+        return ()
+    return ()
+
+
+def _from_pydantic(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
+    from pytest_agenteval.tasks.validation_errors import value_text
+
+    if detail["type"] in ("value_error", "assertion_error"):
+        refused = problem_of_refusal(name, detail["ctx"]["error"])
+        return refused if refused.path else refused._replace(path=_path_in_file(detail["loc"], settings))
+    if detail["type"].startswith("missing"):
+        return _missing_setting(detail["loc"][-1])
+    expected = detail["msg"].lower().removeprefix("input should be ")
+    return ConfigProblem(_path_in_file(detail["loc"], settings), expected, value_text(detail["input"]))
+
+
+def _path_in_file(loc: KeyPath, settings: Any) -> KeyPath:
+    """Keep the steps that stand in the file: pydantic adds the names of branches."""
+    path: KeyPath = ()
+    for step in loc:
+        try:
+            settings = settings[step]
+        except (KeyError, IndexError, TypeError):
+            break
+        path = (*path, step)
+    return path
+
+
+def problem_of_refusal(name: str, refused: object) -> ConfigProblem:
+    """Say that settings were refused, in the words of what refused them."""
+    if isinstance(refused, WrongSetting):
+        return ConfigProblem(refused.path, refused.expected, refused.found, refused.hint)
+    return ConfigProblem((), f"settings that {name} takes", str(refused) or type(refused).__name__)
+
+
+def one_of(names: Collection[str], name: str = "") -> str:
+    """List what is known; of very many things those that are most like what was said."""
+    return f"one of {nearest_names(name, names)}" if names else "nothing: there is none"
+
+
+@cache
+def _adapter(factory: type) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(factory)
