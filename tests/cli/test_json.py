@@ -25,6 +25,7 @@ OLD = "20260101-000000-rules"
 SECRET = "sk-proj-0123456789abcdefghijklmnop"
 
 COMMANDS: dict[str, Sequence[str]] = {
+    "init": ("--dry-run",),
     "validate": ("evals", "broken"),
     "runs": (),
     "show": ("missed",),

@@ -112,20 +112,28 @@ def wheel_of_ours(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return _wheel(ROOT, tmp_path_factory.mktemp("ours"))
 
 
+@pytest.fixture(scope="module")
+def python_with_both(wheel_of_ours: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The interpreter of a fresh environment with both wheels."""
+    folder = tmp_path_factory.mktemp("both")
+    return _make_environment(folder / "env", [wheel_of_ours, _wheel(OUTSIDE, folder / "dist")])
+
+
 @pytest.fixture
-def outside(wheel_of_ours: Path, tmp_path: Path) -> Environment:
-    """Both wheels in a fresh environment, and a folder to work in."""
-    theirs = _wheel(OUTSIDE, tmp_path / "dist")
+def outside(python_with_both: Path, tmp_path: Path) -> Environment:
+    """Both wheels in their environment, and a folder to work in."""
     here = tmp_path / "project"
     here.mkdir()
-    return _runs_in(_make_environment(tmp_path / "env", [wheel_of_ours, theirs]), here)
+    return _runs_in(python_with_both, here)
 
 
-def test_a_benchmark_from_outside_uses_every_seam(outside: Environment, tmp_path: Path) -> None:
+def test_a_benchmark_from_outside_uses_every_seam(
+    outside: Environment, python_with_both: Path, tmp_path: Path
+) -> None:
     """Agent, tools, graders, rubric, judges, player, importer, report format and scorecard are its own."""
     here = tmp_path / "project"
     where = outside("-c", "import pytest_agenteval as a, tiny_agentbench as b; print(a.__file__, b.__file__)")
-    assert where.stdout.count(str(tmp_path / "env")) == 2
+    assert where.stdout.count(str(python_with_both.parents[1])) == 2
     (here / "names.txt").write_text("Mina\nMinami\n", encoding="utf-8")
     importing = ("import", "tiny", "names.txt", "--to", "evals/greetings")
 
@@ -160,6 +168,23 @@ def test_a_benchmark_from_outside_uses_every_seam(outside: Environment, tmp_path
     assert sorted(lines) == ["greet_Mina passed 1.0", "greet_Minami passed 1.0"]
 
 
+def test_what_init_writes_runs_with_the_wheel_alone(outside: Environment, tmp_path: Path) -> None:
+    """First suites and examples come out of the wheel: all that they need is in there."""
+    here = tmp_path / "project"
+    examples = [("init", "--example", name) for name in ("card", "pkm", "ko")]
+
+    ended = _commands(outside, ("init",), *examples)
+
+    assert [status for status, _, _ in ended] == [0, 0, 0, 0]
+    assert not list(here.rglob("__pycache__"))  # which installers put beside whatever ends with .py
+    few = ("evals/orders", "evals/card/ambiguous", "evals/pkm/fresh", "evals/ko/L1/L1-001.yaml")
+    options = ("-p", "no:cacheprovider", "--agent-record-chat=none", "--repetitions=1")
+    done = outside("-m", "pytest", *few, *options).stdout
+    summary = done.splitlines()[-1]
+    assert "xfailed" in summary
+    assert "error" not in summary
+
+
 @pytest.fixture
 def without_benchmarks(wheel_of_ours: Path, tmp_path: Path) -> Environment:
     """Our wheel as it would be if no benchmark had ever been written."""
@@ -179,7 +204,9 @@ def test_core_works_without_any_benchmark(without_benchmarks: Environment, tmp_p
     assert "4 passed" in output
     assert "rule-based, no LLM" in output
     assert "warning" not in output
-    offered, refused = _commands(without_benchmarks, ("import",), ("import", "memex"))
+    verbs = (("import",), ("import", "memex"), ("init", "--example", "card"))
+    offered, refused, no_example = _commands(without_benchmarks, *verbs)
+    assert (no_example[0], "there are none" in no_example[2]) == (2, True)
     assert "there are no importers" in offered[1]
     assert (refused[0], "known: " in refused[2]) == (2, False)
     command = (

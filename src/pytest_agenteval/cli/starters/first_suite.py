@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
-import shutil
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.cli.starters.commands import program, way_to
 from pytest_agenteval.cli.starters.example_suite import example_files, example_named
 from pytest_agenteval.cli.starters.project import Project
 from pytest_agenteval.cli.starters.shared_files import shared_files, workflow
@@ -61,19 +59,18 @@ def plan_first_suite(project: Project, kind: str, *, suite: str | None, force: b
     if not force:
         refuse_existing(files, "--force writes over them, --suite NAME gives the suite another name")
     below = path_in_root(folder, project.root)
-    step = shlex.join(["pytest", below, *starter.options])
-    ci = workflow(project, name, step)
+    arguments = shlex.join([below, *starter.options])
+    ci = workflow(project, name, f"pytest {arguments}")
     left = (ci.path,) if ci.path.exists() and not force else ()
-    shared = [*shared_files(project), *([] if left else [ci])]
-    pytest = _program("pytest", project.root)
-    words = {"folder": below, "pytest": pytest}
-    run = f"{_from_here(project.root)}{pytest} {shlex.join([below, *starter.options])}"
-    change = [fill(line, words) for line in starter.change]
+    pytest = program("pytest", project.root)
+    change = [fill(line, {"folder": below, "pytest": pytest}) for line in starter.change]
     if left:
-        change.append(
-            f"the workflow: `- run: {step}` among the steps of {path_in_root(ci.path, project.root)}"
-        )
-    return InitPlan(project, name, (*files, *shared), left, run, tuple(change))
+        place = path_in_root(ci.path, project.root)
+        change.append(f"the workflow: `- run: pytest {arguments}` among the steps of {place}")
+    written = (*files, *shared_files(project), *(() if left else (ci,)))
+    return InitPlan(
+        project, name, written, left, f"{way_to(project.root)}{pytest} {arguments}", tuple(change)
+    )
 
 
 def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
@@ -88,7 +85,7 @@ def plan_example(project: Project, name: str, *, suite: str | None, force: bool)
     files = example_files(example, project)
     if not force:
         refuse_existing(files, "--force writes over them")
-    run = f"{_from_here(project.root)}{_program('pytest', project.root)} {below}"
+    run = f"{way_to(project.root)}{program('pytest', project.root)} {below}"
     return InitPlan(project, name, (*files, *shared_files(project)), (), run)
 
 
@@ -100,21 +97,3 @@ def _refuse_taken_name(project: Project, name: str, folder: Path) -> None:
         raise UsageMistake(
             f"a suite is called {name!r} already: {place}; --suite NAME gives this one another"
         )
-
-
-def _from_here(root: Path) -> str:
-    """Say how to get to the project's root, from where commands find runs and files by short names."""
-    here = Path.cwd()
-    return "" if here == root else f"cd {shlex.quote(os.path.relpath(root, here))} && "
-
-
-def _program(name: str, root: Path) -> str:
-    """Give what starts a program of this very environment, from the project's root."""
-    ours = Path(sys.executable).parent
-    on_path = shutil.which(name)
-    if on_path and Path(on_path).parent == ours:
-        return name
-    beside = shutil.which(name, path=str(ours))
-    words: Sequence[str] = [beside] if beside else [sys.executable, "-m", name]
-    program = path_in_root(Path(words[0]), root) if Path(words[0]).is_relative_to(root) else words[0]
-    return shlex.join([program, *words[1:]])

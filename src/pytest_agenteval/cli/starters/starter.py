@@ -79,7 +79,7 @@ def starter_files(kind: str, suite: str, project: Project) -> list[NewFile]:
         NewFile(_place(path, folder, suite, project.root), _filled(template, words))
         for path, template in _templates(files(__package__) / "templates" / kind)
     )
-    return sorted(written, key=lambda file: file.path)
+    return sorted(written, key=lambda file: (not file.path.is_relative_to(folder), file.path))
 
 
 def _templates(folder: Traversable, below: str = "") -> Iterator[tuple[str, Traversable]]:

@@ -1,0 +1,45 @@
+"""``agenteval init --example``: our benchmarks' suites run in a folder where nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.cli.main import main
+from tests.journals import trials
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+ROOT = Path(__file__).parents[2]
+FEW = ("evals/card/ambiguous", "evals/pkm/opt_out", "evals/ko/L1/L1-001.yaml")
+"""Tasks of all three, of which one has a recording, and one a starting tree."""
+
+
+def test_copied_suites_run_at_once(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """With starting trees and recordings: tasks of each pass or miss, as in a clone, and none is errored."""
+    for name in ("card", "pkm", "ko"):
+        assert main(["init", "--example", name]) == 0
+        assert f"/pytest evals/{name}\n" in capsys.readouterr().out
+
+    assert pytester.runpytest(*FEW, "--repetitions=1").ret == 0
+
+    ended = trials(pytester.path)
+    assert {trial.key.suite for trial in ended.values()} == {"card", "pkm", "ko"}
+    assert {trial.ending for trial in ended.values()} <= {"passed", "missed"}
+
+
+def test_a_suite_that_is_there_is_not_written_over(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its files are named, and nothing is written."""
+    assert main(["init", "--example", "card"]) == 0
+    task = next(pytester.path.glob("evals/card/**/task.json"))
+    task.write_text("mine", encoding="utf-8")
+
+    assert main(["init", "--example", "card"]) == 2
+
+    assert "evals/card/suite.yaml" in capsys.readouterr().err
+    assert task.read_text("utf-8") == "mine"
+    assert main(["init", "--example", "card", "--suite", "mine"]) == 2

@@ -1,0 +1,218 @@
+"""``agenteval init``: what it writes passes at once, offline; what is there is left as it is."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import yaml
+
+from pytest_agenteval.cli.guide import guide_page
+from pytest_agenteval.cli.main import main
+from pytest_agenteval.cli.starters.starter import STARTERS
+from tests.cli.documents import valid_document
+from tests.journals import trials
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+PARTIAL = {
+    "python": {"where_is_it": 1.0, "refund": 0.83},
+    "command": {"sunday": 1.0, "monday": 0.75},
+    "tools": {"speed": 1.0, "marathon": 1.0},
+    "workspace": {"shopping": 1.0, "standup": 0.75},
+}
+"""The scores of each kind's two tasks."""
+
+CALLS = {
+    "python": ["find_order"],
+    "command": [],
+    "tools": ["knots"],
+    "workspace": ["read_note", "write_note"],
+}
+"""What the first task's agent calls."""
+
+
+def init(capsys: pytest.CaptureFixture[str], *args: str, rc: int = 0) -> str:
+    """Give what a command prints."""
+    capsys.readouterr()
+    assert main(["init", *args]) == rc
+    printed = capsys.readouterr()
+    return printed.err if rc else printed.out
+
+
+def run_line(screen: str) -> str:
+    """Give the command that is to be typed, which stands alone on its line."""
+    lines = screen.splitlines()
+    return lines[lines.index("run it, offline and without a key") + 1].strip()
+
+
+def everything(folder: Path) -> Mapping[str, bytes]:
+    """Give the content of all files."""
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("kind", STARTERS)
+def test_a_first_suite_passes_at_once(
+    kind: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By the command that is printed, without a key: its calls in the transcript, and a partial score."""
+    command = shlex.split(run_line(init(capsys, "--agent", kind)))
+    assert Path(command[0]).name == "pytest"
+
+    result = pytester.runpytest(*command[1:])
+
+    assert result.ret == 0
+    ended = trials(pytester.path)
+    assert {name: round(trial.score or 0, 2) for name, trial in ended.items()} == PARTIAL[kind]
+    first = next(iter(PARTIAL[kind]))
+    assert [call.tool for call in ended[first].transcript.calls] == CALLS[kind]
+    assert "Traceback" not in result.stdout.str()
+    misses = [name for name, score in PARTIAL[kind].items() if score < 1]
+    result.stdout.fnmatch_lines([f"*MISSED {PARTIAL[kind][name]}*{name}*" for name in misses])
+    (workflow,) = yaml.safe_load(Path(".github/workflows/evals.yml").read_text("utf-8"))["jobs"].values()
+    steps = [step.get("run", "") for step in workflow["steps"]]
+    assert any(step.startswith(f"pytest {shlex.join(command[1:])} ") for step in steps)
+
+
+@pytest.mark.parametrize("program", ["node", "bash"])
+def test_a_command_is_shown_in_other_languages(
+    program: str, pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What stands in suite.yaml behind ``#`` is a whole program, which plays the same recordings."""
+    needed = {"node": ["node"], "bash": ["bash", "curl", "jq"]}[program]
+    if not all(map(shutil.which, needed)):
+        pytest.skip(f"needs {' and '.join(needed)}")
+    init(capsys, "--agent", "command")
+    suite = Path("evals/museum/suite.yaml")
+    text = suite.read_text("utf-8")
+    (named,) = re.findall(rf"agent: {{command: \[{program}, (\S+)\]}}", text)
+    shown = text.partition(f"[{program}, {named}]}}\n#\n")[2].partition("\n#\n")[0]
+    code = "".join(f"{line.removeprefix('#   ')}\n" for line in shown.splitlines())
+    Path("evals/museum", named).write_text(code, encoding="utf-8")
+    agent = f"agent: {{command: [{program}, {named}]}}"
+    suite.write_text(re.sub(r"^agent: .*$", agent, text, flags=re.MULTILINE), encoding="utf-8")
+
+    assert pytester.runpytest("evals", "--agent-record-chat=none", "-k", "sunday").ret == 0
+
+    assert trials(pytester.path)["sunday"].score == 1.0
+
+
+def test_nothing_is_written_over(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """A second time all that is there is named, and stays; ``--force`` writes it, and adds nothing twice."""
+    Path("AGENTS.md").write_text("# Ours\n", encoding="utf-8")
+    Path(".gitignore").write_text("dist/", encoding="utf-8")
+    assert "AGENTS.md (lines at its end)" in init(capsys)
+    Path("evals/orders/suite.yaml").write_text("name: orders\n", encoding="utf-8")
+    before = everything(pytester.path)
+
+    refusal = init(capsys, rc=2)
+
+    assert "evals/orders/suite.yaml" in refusal
+    assert "cassettes/orders/where.chat/own-1.yaml" in refusal
+    assert "--force" in refusal
+    assert everything(pytester.path) == before
+    init(capsys, "--force")
+    assert "orders_bot:answer" in Path("evals/orders/suite.yaml").read_text("utf-8")
+    assert Path("AGENTS.md").read_text("utf-8") == f"# Ours\n\n{guide_page().markdown}"
+    assert Path(".gitignore").read_text("utf-8") == "dist/\n\n.agenteval/\n"
+
+
+def test_a_suite_joins_the_project_that_is_there(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """From any folder below: beside its other suites, at pytest's root, the workflow at Git's top."""
+    (pytester.path / ".git").mkdir()
+    project = pytester.path / "packages" / "shop"
+    for path, text in {
+        "pyproject.toml": "[project]\nname = 'shop'\n",
+        "checks/old/suite.yaml": "name: orders\n",
+        "src/shop/__init__.py": "",
+    }.items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(project / "src" / "shop")
+
+    assert "'orders' already: " in init(capsys, rc=2)
+    screen = init(capsys, "--suite", "my-orders")
+
+    cd, _, command = run_line(screen).partition(" && ")
+    assert cd == "cd ../.."
+    monkeypatch.chdir(project)
+    assert pytester.runpytest(*shlex.split(command)[1:]).ret == 0
+    assert (project / "cassettes/checks/my-orders/where.chat/own-1.yaml").is_file()
+    assert not (project / "pytest.ini").exists()
+    workflow = (pytester.path / ".github/workflows/evals.yml").read_text("utf-8")
+    assert 'working-directory: "packages/shop"' in workflow
+    assert "pip install -e ." in workflow
+    screen = init(capsys, "--agent", "tools")
+    assert "left as it is: ../../.github/workflows/evals.yml" in screen
+    assert "- run: pytest checks/units --agent-model=oracle" in screen
+
+
+def test_a_dry_run_tells_and_writes_nothing(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A named folder need not be there; the document says the same as what is then written."""
+    told = init(capsys, "new/shop", "--dry-run", "--json", "-")
+    assert everything(pytester.path) == {}
+
+    assert "would write, in " in init(capsys, "new/shop", "--dry-run")
+    written = valid_document("init", init(capsys, "new/shop", "--json", "-"))
+
+    assert {**json.loads(told), "dry_run": False} == written
+    there = {path.relative_to(written["root"]).as_posix() for path in map(Path, everything(pytester.path))}
+    assert there == set(written["written"])
+    assert written["run"].startswith("cd new/shop && ")
+    assert Path("new/shop/pytest.ini").read_text("utf-8") == "[pytest]\ntestpaths = evals\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--suite", "my orders"), "--suite=my orders: expected letters"),
+        (("--example", "nobodys"), "--example=nobodys: unknown example 'nobodys'"),
+        (("file.txt",), "file.txt: expected a folder"),
+    ],
+)
+@pytest.mark.usefixtures("pytester")
+def test_a_mistake_is_one_line(
+    arguments: tuple[str, ...], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And nothing is written."""
+    Path("file.txt").touch()
+    assert complaint in init(capsys, *arguments, rc=2)
+    assert [path.name for path in Path().iterdir()] == ["file.txt"]
+
+
+def test_who_forgets_to_play_is_told(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without an option nothing is sent; that the replies are recorded is said first."""
+    init(capsys)
+    result = pytester.runpytest("evals", "-k", "refund")
+    result.stdout.fnmatch_lines(["  play it:      --agent-record-chat=none: its replies are recorded"])
+
+
+def test_templates_hold_no_words_of_a_recorder() -> None:
+    """Recordings name the model's own address, no header that says who recorded them, and no key."""
+    for kind in STARTERS:
+        folder = files("pytest_agenteval.cli.starters") / "templates" / kind / "cassettes"
+        for path in Path(str(folder)).rglob("*.yaml"):
+            text = path.read_text("utf-8")
+            assert "127.0.0.1" not in text
+            assert "authorization" not in text.lower()
+
+
+def test_the_page_shows_what_is_printed(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The screen of docs/first-minute.md, but for where the project and the programs are."""
+    page = Path(__file__).parents[2].joinpath("docs", "first-minute.md").read_text("utf-8")
+    shown = page.partition("$ agenteval init\n")[2].partition("```")[0]
+    printed = init(capsys).replace(str(pytester.path), "/home/mina/shop")
+    assert re.sub(r"\S*/pytest evals", "pytest evals", printed) == shown
