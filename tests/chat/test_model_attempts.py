@@ -22,6 +22,8 @@ RECORD = ("--agent-record=once", "--agent-record-chat=once")
 BOT = """
 import asyncio
 import json
+import os
+import time
 from concurrent.futures import ThreadPoolExecutor
 from urllib.request import Request, urlopen
 
@@ -57,6 +59,14 @@ async def races(question):
         slow.cancel()
         await asyncio.wait([slow])
     return reply["choices"][0]["message"]["content"]
+
+def splits(question):
+    def work(part):
+        body = dict(model="gpt-5-mini", messages=[dict(role="user", content=part)])
+        body["messages"].insert(0, dict(role="system", content="It is " + str(time.time())))
+        return httpx.post(BASE + "/chat/completions", json=body).json()["choices"][0]["message"]["content"]
+    parts = ["left", "right"][:: int(os.environ["WAY"])]
+    return ", ".join(part + ": " + work(part) for part in parts)
 
 async def waits(question):
     async with httpx.AsyncClient(timeout=60) as client:
@@ -215,4 +225,22 @@ def test_a_request_that_waits_when_its_trials_time_is_over_is_an_attempt_and_tak
 
     assert (trial.limit, trial.ending) == ("seconds", "failed")
     assert trial.seconds >= 0.4
-    assert (trial.transcript.usage.asks, trial.transcript.usage.attempts) == (0, 1)
+    usage = trial.transcript.usage
+    assert (usage.asks, usage.attempts) == (0, len(server.requests))  # none where this machine is busy
+
+
+def test_a_changed_prompt_is_answered_by_the_recording_that_is_like_it(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A date in each prompt changes them all, and workers come in another order: each has its own reply."""
+    monkeypatch.setenv("WAY", "1")
+    with ModelServer(lambda body, _: ReplyPlan(text=f"It is {body['messages'][1]['content']}")) as server:
+        trial_of(pytester, server, "splits")
+    monkeypatch.setenv("WAY", "-1")
+
+    run(pytester, "evals", "--agent-record=none", "--agent-record-chat=none")
+
+    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    (entry,) = latest.entries
+    assert latest.trial(entry).outcome.answer.text == "right: It is right, left: It is left"
+    assert entry.doubtful_events == {"prompt_changed": 2}

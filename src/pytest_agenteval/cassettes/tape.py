@@ -79,6 +79,24 @@ class Tape:
                     return self.cassette.use(slot)
             return None
 
+    def find_nearest(self, nearness: Callable[[Request], float | None]) -> Interaction | None:
+        """Play the nearest recording that was not played, of several the first in the file; or None.
+
+        ``nearness`` gives None for one that is no answer at all. Not counted, and played once, as above.
+        """
+        with self.cassette.lock:
+            if not self.cassette.plays:
+                return None
+            requests = enumerate(self.cassette.requests)
+            near = {slot: nearness(recorded) for slot, recorded in requests if slot not in self._played}
+            known = {slot: each for slot, each in near.items() if each is not None}
+            if not known:
+                return None
+            slot = max(known, key=lambda slot: known[slot])
+            self.hits += 1
+            self._played.add(slot)
+            return self.cassette.use(slot)
+
     def missed(self) -> None:
         """Count a request that nothing answered; no miss if it may be sent and recorded."""
         with self.cassette.lock:

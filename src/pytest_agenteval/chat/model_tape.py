@@ -7,7 +7,7 @@ from functools import partial
 
 from pytest_agenteval.cassettes.interaction import CHAT, Request, Response
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.cassettes.wire.reader import classify, prompt_identity, read_request
+from pytest_agenteval.cassettes.wire.reader import classify, prompt_identity, read_request, without_ids
 from pytest_agenteval.cassettes.wire.traffic import ModelRequest, UnreadableTraffic
 from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.record import FrozenValue
@@ -24,8 +24,10 @@ class ModelTape:
     """The recorded model requests of one trial's agent: those of its model and repetition, in their order.
 
     An ask is answered by the first recording, not yet played, of the same prompt; where there is none, by
-    the next one that was asked of the same model. For ids and dates in prompts differ from run to run; and
-    who changed a prompt is told. While new requests are recorded, another prompt is a new request.
+    the one that was asked of the same model and has most messages in common with it, of several the next. For
+    ids and dates in prompts differ from run to run, and of agents that ask side by side now this one is first
+    and now that; who changed a prompt is told. While new requests are recorded, another prompt is a new
+    request.
     """
 
     def __init__(self, tape: Tape, retry_command: str, model_hosts: Collection[str] = ()) -> None:
@@ -66,16 +68,20 @@ class ModelTape:
         same = self._tape.find_next(lambda recorded: self._identity(recorded) == identity)
         if same is not None:
             return RecordedReply(same.response, prompt_differs=False)
-        next_one = None if self.recording else self._tape.find_next(partial(self._is_alike, asked))
-        return None if next_one is None else RecordedReply(next_one.response, prompt_differs=True)
+        near = None if self.recording else self._tape.find_nearest(partial(self._nearness, asked))
+        return None if near is None else RecordedReply(near.response, prompt_differs=True)
 
     def _identity(self, recorded: Request) -> str:
         asked = self._recorded_ask(recorded)
         return "" if asked is None else prompt_identity(asked)
 
-    def _is_alike(self, asked: ModelRequest, recorded: Request) -> bool:
+    def _nearness(self, asked: ModelRequest, recorded: Request) -> int | None:
+        """Count the messages that two asks of one model have in common, each at its place."""
         other = self._recorded_ask(recorded)
-        return other is not None and (other.format, other.model) == (asked.format, asked.model)
+        if other is None or (other.format, other.model) != (asked.format, asked.model):
+            return None
+        pairs = zip(map(without_ids, asked.messages), map(without_ids, other.messages), strict=False)
+        return sum(ours == theirs for ours, theirs in pairs)
 
     def _recorded_ask(self, recorded: Request) -> ModelRequest | None:
         # A cassette holds its requests as long as it is open: none takes another's id.

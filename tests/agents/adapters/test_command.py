@@ -426,7 +426,8 @@ def test_a_program_whose_model_does_not_answer_in_time_is_limited(
         run(pytester, "--agent-live").assert_outcomes(failed=1)
 
     (stored,) = trials(pytester.path).values()
-    assert (stored.limit, stored.seconds >= 0.7, stored.transcript.usage.attempts) == ("seconds", True, 1)
+    assert (stored.limit, stored.seconds >= 0.7) == ("seconds", True)
+    assert stored.transcript.usage.attempts == len(server.requests)  # none where this machine is busy
 
 
 def test_a_limit_of_steps_answers_the_next_request_and_the_trial_is_limited(

@@ -105,7 +105,7 @@ def prompt_identity(request: ModelRequest) -> str:
     """Give a digest of model, messages, tools and settings, without the ids that clients make up."""
     tools = [(spec.name, spec.description, spec.parameters) for spec in request.tools]
     settings = {name: value for name, value in request.settings.items() if name not in MADE_UP}
-    messages = [_without_ids(message) for message in request.messages]
+    messages = [without_ids(message) for message in request.messages]
     return digest({"model": request.model, "messages": messages, "tools": tools, "settings": settings})
 
 
@@ -122,7 +122,8 @@ def _referred(item: Any, items: Mapping[str, Json]) -> Any:
     return items.get(as_text(item.get("id")), item) if refers else item
 
 
-def _without_ids(message: Json) -> dict[str, Any]:
+def without_ids(message: Json) -> dict[str, Any]:
+    """Give a message of normal form without ids of calls, which differ from run to run."""
     kept = {name: value for name, value in message.items() if name not in ("tool_calls", "tool_call_id")}
     if calls := message.get("tool_calls"):
         kept["calls"] = [call["function"] for call in calls]
