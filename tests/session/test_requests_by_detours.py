@@ -253,6 +253,19 @@ def test_a_forked_copy_of_the_process_sends_nothing(pytester: pytest.Pytester, s
     assert "NothingSent: GET" in result.stdout.str()
 
 
+def test_a_forked_copy_of_the_process_records_nothing_unseen(
+    pytester: pytest.Pytester, server: Server
+) -> None:
+    """What it was answered would be in no cassette, and the run would look whole."""
+    prepare(pytester, server, "copies")
+
+    result = pytester.runpytest_subprocess("evals", *THREADS, "--agent-record=once")
+
+    assert server.asked == []
+    result.assert_outcomes(errors=1)
+    assert "forked copy of the process" in result.stdout.str()
+
+
 def test_a_standing_connection_is_of_no_use_after_the_trial(
     pytester: pytest.Pytester, server: Server
 ) -> None:

@@ -44,6 +44,9 @@ FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
 INCOMPLETE = "incomplete"
 """How a reply of which the last is missing says that it ended."""
 
+MOST_FORGIVEN = 10
+"""How often in a row attempts may fail until the time of more is the agent's own: it would ask for ever."""
+
 PASSING_FAILURES = frozenset({401, 403, 404, 408, 409, 425, 429, 498, 529})
 """Statuses that say nothing of what was asked: the same request may be answered another time."""
 
@@ -95,7 +98,8 @@ class ModelTraffic:
         self._phases: dict[str, int] = {}
         self._items: dict[str, Mapping[str, Any]] = {}
         self._failure: ProviderDown | None = None
-        self._answered_at = 0.0
+        self._answered_at = self._failed_at = 0.0
+        self._failed_in_a_row = 0
         self._refused: BaseException | None = None
         self._free_turns: set[int] = set()
         self.asks = 0
@@ -261,7 +265,7 @@ class ModelTraffic:
         usage, ended = with_price(model, credible_usage(reply.usage)), self._recorder.at()
         ask = Ask(turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model)
         with self._lock:
-            self._failure = None
+            self._failure, self._failed_in_a_row = None, 0
             self._answered_at = max(self._answered_at, exchange.started)
             self.asks += 1
             self._items.update(reply.items)
@@ -316,7 +320,10 @@ class ModelTraffic:
             ended = self._recorder.at() if exchange.refused_at is None else exchange.refused_at
             seconds = ended - exchange.started
             # As with our own chats, a failed attempt is not the agent's time; one that it gave up is.
-            self._budget.end_request(exchange.started, ended, failed=forgiven)
+            if exchange.started >= self._failed_at:  # else it is one with those that failed meanwhile
+                self._failed_in_a_row, self._failed_at = self._failed_in_a_row + 1, ended
+            spared = forgiven and self._failed_in_a_row <= MOST_FORGIVEN
+            self._budget.end_request(exchange.started, ended, failed=spared)
             self._recorder.add_failed_attempt()
             place = _place(exchange.request)
             if (

@@ -186,9 +186,10 @@ def test_a_real_key_is_in_no_child_cassette_transcript_or_log(
 ) -> None:
     """The server puts it on; a program that prints all that it knows has none, whatever is passed to it."""
     script = f'env; cat "$AGENTEVAL_TASK"; n=1; {ASK}'
-    files = shell(script, answering("agenteval"), env_pass=["SAME_KEY"], output="text")
+    files = shell(script, answering("agenteval"), env_pass=["SAME_KEY", "WITHIN"], output="text")
     write(pytester.path, files)
     pytester._monkeypatch.setenv("SAME_KEY", CANARY)
+    pytester._monkeypatch.setenv("WITHIN", f"Bearer {CANARY}")
 
     result = run(pytester, *RECORDED, "-rA")
 
@@ -197,6 +198,7 @@ def test_a_real_key_is_in_no_child_cassette_transcript_or_log(
     stored = trials(pytester.path)["one"]
     assert "OPENAI_API_KEY=agenteval" in stored.output
     assert "SAME_KEY=agenteval" in stored.output
+    assert "WITHIN=Bearer agenteval" in stored.output
     left = [path for path in pytester.path.rglob("*") if path.is_file()]
     assert any(path.match("*.chat/*.yaml") for path in left)
     assert [path for path in left if CANARY.encode() in path.read_bytes()] == []
@@ -338,6 +340,49 @@ def test_what_was_seen_of_a_call_stands_whatever_its_program_tells() -> None:
         output.take(json.dumps({"type": "tool_result", "id": id, "result": told}))
 
     assert [(call.result, call.error) for call in recorder.calls] == [(3, None), (None, failed)]
+
+
+ODD_EVENTS = (
+    '{"type": "tool_call", "id": ["a"], "tool": {"x": 1}, "args": NaN}',
+    '{"type": "tool_call", "id": "deep", "tool": null, "args": ' + "[" * 900 + "]" * 900 + "}",
+    '{"type": "tool_result", "id": "deep", "error": {"a": -Infinity}}',
+    '{"type": "tool_result", "id": "nobody", "result": NaN}',
+    '{"type": "answer", "text": ["a", NaN]}',
+    '{"type": "answer", "text": ' + "[" * 900 + "]" * 900 + "}",
+)
+
+
+def test_odd_events_are_read_as_far_as_they_can_be() -> None:
+    """What a program prints may be no JSON by the letter, and deep: nothing of it stops the reading."""
+    recorder = Recorder(iter(range(1, 99)).__next__)
+    output = CommandOutput(recorder, shape="events", log=str, on_answer=str)
+    for line in ODD_EVENTS:
+        output.take(line)
+    output.close()
+
+    assert output.answers[0] == '["a",NaN]'
+    assert len(output.answers) == 2
+    assert [call.raw_args is not None for call in recorder.calls] == [True, True]
+
+
+def test_output_that_cannot_be_taken_is_read_on_and_breaks_its_trial(tmp_path: Path) -> None:
+    """Else the program would wait for ever to write more, and what was lost would be nobody's fault."""
+
+    def take(line: str) -> None:
+        raise ArithmeticError(line)
+
+    process = command_process.CommandProcess(
+        ["bash", "-c", "for n in {1..9000}; do echo some line of output; done; exit 3"],
+        folder=tmp_path,
+        environ={},
+        mark="X=0",
+        take_output=take,
+        take_error=str,
+    )
+
+    assert process.wait() == 3
+    process.end()
+    assert isinstance(process.broken, ArithmeticError)
 
 
 def test_user_turns_come_line_by_line(pytester: pytest.Pytester) -> None:

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
+from pytest_agenteval.cassettes.http.forwarding import Connections
 from pytest_agenteval.cassettes.http.loopback import trial_address
 from pytest_agenteval.cassettes.http.loopback_address import TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import Scope
@@ -37,6 +38,8 @@ class Slow(Answers):
         place = urlsplit(self.path).path
         if place in ("/v1/stream", "/v1/thinking"):
             self._stream(thinks=place == "/v1/thinking")
+        elif place == "/v1/parrot":
+            self._say_key_in_parts()
         elif place == "/v1/never":
             self.server.asked.append(self.path)  # type: ignore[attr-defined]  # a list of ours
             self.server.arrived.set()  # type: ignore[attr-defined]  # an event of ours
@@ -47,6 +50,16 @@ class Slow(Answers):
         else:
             self.do_GET()
             self.close_connection = place == "/v1/closing"  # without a word
+
+    def _say_key_in_parts(self) -> None:
+        said = self.headers["Authorization"]
+        self.send_response(200)
+        self.send_header("X-Told", said)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for letter in f"It is {said.removeprefix('Bearer ')}!":
+            self.wfile.write(f"1\r\n{letter}\r\n".encode())
+        self.wfile.write(b"0\r\n\r\n")
 
     def _stream(self, *, thinks: bool) -> None:
         self.rfile.read(int(self.headers.get("Content-Length") or 0))
@@ -247,6 +260,23 @@ def test_a_request_that_waits_when_the_trial_ends_is_cut(tmp_path: Path, provide
     assert scope.recorded == 0
 
 
+def test_a_host_that_is_reached_after_the_trial_has_ended_is_asked_nothing(
+    provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To reach one may take long; nobody can cut off what is not yet connected."""
+    ended, connect = threading.Event(), http.client.HTTPConnection.connect
+
+    def connect_slowly(connection: http.client.HTTPConnection) -> None:
+        connect(connection)
+        ended.set()
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", connect_slowly)
+    with pytest.raises(ConnectionAbortedError):
+        Connections().send("POST", f"{provider.base}/late", [], b"{}", is_awaited=lambda: not ended.is_set())
+
+    assert provider.asked == []
+
+
 def test_the_key_is_put_on_here_and_stands_nowhere_else(
     tmp_path: Path, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,10 +285,12 @@ def test_the_key_is_put_on_here_and_stands_nowhere_else(
     KNOWN_SECRETS.know_variables(["CANARY_KEY"])
     with trial(tmp_path, provider.base) as (address, _):
         told = Program(address).ask("/key?key=agenteval&n=1", b"{}", Authorization="Bearer agenteval")
+        in_parts = Program(address).ask("/parrot", b"{}")
 
     sent = json.loads(told.body.replace(b"<redacted>", CANARY.encode()))
     assert (sent["headers"]["Authorization"], sent["path"]) == (f"Bearer {CANARY}", "/v1/key?n=1")
     assert CANARY not in told.body.decode()
+    assert (in_parts.body, in_parts.headers["X-Told"]) == (b"It is <redacted>!", "Bearer <redacted>")
     assert CANARY not in (tmp_path / "t.yaml").read_text(encoding="utf-8")
 
 

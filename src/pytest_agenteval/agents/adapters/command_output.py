@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.bounds import bounded
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import NOT_FINISHED, ToolCall, ToolError
@@ -84,7 +84,7 @@ class CommandOutput:
         # Without an id it is that of the call that has waited longest.
         place = self._open_places.pop(str(event.get("id", "")) or next(iter(self._open_places), ""), None)
         if place is None:
-            self._log(compact(event))
+            self._log(_text(event))
             return
         message = event.get("error")
         error = None if message is None else ToolError("tool_error", _text(message))
@@ -108,7 +108,9 @@ def _event(line: str) -> Event | None:
 
 
 def _text(value: Any) -> str:
-    """Give what is said as text: anything else in its JSON."""
+    """Give what is said as text: anything else in its JSON, which may be deep, and no number at all."""
     if value is None:
         return ""
-    return value if isinstance(value, str) else compact(value)
+    if isinstance(value, str):
+        return value
+    return json.dumps(bounded(value), ensure_ascii=False, separators=(",", ":"))

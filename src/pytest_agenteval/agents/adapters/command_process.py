@@ -36,8 +36,9 @@ class CommandProcess:
     """One run of a program, in a process group of its own.
 
     Lines of both outputs are given, in threads of their own, to ``take_output`` and ``take_error``; ``cut``
-    names the outputs of which not all was read. ``mark`` is ``NAME=value`` of its environment, by which what
-    leaves its group is known.
+    names the outputs of which not all was read, ``broken`` is what one of the two raised: what follows is
+    read all the same, or the program would wait for ever. ``mark`` is ``NAME=value`` of its environment, by
+    which what leaves its group is known.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class CommandProcess:
         take_error: TakeLine,
     ) -> None:
         self.cut: list[str] = []
+        self.broken: Exception | None = None
         self.last_errors: deque[str] = deque(maxlen=LAST_LINES)
         self._mark = mark
         try:
@@ -120,7 +122,10 @@ class CommandProcess:
         with stream:
             while left > 0 and (line := stream.readline(left)):
                 left -= len(line)
-                take(line.decode("utf-8", "replace").rstrip("\r\n"))
+                try:
+                    take(line.decode("utf-8", "replace").rstrip("\r\n"))
+                except Exception as broken:
+                    self.broken = self.broken or broken
             if stream.read(1):
                 self.cut.append(name)
                 while stream.read1(CHUNK):

@@ -26,6 +26,7 @@ from pytest_agenteval.portable.tree_removal import remove_tree
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import NO_ANSWER, Message, Role, Transcript
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.redaction.spellings import worth_hiding
 from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
 from pytest_agenteval.trial_output import current_output
 
@@ -111,10 +112,13 @@ class CommandTrial:
             "AGENTEVAL_OUT": str(folder / OUT_FOLDER),
         }
         from_suite = {**inherited, **dict(form.get("env", {}))}
-        # A real key reaches no program, by whichever name it is passed on.
-        secret = {environ[name] for name in keys if environ.get(name)}
-        is_key = {name: name in keys or value in secret for name, value in from_suite.items()}
-        return {**{name: DUMMY if is_key[name] else value for name, value in from_suite.items()}, **of_trial}
+        # A real key reaches no program, by whichever name it is passed on, nor within another value.
+        secret = sorted({environ[name] for name in keys if environ.get(name)}, key=len, reverse=True)
+        without_keys = {
+            name: DUMMY if name in keys else _without_keys(value, secret)
+            for name, value in from_suite.items()
+        }
+        return {**without_keys, **of_trial}
 
     def wait(self) -> None:
         """Wait until the program has ended, and tell."""
@@ -165,6 +169,8 @@ class CommandTrial:
         assert self._address is not None
         if self._address.broken:
             raise self._address.broken[0]
+        if self._process.broken is not None:
+            raise self._process.broken
         if status := self._process.status:
             raise AgentCrash(self._crash(status))
         answer, is_seen = self._stdout.answer(), self._ctx.transcript.usage.asks > 0
@@ -188,6 +194,15 @@ class CommandTrial:
     def _log(self, line: str) -> None:
         if self._log_of_trial is not None:
             self._log_of_trial.print(f"{line}\n")
+
+
+def _without_keys(value: str, keys: Sequence[str]) -> str:
+    for key in keys:
+        if value == key:
+            return DUMMY
+        if worth_hiding(key):
+            value = value.replace(key, DUMMY)
+    return value
 
 
 def _no_way_around(address: TrialAddress) -> dict[str, str]:

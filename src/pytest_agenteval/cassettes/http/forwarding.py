@@ -73,12 +73,15 @@ class Connections:
         """
         parts = urlsplit(url)
         connection = self._connections.pop((parts.scheme, parts.netloc), None)
-        if connection is not None:
+        if connection is not None and connection.sock is not None:
             with suppress(*_STALE):
                 return self._exchange(connection, method, parts, headers, body)
-        if not is_awaited():
+        connection = _connection(parts)
+        connection.connect()
+        if not is_awaited():  # a host that is slow to be reached, or that is asked once more
+            connection.close()
             raise ConnectionAbortedError("nobody waits for the response any more")
-        return self._exchange(_connection(parts), method, parts, headers, body)
+        return self._exchange(connection, method, parts, headers, body)
 
     def cut(self) -> None:
         """Let whoever waits for a response wait no longer; may be called from any thread."""
@@ -97,8 +100,6 @@ class Connections:
         self, connection: HTTPConnection, method: str, parts: SplitResult, headers: Pairs, body: bytes | None
     ) -> IncomingResponse:
         try:
-            if connection.sock is None:
-                connection.connect()
             self._socket = connection.sock
             _write_request(connection, method, parts, headers, body)
             response = connection.getresponse()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
@@ -77,6 +79,8 @@ class Exchange:
             self._method, self._url, headers, self._body, is_awaited=lambda: not self._address.closed
         )
         self._address.note_response(connections)
+        said = [(name, self.clean(value.encode("latin-1", "replace"))) for name, value in incoming.headers]
+        incoming.headers = [(name, value.decode("latin-1")) for name, value in said]
         return incoming
 
     def note_part(self) -> None:
@@ -95,10 +99,26 @@ class Exchange:
         return self.with_own_address(response)
 
     def clean(self, data: bytes) -> bytes:
-        """Give part of a body without the key that was sent: a provider may say it again."""
-        for key in self._signature.values():
-            data = data.replace(key.removeprefix(self._upstream.prefix).encode(), MARK.encode())
+        """Give a body without the key that was sent: a provider may say it again."""
+        for key in self._keys:
+            data = data.replace(key, MARK.encode())
         return data
+
+    def clean_parts(self, parts: Iterable[bytes]) -> Iterator[bytes]:
+        """Give the parts of a body without it; what may be a key's beginning waits for the next part."""
+        rest = b""
+        for part in parts:
+            data = self.clean(rest + part)
+            begun = max((_begun(data, key) for key in self._keys), default=0)
+            data, rest = data[: len(data) - begun], data[len(data) - begun :]
+            if data:
+                yield data
+        if rest:
+            yield rest
+
+    @cached_property
+    def _keys(self) -> Sequence[bytes]:
+        return [key.removeprefix(self._upstream.prefix).encode() for key in self._signature.values()]
 
     def unanswered(self, failed: BaseException) -> Response:
         """Say that nobody answered, in the way in which providers do: it may be tried again."""
@@ -127,6 +147,12 @@ class Exchange:
         if target.startswith((f"{base}/", f"{base}?")) or target == base:
             return self._address.url(self._upstream.name) + target.removeprefix(base)
         return location
+
+
+def _begun(data: bytes, key: bytes) -> int:
+    """Give how many bytes at the end of the data are a key's beginning."""
+    longest = min(len(data), len(key) - 1)
+    return next((length for length in range(longest, 0, -1) if data.endswith(key[:length])), 0)
 
 
 def refusal(status: int, kind: str, message: str, request: Request | None = None) -> Response:

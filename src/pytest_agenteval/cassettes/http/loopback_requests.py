@@ -109,7 +109,7 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         self._write(f"{_lines(lines)}Transfer-Encoding: chunked\r\n\r\n".encode("latin-1", "replace"))
         whole = bytearray()
         try:
-            for chunk in map(exchange.clean, incoming.chunks()):
+            for chunk in exchange.clean_parts(incoming.chunks()):
                 exchange.note_part()
                 whole += chunk
                 self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))

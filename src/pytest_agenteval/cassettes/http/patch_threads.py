@@ -27,6 +27,7 @@ from pytest_agenteval.cassettes.http.scope import (
     start_serving,
     untaped,
 )
+from pytest_agenteval.limits import LimitIgnored
 
 
 def patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
@@ -155,7 +156,7 @@ class _Task(_Belonging):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().__call__(*args, **kwargs)
-        except (NotRecorded, ScopeClosed) as refused:
+        except (LimitIgnored, NotRecorded, ScopeClosed) as refused:
             raise NothingSent(str(refused)) from None
 
 
@@ -172,7 +173,8 @@ class _Leftover(_Belonging):
 
 
 def _run(context: contextvars.Context, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    with suppress(NotRecorded, ScopeClosed):  # the trial tells of the one; the other is no news
+    # The trial tells of what was refused, and of its limit; that it is over is no news.
+    with suppress(NotRecorded, LimitIgnored, ScopeClosed):
         context.run(function, *args, **kwargs)
 
 

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # Every trial has a scope, and most make no request: what reads and compares requests is loaded by the first.
 
 _ENDED = "the trial has ended: nothing more is sent"
+_OF_A_COPY = (
+    "not sent by a forked copy of the process, where it could be neither counted nor recorded; "
+    "ask in threads, or make the agent a command"
+)
 
 GIVEN_UP = "given up by who asked"
 """Why no response came where nobody waited for it any more, as for the slower of two replies."""
@@ -162,7 +166,10 @@ class Scope:
     def play(self, request: Request) -> Response | None:
         """Give the recorded response, or None if the request is to be sent; raises NotRecorded."""
         if self.traffic is not None and self.traffic.claims(request):
-            return self.traffic.play(request)
+            response = self.traffic.play(request)
+            if response is None:
+                self._expect_no_copy(request)
+            return response
         if self.passing:
             return None
         from pytest_agenteval.cassettes.interaction import Response
@@ -176,8 +183,17 @@ class Scope:
         if self._ignored_hosts and self._is_ignored(request):
             return Response(204, "No Content")
         if self._own.recording:
+            self._expect_no_copy(request)
             return None
         raise self.refusal(request)
+
+    def _expect_no_copy(self, request: Request) -> None:
+        """Refuse to send in a forked copy of this process: it counts and records for nobody, without end."""
+        if os.getpid() != self._process:
+            from pytest_agenteval.cassettes.miss_report import describe_request
+
+            asked = describe_request(self._own.cassette.redactor.request(request))
+            raise NothingSent(f"{asked}: {_OF_A_COPY}")
 
     def _is_ignored(self, request: Request) -> bool:
         host = urlsplit(request.uri).hostname or ""
