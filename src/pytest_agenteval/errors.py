@@ -207,5 +207,13 @@ class LimitReached(AgentEvalError):
         self.limit, self.allowed, self.used = limit, allowed, used
 
 
+class LimitIgnored(BaseException):
+    """Ends an agent that catches LimitReached and asks again and again: its loop would never end, nor let
+    others run.
+
+    No Exception, so that ``except Exception`` does not catch this one too.
+    """
+
+
 class UndefinedStatistic(AgentEvalError):
     """A statistic that these data do not define; its text says why."""

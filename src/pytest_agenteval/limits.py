@@ -12,20 +12,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import TracebackType
 
-from pytest_agenteval.errors import LimitReached
+from pytest_agenteval.errors import LimitIgnored, LimitReached
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.transcript import Usage
 
 MOST_REFUSED = 20
 """How often an agent may go on asking after its limit was reached."""
-
-
-class LimitIgnored(BaseException):
-    """Ends an agent that catches LimitReached and asks again and again: its loop would never end, nor let
-    others run.
-
-    No Exception, so that ``except Exception`` does not catch this one too.
-    """
 
 
 class Clock:

@@ -26,8 +26,8 @@ from pytest_agenteval.cassettes.wire.traffic import (
 from pytest_agenteval.chat.chat import UNKNOWN, credible_usage
 from pytest_agenteval.chat.model_tape import ModelTape
 from pytest_agenteval.chat.prices import with_price
-from pytest_agenteval.errors import CassetteMiss, LimitReached, ProviderDown, TrialBroken
-from pytest_agenteval.limits import Budget, LimitIgnored
+from pytest_agenteval.errors import CassetteMiss, LimitIgnored, LimitReached, ProviderDown, TrialBroken
+from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import read_json
 from pytest_agenteval.records.transcript import (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import http.client
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +21,7 @@ import pytest
 from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.http.forwarding import Connections
 from pytest_agenteval.cassettes.http.loopback import trial_address
-from pytest_agenteval.cassettes.http.loopback_address import TrialAddress, Upstream
+from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -358,3 +359,18 @@ def test_what_goes_around_the_addresses_is_refused_and_counted(tmp_path: Path, p
 
     assert statuses == [403, 403, 407, 200]
     assert address.around == ["api.example.com", "api.example.com:443"]
+
+
+@pytest.mark.parametrize(
+    "head",
+    ["http://[/x HTTP/1.1", "http://x:99999999/ HTTP/1.1", "/x HTTP/1.1\r\nContent-Length: 99999999999999"],
+)
+def test_a_request_that_is_none_is_answered(tmp_path: Path, provider: Provider, head: str) -> None:
+    """A connection that is dropped without a word is tried again and again, and tells nobody why."""
+    with (
+        trial(tmp_path, provider.base) as (address, _),
+        socket.create_connection((HOST, address.port)) as sent,
+    ):
+        sent.settimeout(PATIENCE_S)
+        sent.sendall(f"POST {head}\r\n\r\n".encode())
+        assert sent.makefile("rb").readline() == b"HTTP/1.1 400 Bad Request\r\n"

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Response
 
 LONGEST_LINE = 65536
+MOST_BYTES = 1_000_000_000
+"""The longest body that is taken, or part of one: it is held in memory."""
 NO_ADDRESS = "no trial has this address: it has ended, or the path is not whole"
 AROUND = (
     "this goes around the addresses that agenteval gives, and is refused; "
@@ -62,14 +64,14 @@ class LoopbackRequests(BaseHTTPRequestHandler):
 
     def _response(self) -> Response | None:
         """Give what is to be sent; None where it was sent as it came."""
-        place = urlsplit(self.path)
-        if place.scheme and place.port != self.server.server_port:  # as it is asked of a proxy
-            return self._refusal_around(place.netloc)
         try:
+            place = urlsplit(self.path)
+            if place.scheme and place.port != self.server.server_port:  # as it is asked of a proxy
+                return self._refusal_around(place.netloc)
             body = self._body()
-        except ValueError:
+        except ValueError as bad:
             self.close_connection = True
-            return refusal(400, "bad_request", "the body is not as HTTP has it")
+            return refusal(400, "bad_request", f"the request is not as HTTP has it: {bad}")
         _, _, token, name, rest = (*place.path.split("/", 4), "", "", "", "")[:5]
         address: TrialAddress | None = self.server.addresses.get(token)
         if address is not None and (mounted := address.mounted.get(unquote(name))) is not None:
@@ -155,6 +157,8 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         return chunk
 
     def _read(self, size: int) -> bytes:
+        if not 0 <= size <= MOST_BYTES:
+            raise ValueError(f"a body of {size} bytes; expected 0 to {MOST_BYTES}")
         data = self.rfile.read(size)
         if len(data) != size:
             raise ValueError("the body was cut")

@@ -27,7 +27,7 @@ from pytest_agenteval.cassettes.http.scope import (
     start_serving,
     untaped,
 )
-from pytest_agenteval.limits import LimitIgnored
+from pytest_agenteval.errors import LimitIgnored
 
 
 def patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
