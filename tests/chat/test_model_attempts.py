@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -105,13 +108,35 @@ def delegates(question):
 """
 
 
-def trial_of(pytester: pytest.Pytester, server: ModelServer, function: str, **limits: float) -> Trial:
+class BreaksOff(BaseHTTPRequestHandler):
+    """A provider that sends a part of its first reply, and then all of it."""
+
+    replies = 0
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self) -> None:
+        """Reply."""
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = json.dumps(openai_wire.reply(ReplyPlan(text="It is so."), asked, 0)).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        type(self).replies += 1
+        self.close_connection = self.replies == 1
+        self.wfile.write(body[:20] if self.replies == 1 else body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing."""
+
+
+def trial_of(pytester: pytest.Pytester, server: ModelServer | str, function: str, **limits: float) -> Trial:
     """Let a function of the bot do a task, and give the trial."""
     grader = {"name": "answer_contains", "config": {"text": "It is"}}
     task: dict[str, Any] = {"id": "oslo", "input": {"content": "How is it?"}, "graders": [grader]}
     task |= {"limits": limits} if limits else {}
     suite = f"name: weather\nkind: regression\nagent: {{call: bot:{function}}}\n"
-    bot = BOT.format(base=server.openai_base)
+    bot = BOT.format(base=server if isinstance(server, str) else server.openai_base)
     write(pytester.path, {"bot.py": bot, "evals/suite.yaml": suite, "evals/oslo.json": task})
     pytester.syspathinsert()
     run(pytester, "evals", *RECORD)
@@ -244,3 +269,15 @@ def test_a_changed_prompt_is_answered_by_the_recording_that_is_like_it(
     (entry,) = latest.entries
     assert latest.trial(entry).outcome.answer.text == "right: It is right, left: It is left"
     assert entry.doubtful_events == {"prompt_changed": 2}
+
+
+def test_a_reply_that_breaks_off_is_no_reply(pytester: pytest.Pytester) -> None:
+    """Its client tries again: one step, one reply, two attempts, and no doubt."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), BreaksOff) as server:
+        Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        trial = trial_of(pytester, f"http://127.0.0.1:{server.server_port}/v1", "insists", steps=1)
+        server.shutdown()
+
+    usage = trial.transcript.usage
+    assert (trial.limit, usage.asks, usage.attempts) == ("", 1, 2)
+    assert not trial.transcript.doubtful_events

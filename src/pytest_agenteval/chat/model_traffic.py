@@ -169,13 +169,14 @@ class ModelTraffic:
         exchange = self._under_way.pop(id(request), None)
         if exchange is None:
             return
-        if response.status == 0:
-            if response.message == GIVEN_UP:
-                self._give_up(exchange)
-            else:
-                self._fail(exchange, "no response came")
+        if response.message == GIVEN_UP:
+            self._give_up(exchange)
+        elif response.status == 0:
+            self._fail(exchange, "no response came")
         elif response.status >= 400:
             self._note_failure(exchange, request, response, passing=True)
+        elif not exchange.asked.streamed:  # half of one is none: nobody can read it
+            self._fail(exchange, "the reply broke off")
         else:
             self._recorder.event(CUT_REPLY, f"{_place(request)}: the reply was closed or broke off")
             self._finish(exchange, response, None)

@@ -70,13 +70,14 @@ class Exchange:
     def cut(self, why: str = "", body: bytes | None = None) -> None:
         """Say that the response ended before its time, or never began: what came of it is no recording.
 
-        ``why`` stands for the reason of one that never began. ``body`` is what had come, in place
-        of the parts that were taken.
+        ``why`` stands for the reason of one that never began, or that nobody could read so far.
+        ``body`` is what had come, in place of the parts that were taken.
         """
         if not self.over:
             self.over = True
             self._parts = self._parts if body is None else [body]
-            self._reason = self._reason or why
+            if why and not is_event_stream(self._headers):
+                self._reason = why
             if not self._scope.closed:
                 self._scope.cut(self._request, self._response(whole=False))
 
