@@ -22,7 +22,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("chat", "tools", "scoring", "store"),
     ("agents", "graders", "compare"),
     ("name_table", "examples", "given_by_code", "reports", "importers", "calibration"),
-    ("agent_forms",),
+    ("agent_forms", "rubric_folders"),
     ("registry",),
     ("stash",),
     ("conftests",),

@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.plan import PlannedTask as PlannedTask
     from pytest_agenteval.records.plan import TrialKey as TrialKey
     from pytest_agenteval.records.plan import Variant as Variant
+    from pytest_agenteval.records.recorder import AddedPrompt as AddedPrompt
     from pytest_agenteval.records.recorder import Recorder as Recorder
     from pytest_agenteval.records.tool import ToolSpec as ToolSpec
     from pytest_agenteval.records.transcript import Ask as Ask
@@ -241,7 +242,7 @@ _NAMES = {
     "records.plan": (
         "Allowance Conditions Kind McpServer Model Plan PlannedGrader PlannedTask TrialKey Variant"
     ),
-    "records.recorder": "Recorder",
+    "records.recorder": "AddedPrompt Recorder",
     "records.tool": "ToolSpec",
     "records.transcript": "Ask Event Message ToolCall ToolError Transcript Usage",
     "records.trial": "Digests Ending ErrorDetails TapeCounts Trial",

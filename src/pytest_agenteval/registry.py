@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from pytest_agenteval.agent_forms import AgentForms
 from pytest_agenteval.errors import UsageMistake
@@ -21,6 +21,7 @@ from pytest_agenteval.name_table import (
     import_claim,
     located,
 )
+from pytest_agenteval.rubric_folders import Place, RubricFolders
 
 if TYPE_CHECKING:
     import argparse
@@ -43,8 +44,6 @@ __all__ = ["Importer", "NotImported", "Registry", "UnknownName"]
 T = TypeVar("T")
 AUDITS_OWN = frozenset({"spoiler"})
 """Offline models that are given a reference that was spoilt: they mean something in an audit only."""
-Place: TypeAlias = "Path | str"
-"""A file or folder: its path, or ``package:path`` for one that is installed with a package."""
 
 
 class Importer(Protocol):
@@ -55,7 +54,6 @@ class Importer(Protocol):
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
         """Declare its own arguments, which stand behind its name."""
-        ...
 
     def run(self, args: argparse.Namespace, registry: Registry) -> int:
         """Import, and say on the standard output what came of it.
@@ -63,7 +61,6 @@ class Importer(Protocol):
         Gives the exit status: 0 when all of it can be used, 1 when not. Raises UsageMistake for what the
         user got wrong, which is told in one line.
         """
-        ...
 
 
 class Registry:
@@ -91,8 +88,7 @@ class Registry:
         self._models: NameTable[ChatFactory] = NameTable("model", complete)
         self._tools: NameTable[Tool] = NameTable("tool", complete)
         self._toolsets: NameTable[Sequence[Place]] = NameTable("toolset", complete)
-        self._rubric_files: NameTable[Path] = NameTable("rubric", self._complete_rubrics)
-        self._rubric_folders: list[tuple[Place, str]] = []
+        self._rubrics = RubricFolders(complete, self.note_broken)
         self._panels: NameTable[Sequence[str]] = NameTable("judge panel", complete)
         self._players: NameTable[RulesPlayer] = NameTable("player of the tool", complete)
         self._writers: NameTable[tuple[str, str, str, str]] = NameTable("file writer of the agent", complete)
@@ -183,7 +179,7 @@ class Registry:
 
     def rubrics(self, folder: Place) -> None:
         """Offer the rubrics of a folder: each of its ``.jinja`` files under its name without the ending."""
-        self._rubric_folders.append((folder, claimant()))
+        self._rubrics.add(folder, claimant())
 
     def judge_panel(self, name: str, models: Sequence[str]) -> None:
         """Offer an ensemble of judges under one name: ``--agent-judge=NAME`` asks each of these models."""
@@ -336,13 +332,13 @@ class Registry:
     @property
     def rubric_names(self) -> tuple[str, ...]:
         """The names of all registered rubrics, sorted."""
-        return tuple(sorted(self._rubric_files.names))
+        return tuple(sorted(self._rubrics.files.names))
 
     def rubric(self, name: str) -> Rubric:
         """Read a registered rubric; raises UnknownName, or ProblemsFound with what is wrong with it."""
         from pytest_agenteval.graders.judge.rubric import read_rubric_file
 
-        return read_rubric_file(self._rubric_files.get(name))
+        return read_rubric_file(self._rubrics.files.get(name))
 
     @property
     def judge_panels(self) -> Mapping[str, Sequence[str]]:
@@ -403,30 +399,6 @@ class Registry:
     def executor_factory(self, name: str) -> Callable[..., Any]:
         """Find an executor's factory; raises UnknownName."""
         return self._executors.get(name)
-
-    def _complete_rubrics(self) -> Sequence[str]:
-        """List the folders of rubrics, so that no disk is read where no name of a rubric is used."""
-        broken = self._complete()
-        while self._rubric_folders:
-            folder, by = self._rubric_folders[0]
-            files = {file.stem: file for file in self._rubrics_in(folder, by)}
-            # The folder stays in the list where one of its names is taken, so that every look-up says so.
-            for name in sorted(files, key=lambda name: name not in self._rubric_files):
-                self._rubric_files.take(name, files[name], by)
-            del self._rubric_folders[0]
-        return broken
-
-    def _rubrics_in(self, folder: Place, by: str) -> Sequence[Path]:
-        """List a folder's rubrics; one that is not there is noted, and keeps nobody from those of others."""
-        try:
-            path = located(folder)
-            if path.is_dir():
-                return sorted(path.glob("*.jinja"))
-            missing = f"expected a folder: {path}; found none"
-        except UsageMistake as mistake:
-            missing = str(mistake)
-        self.note_broken(f"the rubrics that {by} registered cannot be used: {missing}")
-        return ()
 
     def note_broken(self, line: str) -> None:
         """Note, in one line, an installed benchmark or a part of one that cannot be used."""
