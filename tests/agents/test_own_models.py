@@ -71,6 +71,18 @@ def telling(question):
 async def waiting(question):
     return answer(question)
 """
+REGISTERED = """
+def pytest_agenteval_register(registry):
+    registry.agent("registered", Registered)
+
+class Registered:
+    async def run(self, task_input, ctx):
+        import sys
+        sys.path.insert(0, "evals/weather")
+        import bot
+        from pytest_agenteval import Answer
+        return Answer(bot.answer(task_input["content"]))
+"""
 SUITE = "name: weather\nagent: {{call: bot:{name}}}\n{more}"
 TASK = {
     "id": "oslo",
@@ -343,26 +355,27 @@ def test_it_is_the_same_in_other_processes(
     assert len(server.requests) == 4
 
 
+@pytest.mark.parametrize("agent", ["{call: bot:answer}", "registered"])
 def test_another_model_of_the_agents_own_is_told_where_runs_are_compared(
-    pytester: pytest.Pytester, server: ModelServer, capsys: pytest.CaptureFixture[str]
+    pytester: pytest.Pytester, server: ModelServer, capsys: pytest.CaptureFixture[str], agent: str
 ) -> None:
     """Nobody named a model, so what the replies name is what differs, and what a suite is called by."""
     bot = BOT.replace('model="gpt-x"', 'model=os.environ["BOT_MODEL"]')
     prepare(pytester)
-    write(pytester.path, {"evals/weather/bot.py": bot})
+    write(pytester.path, {"evals/weather/bot.py": bot, "conftest.py": REGISTERED})
+    write(pytester.path, {"evals/weather/suite.yaml": f"name: weather\nagent: {agent}\n"})
     for model in ("gpt-x", "gpt-y"):
         with pytest.MonkeyPatch.context() as patched:
             patched.setenv("BOT_MODEL", model)
-            run(pytester, "--agent-live")
-    runs = sorted(folder.name for folder in (pytester.path / ".agenteval" / "runs").glob("2*"))
+            run(pytester, "--agent-live", f"--agent-run-name={model}")
     capsys.readouterr()
 
-    main(["compare", *runs])
+    main(["compare", "gpt-x", "gpt-y"])
     compared = " ".join(capsys.readouterr().out.split())
     main(["trend", "weather"])
     trend = " ".join(capsys.readouterr().out.split())
 
     assert "weather, own: gpt-x -> own: gpt-y" in compared
     assert "differs: model score" in compared
-    assert "weather with own: gpt-x, gpt-y: 2 runs" in trend
+    assert ": gpt-x, gpt-y: 2 runs" in trend
     assert "model " in trend.partition("scale:")[0]

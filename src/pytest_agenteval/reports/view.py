@@ -152,6 +152,16 @@ def _self_judged(header: RunHeader) -> Iterator[str]:
             )
 
 
+def chose_by_itself(model: str, own_models: Sequence[str]) -> bool:
+    """Whether an agent asked models of its own, where no real one was named."""
+    return bool(own_models) and model in (OWN_MODEL, *OFFLINE_NOTES)
+
+
+def acting_model(model: str, own_models: Sequence[str]) -> str:
+    """Name the model; of an agent that asked its own where no real one was named, what its replies name."""
+    return own_label(model, own_models) if chose_by_itself(model, own_models) else model
+
+
 def model_note(model: RunModel) -> str:
     """Say what an offline model does; nothing for a real one."""
     return printable(model.note) or (OFFLINE_NOTES.get(model.id, "offline, no LLM") if model.offline else "")

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.records.plan import OWN_MODEL
-from pytest_agenteval.reports.formatting import format_figure, one_line, own_label, pluralize
+from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
+from pytest_agenteval.reports.view import acting_model
 
 MOST_CHANGES = 5
 """Suites and buckets of one verdict that the sentence names."""
@@ -36,8 +36,7 @@ def suite_label(suite: SuiteComparison) -> str:
 
 
 def _who(model: str, variant: str, own_models: Sequence[str]) -> str:
-    named = own_label(model, own_models) if model == OWN_MODEL else model
-    return "@".join(filter(None, (named, variant)))
+    return "@".join(filter(None, (acting_model(model, own_models), variant)))
 
 
 def bucket_name(change: Change) -> str:

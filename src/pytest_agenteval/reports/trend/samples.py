@@ -73,7 +73,7 @@ class Sample(FrozenValue, frozen=True):
     @property
     def offline(self) -> bool:
         """Whether no LLM was asked: what such a model misses says nothing of a task."""
-        return self.model.offline
+        return self.model.offline and not self.own_models
 
     @property
     def note(self) -> str:

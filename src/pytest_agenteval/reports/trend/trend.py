@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.trend.samples import CHANGES, Sample, samples_of
 from pytest_agenteval.reports.trend.suspects import Suspects, suspects_among
+from pytest_agenteval.reports.view import chose_by_itself
 from pytest_agenteval.scoring.aggregates import pass_hat_k
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import RunFolder
@@ -172,8 +172,8 @@ def _all_series(samples: Sequence[Sample]) -> Iterator[Series]:
 
 def _note(samples: Sequence[Sample], model: str) -> str:
     """Say what an offline model does, or which models an agent asked that chose by itself."""
-    own = dict.fromkeys(name for sample in samples for name in sample.own_models)
-    return ", ".join(own) if model == OWN_MODEL else samples[-1].note
+    own = list(dict.fromkeys(name for sample in samples for name in sample.own_models))
+    return ", ".join(own) if chose_by_itself(model, own) else samples[-1].note
 
 
 def _to_work_with(samples: Sequence[Sample]) -> Sequence[Sample]:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.plan import OWN_MODEL, Split
+from pytest_agenteval.records.plan import Split
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import (
     Event,
@@ -23,10 +23,9 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.explanations import ending_reason
-from pytest_agenteval.reports.formatting import own_label
 from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.trial.file_changes import MOST_FILES, FileChange, file_changes
-from pytest_agenteval.reports.view import OFFLINE_NOTES
+from pytest_agenteval.reports.view import acting_model
 
 
 class CallView(FrozenValue, frozen=True):
@@ -143,12 +142,6 @@ def judges_disagree(grades: Iterable[Grade]) -> bool:
     return any(_differ(_votes_of(grade)) for grade in grades)
 
 
-def _model_text(model: str, own_models: Sequence[str]) -> str:
-    """Name the model; of an agent that asked its own where no real one was named, what its replies name."""
-    is_named = not own_models or model not in (OWN_MODEL, *OFFLINE_NOTES)
-    return model if is_named else own_label(model, own_models)
-
-
 def trial_view(trial: Trial) -> TrialView:
     """Give one trial as reports see it."""
     key, diff = trial.key, trial.outcome.diff
@@ -158,7 +151,7 @@ def trial_view(trial: Trial) -> TrialView:
         suite=key.suite,
         task=key.task,
         agent=key.agent,
-        model=_model_text(key.model, trial.transcript.models),
+        model=acting_model(key.model, trial.transcript.models),
         variant=key.variant,
         repetition=key.repetition,
         attempt=trial.attempt,
