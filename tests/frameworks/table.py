@@ -28,10 +28,11 @@ and those that are named, this has to be true:
 - steps and tokens are those that the server counted;
 - what `--agent-record=once --agent-record-chat=once` recorded is replayed word by word once the server is
   gone: no connection is begun;
-- ten tasks at once, those of the docs' example ten times each, are not mixed up;
+- ten tasks at once, each several times (trials divided by ten tells how often, all ways together), are not
+  mixed up;
 - under `limits: {{steps: 4}}` a model that never ends is asked four times;
 - after the end of a trial that ran out of time, nothing more is asked;
-- without flags nothing is sent, and a flag is named.
+- without flags nothing is sent, and a flag is named (tried with the example alone).
 
 """
 NOTE = """
