@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.cli.starters.commands import program, way_to
 from pytest_agenteval.cli.starters.example_suite import example_files, example_named
 from pytest_agenteval.cli.starters.project import Project
-from pytest_agenteval.cli.starters.shared_files import shared_files, workflow
+from pytest_agenteval.cli.starters.shared_files import is_installable, shared_files, workflow
 from pytest_agenteval.cli.starters.starter import STARTERS, fill, starter_files
 from pytest_agenteval.cli.starters.writing import NewFile, refuse_existing
 from pytest_agenteval.errors import UsageMistake
@@ -60,17 +60,26 @@ def plan_first_suite(project: Project, kind: str, *, suite: str | None, force: b
         refuse_existing(files, "--force writes over them, --suite NAME gives the suite another name")
     below = path_in_root(folder, project.root)
     arguments = shlex.join([below, *starter.options])
-    ci = workflow(project, name, f"pytest {arguments}")
-    left = (ci.path,) if ci.path.exists() and not force else ()
+    of_github = workflow(project, name, f"pytest {arguments}")
+    stays = of_github.path.exists() and not force
     pytest = program("pytest", project.root)
     change = [fill(line, {"folder": below, "pytest": pytest}) for line in starter.change]
-    if left:
-        place = path_in_root(ci.path, project.root)
-        change.append(f"the workflow: `- run: pytest {arguments}` among the steps of {place}")
-    written = (*files, *shared_files(project), *(() if left else (ci,)))
     return InitPlan(
-        project, name, written, left, f"{way_to(project.root)}{pytest} {arguments}", tuple(change)
+        project,
+        name,
+        files=(*files, *shared_files(project), *(() if stays else (of_github,))),
+        left=(of_github.path,) if stays else (),
+        run=f"{way_to(project.root)}{pytest} {arguments}",
+        change=(*change, *_of_workflow(path_in_root(of_github.path, project.root), arguments, stays=stays)),
     )
+
+
+def _of_workflow(name: str, arguments: str, *, stays: bool) -> Iterator[str]:
+    """Say what is to be done about the workflow, if anything."""
+    if stays:
+        yield f"the workflow: `- run: pytest {arguments}` among the steps of {name}"
+    elif not is_installable():
+        yield f"the workflow: where {name} installs pytest-agenteval from: here it was a file"
 
 
 def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:

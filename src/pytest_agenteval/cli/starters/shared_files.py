@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from pytest_agenteval.cli.guide import guide_page
 from pytest_agenteval.cli.starters.project import Project
@@ -53,9 +54,7 @@ def workflow(project: Project, suite: str, command: str) -> NewFile:
 
 
 def _install_commands(root: Path) -> Iterator[str]:
-    source = _source()
-    remark = "" if "@" in source else "  # or a wheel of it, or its address in Git"
-    yield f'pip install "{source}"{remark}' if "@" in source else f"pip install {source}{remark}"
+    yield f"pip install {_source()}" if is_installable() else f"pip install {PACKAGE}{_FROM_WHERE}"
     if (root / "requirements.txt").is_file():
         yield "pip install -r requirements.txt"
     project_file = root / "pyproject.toml"
@@ -65,11 +64,26 @@ def _install_commands(root: Path) -> Iterator[str]:
         yield "pip install -e ."
 
 
+_FROM_WHERE = "  # or a wheel of it, or git+https://..."
+
+
+def is_installable() -> bool:
+    """Whether others can install this package from where it was installed: an index, Git, an address."""
+    return not str(_origin().get("url", "")).startswith("file:")
+
+
 def _source() -> str:
-    """Say where this package was installed from, as pip takes it: its address in Git, or its name."""
-    try:
-        origin = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
-    except (PackageNotFoundError, ValueError):
-        origin = {}
+    """Say where this package was installed from, as pip takes it: its address, or its name in an index."""
+    origin = _origin()
     vcs = origin.get("vcs_info")
-    return f"{PACKAGE} @ {vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else PACKAGE
+    address = f"{vcs['vcs']}+{origin['url']}@{vcs['commit_id']}" if vcs else origin.get("url")
+    return f'"{PACKAGE} @ {address}"' if address else PACKAGE
+
+
+def _origin() -> dict[str, Any]:
+    """Read what installers write of packages that came from no index (PEP 610)."""
+    try:
+        origin: dict[str, Any] = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        return {}
+    return origin

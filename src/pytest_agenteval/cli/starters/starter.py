@@ -116,5 +116,6 @@ def shared_template(name: str) -> str:
 
 
 def _python() -> str:
-    """Name what starts Python here, with or without a virtual environment: a program needs no library."""
-    return "python3" if shutil.which("python3") else "python"
+    """Name what starts Python here, with or without a virtual environment: the program needs no library."""
+    found = shutil.which("python3")
+    return "python3" if found and "WindowsApps" not in found else "python"  # there it only leads to a shop
