@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.errors import TranscriptLost as TranscriptLost
     from pytest_agenteval.errors import TrialBroken as TrialBroken
     from pytest_agenteval.errors import UsageMistake as UsageMistake
+    from pytest_agenteval.examples import Example as Example
     from pytest_agenteval.graders.grader import Grader as Grader
     from pytest_agenteval.graders.grader import GraderFunction as GraderFunction
     from pytest_agenteval.graders.grader import GraderTraits as GraderTraits
@@ -216,6 +217,7 @@ _NAMES = {
         "AgentEvalError CassetteMiss CAUSES FixtureBroken LimitReached Problem ProblemsFound ProviderDown "
         "TranscriptLost TrialBroken UsageMistake"
     ),
+    "examples": "Example",
     "graders.grader": "Grader GraderFunction GraderTraits Judge JudgedGrader JudgeUnavailable",
     "graders.judge.aggregation": "Judgement Vote",
     "graders.judge.evidence_text": "cut_middle join_within",
