@@ -47,10 +47,21 @@ def _factory_of_form(form: Mapping[str, Any]) -> Callable[..., Agent]:
     os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     # They stay: what is imported later, while it runs, is found there too.
     sys.path.extend(path for path in form.get("paths", ()) if path not in sys.path)
-    what, by = f"agent {call!r}", "suite.yaml"
     try:
-        return agent_factory_of(form, import_claim(call, what, by))
-    except NotImported:
-        raise
+        return agent_factory_of(form, import_claim(call, "agent", "suite.yaml"))
+    except NotImported as lost:
+        raise AgentNotImported(form, lost.found) from lost.__cause__
     except UsageMistake as mistake:  # it is there, and nothing that acts
-        raise NotImported(what, call, by, mistake) from None
+        raise AgentNotImported(form, str(mistake)) from None
+
+
+class AgentNotImported(NotImported):
+    """What a form's ``call`` names cannot be imported, or is nothing that acts."""
+
+    def __init__(self, form: Mapping[str, Any], found: str) -> None:
+        self.expected = "package.module:name of what acts: a function, an object with run, a class with run"
+        self.found = found if form["call"] in found else f"{form['call']!r}: {found}"
+        places = [*form.get("paths", ()), "wherever Python looks"]
+        lacks_module = found.startswith("ModuleNotFoundError")
+        self.hint = f"modules are looked for in {' and '.join(places)}" if lacks_module else ""
+        UsageMistake.__init__(self, f"agent: expected {self.expected}; found {self.found}")

@@ -106,6 +106,8 @@ class UnknownName(UsageMistake):
 class NotImported(UsageMistake):
     """A name that stands for something to import, which could not be imported."""
 
+    hint = ""
+
     def __init__(self, what: str, claim: str, claimant: str, raised: Exception) -> None:
         self.expected = f"{claim!r}, which {claimant} registered as the {what}, to be imported"
         self.found = raised_where(raised)

@@ -313,7 +313,7 @@ def test_traffic_that_nobody_can_read_is_counted(
         ("{call: bot:nobody}", "*nobody*"),
         ("{call: bot:answer, command: [x]}", "*found: *call and command*"),
         ("{}", "*none of them*"),
-        ("{call: bot:TOOLS}", "*found: *expected a function*"),
+        ("{call: bot:TOOLS}", "*found: *which is no function*"),
     ],
 )
 def test_a_form_that_names_no_agent_is_refused_at_its_line(
@@ -330,13 +330,15 @@ def test_a_form_that_names_no_agent_is_refused_at_its_line(
 
 
 def test_a_parameter_that_nobody_fills_is_refused(pytester: pytest.Pytester) -> None:
-    """Parameters are filled by name: what is no name of ours is a setting, and the hint lists our names."""
+    """Parameters are filled by name: what is no name of ours is a setting, and our names are listed."""
     prepare(pytester)
     write(pytester.path, {"evals/weather/bot.py": "def answer(question, style):\n    return style\n"})
 
     result = run(pytester, "evals")
 
-    result.stdout.fnmatch_lines(["*settings.style", "*no key 'style'*", "*hint:*question*"])
+    result.stdout.fnmatch_lines(
+        ["*expected: *question, *", "*found: *bot:answer(style)", "*hint:*settings: {style: *"]
+    )
 
 
 @pytest.mark.parametrize("args", [("-n2",), ("--agent-executor=processes:2",)], ids=["xdist", "processes"])

@@ -89,11 +89,11 @@ class CallableFactory:
     filled: Collection[str] = tuple(FILLED)
 
     def __init__(self, name: str, target: Any, loop: str = "own") -> None:
-        self._target, self._loop = target, loop
+        self.name, self._target, self._loop = name, target, loop
         self.makes: type | None = target if isinstance(target, type) else None
         acting = _acting(target)
         if acting is None:
-            raise UsageMistake(f"{name} is {target!r}; expected a function, an object with run, or a class")
+            raise UsageMistake(f"{name} is {target!r}, which is no function, and has no run")
         self._acting = acting
         self._parameters = _parameters(acting, bound=self.makes is None or _is_bound(self.makes))
         self._own = _parameters(target) if self.makes is not None else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -13,6 +13,18 @@ ADAPTERS: Mapping[str, str] = {"command": "command:agent_factory", "http": "http
 
 KINDS = ("call", *ADAPTERS)
 """The keys of which a form has one."""
+
+
+_ENDPOINTS = ("as", "headers", "body", "answer", "state", "calls", "usage", "request_seconds")
+KEYS_OF_KINDS: Mapping[str, Collection[str]] = {
+    "call": ("loop", "otel"),
+    "command": ("output", "env", "env_pass", "proxy"),
+    "http": _ENDPOINTS,
+}
+"""The keys that say something of one kind alone; in a form of another nothing would look at them."""
+
+KEYS_OF_SUITE = frozenset({"env", "env_pass", "proxy"})
+"""Those of them that stand in suite.yaml itself, beside ``agent``."""
 
 
 def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Callable[..., Agent]:
@@ -47,6 +59,8 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
     if len(kinds) != 1:
         found = " and ".join(kinds) or "none of them"
         return [(("agent",), f"a map with one of {', '.join(KINDS)}", found)]
+    if idle := _idle_keys(form, kinds[0]):
+        return idle
     if kinds == ["command"]:
         from pytest_agenteval.agents.adapters.command_form import command_problems
 
@@ -56,3 +70,17 @@ def form_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
 
         return endpoint_problems(form)
     return ()
+
+
+def _idle_keys(form: Mapping[str, Any], kind: str) -> Sequence[InputProblem]:
+    """Name the keys that are said and that only another kind of agent has."""
+    return [
+        (
+            (key,) if key in KEYS_OF_SUITE else ("agent", key),
+            f"no such key: only an agent by `{other}` has it",
+            f"an agent by `{kind}`",
+        )
+        for other, keys in KEYS_OF_KINDS.items()
+        for key in keys
+        if other != kind and form.get(key)
+    ]

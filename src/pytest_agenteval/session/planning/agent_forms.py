@@ -41,13 +41,18 @@ def _places(form: AgentForm, suite: Suite, folder: Path, root: Path) -> Mapping[
         # The suite's own folder only where the module lies there: else the same agent in two suites is one.
         module = form.call.partition(":")[0].partition(".")[0]
         beside = any((folder / name).exists() for name in (module, f"{module}.py"))
-        return {"paths": [str(root), *([str(folder)] if beside and folder != root else [])]}
+        places = {"paths": [str(root), *([str(folder)] if beside and folder != root else [])]}
+        return places | _idle_variables(suite)
     if not form.command:
-        return {}
-    return {
-        "folder": str(folder),
-        "env": dict(suite.env),
-        "env_pass": list(suite.env_pass),
-        "proxy": dict(suite.proxy),
-        "ignored_hosts": list(suite.http.ignore),
-    }
+        return _idle_variables(suite)
+    return {"folder": str(folder), **_variables(suite), "ignored_hosts": list(suite.http.ignore)}
+
+
+def _variables(suite: Suite) -> dict[str, Any]:
+    """Give what a suite says of the environment of a command."""
+    return {"env": dict(suite.env), "env_pass": list(suite.env_pass), "proxy": dict(suite.proxy)}
+
+
+def _idle_variables(suite: Suite) -> dict[str, Any]:
+    """Give what of it an agent that is no command leaves unused, which is a problem of its form."""
+    return {key: value for key, value in _variables(suite).items() if value}

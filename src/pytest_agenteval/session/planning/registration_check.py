@@ -28,6 +28,7 @@ from pytest_agenteval.session.planning.setting_problems import (
     one_of,
     problem_of_refusal,
     setting_names,
+    unfilled_parameters,
     wrong_agent_settings,
 )
 from pytest_agenteval.tasks.spec import GraderSpec
@@ -59,11 +60,11 @@ class RegistrationCheck:
         except UnknownName as unknown:
             return [_unknown_name(unknown).below("agent")]
         except NotImported as lost:
-            return [ConfigProblem(("agent",), lost.expected, lost.found)]
+            return [ConfigProblem(("agent",), lost.expected, lost.found, lost.hint)]
         key = ("agent", name, canonical(settings) if settings else "", tools)
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
-            if unfit := _unfit_agent(factory, settings):
+            if unfit := _unfit_agent(factory, settings) or unfilled_parameters(factory, settings):
                 return unfit
             wrong = wrong_agent_settings(name, factory, settings)
             wrong = tuple(mismatch.below("settings") for mismatch in wrong)

@@ -90,17 +90,29 @@ def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Con
     names, needed = accepted
     ready = isinstance(factory, InstanceFactory)
     expected = f"no settings: it was registered as {factory.words}" if ready else one_of(names)
+    if not ready and not names:
+        expected = "no settings: the agent takes none"
     unknown = [key for key in settings if key not in names]
-    filled = getattr(factory, "filled", ())
-    hint = f"parameters that are filled by their names: {', '.join(filled)}" if filled else ""
     return (
         *(ConfigProblem((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
-        *(_missing_setting(key, hint) for key in needed if key not in settings),
+        *(_missing_setting(key) for key in needed if key not in settings),
     )
 
 
-def _missing_setting(key: str, hint: str = "") -> ConfigProblem:
-    return ConfigProblem((key,), "a value: it has no default", f"no key {key!r}", hint)
+def unfilled_parameters(factory: Any, settings: Mapping[str, Any]) -> list[ConfigProblem]:
+    """Say which parameters of a user's function nothing fills, where the suite names the function."""
+    filled = getattr(factory, "filled", ())
+    _, needed = (accepted_settings(factory) if filled else None) or ((), ())
+    lacking = [name for name in needed if name not in settings]
+    if not lacking:
+        return []
+    expected = f"parameters that are filled by their names: {', '.join(filled)}"
+    hint = f"any other needs a default, or a value: `settings: {{{lacking[0]}: ...}}`"
+    return [ConfigProblem(("agent",), expected, f"{factory.name}({', '.join(lacking)})", hint)]
+
+
+def _missing_setting(key: str) -> ConfigProblem:
+    return ConfigProblem((key,), "a value: it has no default", f"no key {key!r}")
 
 
 def setting_names(factory: Any) -> Collection[str]:
