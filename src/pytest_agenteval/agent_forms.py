@@ -61,7 +61,10 @@ class AgentNotImported(NotImported):
     def __init__(self, form: Mapping[str, Any], found: str) -> None:
         self.expected = "package.module:name of what acts: a function, an object with run, a class with run"
         self.found = found if form["call"] in found else f"{form['call']!r}: {found}"
+        # Here, for the rooms of trials are not needed where all is well.
+        from pytest_agenteval.engine.exceptions import key_hint
+
         places = [*form.get("paths", ()), "wherever Python looks"]
         lacks_module = found.startswith("ModuleNotFoundError")
-        self.hint = f"modules are looked for in {' and '.join(places)}" if lacks_module else ""
+        self.hint = f"modules are looked for in {' and '.join(places)}" if lacks_module else key_hint(found)
         UsageMistake.__init__(self, f"agent: expected {self.expected}; found {self.found}")

@@ -27,9 +27,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def answer(base: str, order: int = 7) -> str:
+def answer(base: str, order: int = 7, prompt: str = "I want my money back") -> str:
     """Ask a model, call a tool over HTTP as it says, ask again."""
-    messages: list[dict[str, object]] = [{"role": "user", "content": "I want my money back"}]
+    messages: list[dict[str, object]] = [{"role": "user", "content": prompt}]
     with httpx.Client() as client:
         asked = {"model": "gpt-5-mini", "messages": messages}
         reply = client.post(f"{base}/chat/completions", json=asked).json()["choices"][0]["message"]
@@ -100,6 +100,21 @@ def test_a_miss_is_told_though_the_code_swallows_it(recorded: str) -> None:
     with pytest.raises(CassetteMiss, match=r"orders\(id='8'\)"), block:
         _swallow(f"{recorded}/orders?id=8")
     assert len(block.misses) == 1
+
+
+def test_replies_of_another_prompt_are_played_with_a_warning(recorded: str) -> None:
+    """Who changed a prompt learns, where the block stands, that the old replies were played."""
+    said = "2 replies were played.* AGENTEVAL_RECORD_CHAT=all"
+    with pytest.warns(UserWarning, match=said) as warned, record("shop/refund"):
+        answer(recorded, prompt="I want another one")
+    assert warned[0].filename == __file__
+
+
+def test_a_client_without_a_key_is_helped_in_a_replay(recorded: str) -> None:
+    """Clients look for keys when they are made: the exception says that any text will do."""
+    with pytest.raises(ValueError, match="set ACME_API_KEY") as raised, record("shop/refund"):
+        raise ValueError("no credentials: set ACME_API_KEY")
+    assert raised.value.__notes__ == ["hint: a replay sends no key, so any text will do: ACME_API_KEY=none"]
 
 
 def _swallow(address: str) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from pytest_agenteval import Evidence, Trial, Trials, UsageMistake, arun, grade, run, tool_calls
@@ -148,3 +149,34 @@ def test_what_is_wrong_is_told_at_the_call() -> None:
     ):
         with pytest.raises(UsageMistake, match=said):
             run(OSLO, **{"agent": answer, **mistake})
+    with pytest.raises(UsageMistake, match=r"expected one trial.*found Trials"):
+        grade(run(OSLO, agent=answer, repetitions=2), [short])  # type: ignore[arg-type]
+
+
+def refused(question: str) -> str:
+    """Ask a model that nobody let out."""
+    asked = {"model": "m", "messages": [{"role": "user", "content": question}]}
+    return httpx.post("http://127.0.0.1:9/v1/chat/completions", json=asked).text
+
+
+def test_what_lets_out_and_records_is_said_in_the_words_of_who_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script has no options of pytest: it is told variables, and a notebook a line of Python."""
+    monkeypatch.setattr("sys.argv", [__file__])
+    message = run(OSLO, agent=refused).message
+    assert f"let it out:   AGENTEVAL_LIVE=1 python {__file__}; " in message
+    assert f"record it:    AGENTEVAL_RECORD_CHAT=once python {__file__}, " in message
+    assert "--agent" not in message
+    missed = run(OSLO, agent=refused, record_chat="none").message
+    assert f"record it:  AGENTEVAL_RECORD_CHAT=new_episodes python {__file__}" in missed
+    monkeypatch.setattr("sys.argv", [""])
+    assert "os.environ['AGENTEVAL_RECORD_CHAT'] = 'once'" in run(OSLO, agent=refused).message
+
+
+def test_an_agent_whose_client_wants_a_key_is_helped_in_a_replay() -> None:
+    """Nothing is sent, yet many clients look for keys when they are made: any text will do."""
+
+    def keyless(question: str) -> str:
+        raise ValueError("pass api_key, or set ACME_API_KEY")
+
+    assert "any text will do: ACME_API_KEY=none" in run(OSLO, agent=keyless).message
+    assert "any text" not in run(OSLO, agent=keyless, record_chat="once").message

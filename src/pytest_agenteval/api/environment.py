@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol
 from pytest_agenteval.engine.executors.executor import ExecutorContext
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool, Slot
-from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.records.plan import Plan, RecordMode
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
@@ -68,6 +68,7 @@ class ScriptEnvironment:
         self.record, self.record_chat = settings.record, settings.record_chat
         self.said_live = settings.live
         self.keep_workspaces = ""
+        self.script: str | None = None
 
     @property
     def live(self) -> bool:
@@ -97,7 +98,9 @@ class ScriptEnvironment:
         return self.carry_out(slots)
 
     def _pool(self) -> Pool:
-        context = ExecutorContext(root=str(self.root), started=time.time(), concurrency=AT_ONCE)
+        context = ExecutorContext(
+            root=str(self.root), started=time.time(), concurrency=AT_ONCE, script=self.script
+        )
         return Pool(LocalExecutor(self.registry), context, _Unobserved())
 
 
@@ -162,4 +165,7 @@ def environment_of(trial: Trial) -> Environment | None:
 
 
 def _identity(trial: Trial) -> tuple[Any, ...]:
+    if not isinstance(trial, Trial):
+        kind = type(trial).__name__
+        raise UsageMistake(f"grade: expected one trial, as in [grade(each) for each in trials]; found {kind}")
     return trial.key, trial.attempt, trial.started_at

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
-import sys
+from functools import partial
 from pathlib import Path
 
 from pytest_agenteval.api.planning import mode_of
 from pytest_agenteval.api.recording import Recording
 from pytest_agenteval.api.recording_tapes import RecordingPlace, RecordingWays
 from pytest_agenteval.api.running import unless
-from pytest_agenteval.api.script import is_in_pytest, script_environment
+from pytest_agenteval.api.script import is_in_pytest, script_command, script_environment
+from pytest_agenteval.engine.trial_resources import script_way
 
-_LET_OUT_IN_PYTEST = "--agent-live (nothing of it is then taped)"
+_UNTAPED = " (nothing of it is then taped)"
 
 
 def record(name: str, *, record: str = "none", record_chat: str = "off") -> Recording:
@@ -48,13 +49,16 @@ def pytest_ways(node_id: str) -> RecordingWays:
     """Give the commands that record what a test asks."""
     run = f"pytest '{node_id}'" if " " in node_id or "[" in node_id else f"pytest {node_id}"
     return RecordingWays(
-        f"{run} --agent-record=new_episodes --agent-record-chat=new_episodes", _LET_OUT_IN_PYTEST
+        f"{run} --agent-record=new_episodes --agent-record-chat=new_episodes",
+        f"--agent-live{_UNTAPED}",
+        f"{run} --agent-record-chat=all",
     )
 
 
 def _script_ways() -> RecordingWays:
-    script = f" python {sys.argv[0]}" if sys.argv and sys.argv[0] and os.path.isfile(sys.argv[0]) else ""
+    ways = partial(script_way, script_command())
     return RecordingWays(
-        f"AGENTEVAL_RECORD=new_episodes AGENTEVAL_RECORD_CHAT=new_episodes{script}",
-        f"AGENTEVAL_LIVE=1{script} (nothing of it is then taped)",
+        ways("--agent-record=new_episodes", "--agent-record-chat=new_episodes"),
+        ways("--agent-live=1") + _UNTAPED,
+        ways("--agent-record-chat=all"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import PurePosixPath
@@ -11,9 +12,10 @@ from types import TracebackType
 from pytest_agenteval.api.recording_tapes import RecordingPlace, RecordingTapes, library_of
 from pytest_agenteval.cassettes.http.patches import own_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
+from pytest_agenteval.engine.exceptions import key_hint
 from pytest_agenteval.errors import CassetteMiss, TrialBroken, UsageMistake
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
+from pytest_agenteval.records.transcript import CHANGED_PROMPT, Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
 
 
@@ -84,11 +86,8 @@ class Recording(AbstractContextManager["Recording"]):
         Raises CassetteMiss, or what else broke the recording, whatever the code made of it.
         """
         __tracebackhide__ = True  # what is missing is said, and the block that lacks it is the user's
-        assert self._open is not None
-        try:
-            self._open.__exit__(kind, raised, trace)
-        except TrialBroken as broken:
-            raise broken.with_traceback(None) from None
+        if broken := self._close(kind, raised, trace):
+            raise broken from None
 
     async def __aenter__(self) -> Recording:
         return self.__enter__()
@@ -98,7 +97,26 @@ class Recording(AbstractContextManager["Recording"]):
     ) -> None:
         """Close it, as at the end of a plain block."""
         __tracebackhide__ = True
-        self.__exit__(kind, raised, trace)
+        if broken := self._close(kind, raised, trace):
+            raise broken from None
+
+    def _close(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> TrialBroken | None:
+        """Close it; give what breaks the recording, for the method that Python calls to raise."""
+        __tracebackhide__ = True
+        assert self._open is not None
+        try:
+            self._open.__exit__(kind, raised, trace)
+        except TrialBroken as broken:
+            return broken.with_traceback(None)
+        changed = sum(event.kind == CHANGED_PROMPT for event in self.transcript.events)
+        if changed and kind is None:
+            replies = "1 reply was" if changed == 1 else f"{changed} replies were"
+            text = f"record({self.name!r}): {replies} played that belong to another prompt"
+            # At the line of the block: whoever calls this is the method that Python calls there.
+            warnings.warn(f"{text}; record anew:  {self._place.ways.anew}", stacklevel=3)
+        return None
 
     @contextmanager
     def _opened(self) -> Iterator[None]:
@@ -108,9 +126,10 @@ class Recording(AbstractContextManager["Recording"]):
                 with own_requests(tapes.of_tools, passing=self._place.live, traffic=tapes.traffic) as scope:
                     try:
                         yield
-                    except (Exception, NotRecorded):
+                    except (Exception, NotRecorded) as raised:
                         broken = self._broken(scope, tapes)
                         if broken is None:
+                            self._add_key_hint(raised)
                             raise
                         raise broken from None
                 broken = self._broken(scope, tapes)
@@ -119,6 +138,12 @@ class Recording(AbstractContextManager["Recording"]):
             finally:
                 self._counts = tapes.counts
                 library.save()
+
+    def _add_key_hint(self, raised: BaseException) -> None:
+        """Say what to do where a client of the code wants a key, though nothing would be sent."""
+        plays = self._place.chat_mode in ("none", "off") and not self._place.live
+        if plays and (hint := key_hint(str(raised))):
+            raised.add_note(f"hint: {hint}")
 
     def _broken(self, scope: Scope, tapes: RecordingTapes) -> BaseException | None:
         """Note what was refused, and give what breaks the recording; None where nothing does."""

@@ -50,10 +50,11 @@ class RecordingPlace(NamedTuple):
 
 
 class RecordingWays(NamedTuple):
-    """What a message says that records what is missing, or lets it out."""
+    """What a message says that records what is missing, lets it out, or records all replies anew."""
 
     record: str
     let_out: str
+    anew: str
 
 
 class RecordingTapes:

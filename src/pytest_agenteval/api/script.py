@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -36,7 +39,16 @@ def _environment(registry: Registry, root: Path) -> Environment:
 
     settings = project_settings(root)
     learn_secrets(settings)
-    return ScriptEnvironment(registry, root, settings)
+    environment = ScriptEnvironment(registry, root, settings)
+    environment.script = script_command()
+    return environment
+
+
+def script_command() -> str:
+    """Give the command that starts the script which runs here; nothing in a notebook or an interpreter."""
+    file = sys.argv[0] if sys.argv else ""
+    interactive = "ipykernel" in sys.modules or hasattr(sys, "ps1") or not os.path.isfile(file)
+    return "" if interactive else f"python {shlex.quote(file)}"
 
 
 def _beside_session(config: Any) -> Environment:

@@ -20,7 +20,12 @@ from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits
 from pytest_agenteval.engine.answer import as_end_state
 from pytest_agenteval.engine.decision import has_acted
 from pytest_agenteval.engine.digests import digests_of
-from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
+from pytest_agenteval.engine.exceptions import (
+    exception_line,
+    is_own_cancellation,
+    key_hint,
+    user_frames_first,
+)
 from pytest_agenteval.engine.grading import GradingResult, no_judges
 from pytest_agenteval.engine.own_spans import telling_spans
 from pytest_agenteval.engine.trial_resources import (
@@ -150,7 +155,13 @@ class _TrialRun:
         except BaseException as raised:  # even SystemExit: an agent must not end the run
             if is_own_cancellation(raised):
                 raise
-            self.error = error_details(raised)
+            self.error = self._with_key_hint(error_details(raised))
+
+    def _with_key_hint(self, error: ErrorDetails) -> ErrorDetails:
+        """Add what to do where a client of the agent's own wants a key, though nothing would be sent."""
+        plays = self.plan.conditions.record_chat in ("none", "off") and not self.plan.asks_own_models
+        hint = key_hint(error.message) if plays and error.cause == "crash" else ""
+        return replace(error, message=f"{error.message}\n  hint: {hint}") if hint else error
 
     def _digests(self, stage: _Stage) -> Digests:
         grader_for, cache = self.context.grading.grader, self.context.digest_cache

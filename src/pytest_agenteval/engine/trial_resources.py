@@ -77,8 +77,11 @@ def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
     return ToolTape(
         tape,
         shared=shared,
-        retry_command=_retry(plan, "--agent-record=new_episodes"),
-        first_command=_retry(plan, "--agent-record=once"),
+        retry_command=_retry(plan, context, "--agent-record=new_episodes"),
+        first_command=_retry(plan, context, "--agent-record=once"),
+        let_out=""
+        if context.script is None
+        else f"let it out:  {script_way(context.script, '--agent-live=1')}",
     )
 
 
@@ -95,7 +98,7 @@ def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str)
         model=model,
         repetition=plan.repetition,
         mode=mode,
-        retry_command=_retry(plan, "--agent-record-chat=new_episodes"),
+        retry_command=_retry(plan, context, "--agent-record-chat=new_episodes"),
     )
 
 
@@ -117,24 +120,35 @@ def open_model_traffic(
             load_prices()  # else a limit of money would never be reached
     if mode != "off" and plan.task.cassette:
         opened = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
-        tape = ModelTape(opened, _retry(plan, "--agent-record-chat=new_episodes"), hosts)
+        tape = ModelTape(opened, _retry(plan, context, "--agent-record-chat=new_episodes"), hosts)
         tapes.append(tape)
     sends = plan.asks_own_models
-    refusal = "\n".join((_NOT_ALLOWED, *(_PLAYED if _is_recorded(plan) else _RECORDED)))
+    refusal = _not_allowed(plan, context)
     return ModelTraffic(recorder, budget, tape, sends=sends, refusal=refusal, model_hosts=hosts)
 
 
-def _is_recorded(plan: Plan) -> bool:
-    return bool(plan.task.cassette) and Path(chat_cassette_file(plan)).is_file()
+def _not_allowed(plan: Plan, context: WorkerContext) -> str:
+    """Say what lets out a model request that nobody allowed, and what records it, or plays what is recorded."""
+    options = ("--agent-live=1", "--agent-record-chat=once", "--agent-record-chat=none")
+    if context.script is None:
+        live, once, again = "--agent-live, or live: true in suite.yaml", *options[1:]
+        let_out = f"  let it out:   {live}; or name the model: --agent-model=NAME"
+    else:
+        live, once, again = (script_way(context.script, option) for option in options)
+        let_out = f"  let it out:   {live}; or name the model: model=NAME of the call"
+    refused = "the agent asks a model by itself, and nobody said that it may"
+    if plan.task.cassette and Path(chat_cassette_file(plan)).is_file():
+        return "\n".join((refused, f"  play it:      {again}: its replies are recorded", let_out))
+    return "\n".join((refused, let_out, f"  record it:    {once}, and play it later: {again}"))
 
 
-_NOT_ALLOWED = "the agent asks a model by itself, and nobody said that it may"
-_LET_OUT = "  let it out:   --agent-live, or live: true in suite.yaml; or name the model: --agent-model=NAME"
-_RECORDED = (
-    _LET_OUT,
-    "  record it:    --agent-record-chat=once, and play it later: --agent-record-chat=none",
-)
-_PLAYED = ("  play it:      --agent-record-chat=none: its replies are recorded", _LET_OUT)
+def script_way(script: str, *options: str) -> str:
+    """Write options of pytest as whoever starts a script says them; in a notebook as lines of Python."""
+    said = [option.removeprefix("--agent-").partition("=") for option in options]
+    variables = [(f"AGENTEVAL_{name.replace('-', '_').upper()}", value) for name, _, value in said]
+    if not script:
+        return "; ".join(f"os.environ[{name!r}] = {value!r}" for name, value in variables)
+    return " ".join([*(f"{name}={value}" for name, value in variables), script])
 
 
 def cassette_files(plan: Plan) -> tuple[str, ...]:
@@ -149,8 +163,10 @@ def chat_cassette_file(plan: Plan) -> str:
     return name_or_older(f"{plan.task.cassette}.chat", name)
 
 
-def _retry(plan: Plan, option: str) -> str:
+def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
     """Write the command that has the same asked again, by the same model and judges, and records it."""
+    if context.script is not None:
+        return script_way(context.script, option)
     judges = ",".join(judge.name for judge in plan.conditions.judges)
     who = [f"--agent-model={plan.model.name}", *([f"--agent-judge={judges}"] if judges else [])]
     return shlex.join(["pytest", plan.task.file, "-k", plan.task.id, option, *who])

@@ -64,6 +64,7 @@ class WorkerContext:
     of cassettes are relative to, ``started`` when the whole run began, in seconds since 1970. At most
     ``asks_at_once`` requests to real models are under way: of agents and judges together. ``servers`` is the
     folder by which the run's processes share model servers, ``controller`` the process with which these end.
+    ``script`` is None in pytest, else how the user starts what asks for the trials.
     """
 
     def __init__(
@@ -76,8 +77,10 @@ class WorkerContext:
         asks_at_once: int = 64,
         servers: str = "",
         controller: int = 0,
+        script: str | None = None,
     ) -> None:
         self.registry = registry
+        self.script = script
         self.scratch = scratch
         self._root, self._started = root, started
         self.request_slots = CrossLoopSemaphore(asks_at_once)

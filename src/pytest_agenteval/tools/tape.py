@@ -69,11 +69,11 @@ class ToolTape:
         shared: Sequence[Shared] = (),
         retry_command: str,
         first_command: str = "",
-        let_out: str = LET_IT_OUT,
+        let_out: str = "",
     ) -> None:
         self.own, self._shared = own, tuple(shared)
         self._retry_command, self._first_command = retry_command, first_command or retry_command
-        self._let_out = let_out
+        self._let_out = let_out or LET_IT_OUT
         self._opened: dict[str, tuple[Tape, ...]] = {}
         self._opening = threading.Lock()
         self._matchers: dict[str, tuple[Tool, CallMatcher]] = {}

@@ -33,7 +33,8 @@ class ExecutorContext(Record, frozen=True):
     they are loaded. ``captures_output`` is False under ``-s``; ``log_level`` is that of pytest. ``secrets``
     and ``secret_patterns`` are to be taken out of whatever is written or given back. ``reports_unused`` asks
     for unused recordings at the end. ``servers`` is the folder by which the run's processes share model
-    servers, ``controller`` the process with which these end.
+    servers, ``controller`` the process with which these end. ``script`` is None in pytest, else how the user
+    starts what asks for the trials: a command, or nothing in a notebook.
     """
 
     root: str = ""
@@ -49,6 +50,7 @@ class ExecutorContext(Record, frozen=True):
     reports_unused: bool = False
     servers: str = ""
     controller: int = 0
+    script: str | None = None
 
     def __repr__(self) -> str:
         # The one record that holds secrets as they are: a traceback must not show them.

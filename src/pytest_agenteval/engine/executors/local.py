@@ -45,6 +45,7 @@ class LocalExecutor:
             asks_at_once=context.concurrency,
             servers=context.servers,
             controller=context.controller,
+            script=context.script,
         )
         return context.concurrency
 
