@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.errors import UsageMistake, key_hint
 from pytest_agenteval.name_table import NotImported, import_claim
 
 if TYPE_CHECKING:
@@ -61,9 +61,6 @@ class AgentNotImported(NotImported):
     def __init__(self, form: Mapping[str, Any], found: str) -> None:
         self.expected = "package.module:name of what acts: a function, an object with run, a class with run"
         self.found = found if form["call"] in found else f"{form['call']!r}: {found}"
-        # Here, for the rooms of trials are not needed where all is well.
-        from pytest_agenteval.engine.exceptions import key_hint
-
         places = [*form.get("paths", ()), "wherever Python looks"]
         lacks_module = found.startswith("ModuleNotFoundError")
         self.hint = f"modules are looked for in {' and '.join(places)}" if lacks_module else key_hint(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -217,3 +218,19 @@ class LimitIgnored(BaseException):
 
 class UndefinedStatistic(AgentEvalError):
     """A statistic that these data do not define; its text says why."""
+
+
+_KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_API_KEY\b")
+_KEY_IN_WORDS = re.compile(r"api[_ ]?key|auth_token|credentials", re.IGNORECASE)
+
+
+def key_hint(text: str) -> str:
+    """Say what to do about a client that asks for a key before it asks anything; empty for other mistakes.
+
+    Nothing is sent in a replay, but clients look for their keys when they are made.
+    """
+    named = _KEY.search(text)
+    if named is None and not _KEY_IN_WORDS.search(text):
+        return ""
+    variable = named[0] if named else "OPENAI_API_KEY"
+    return f"a replay sends no key, so any text will do: {variable}=none"

@@ -117,13 +117,19 @@ REFUSED = [
     ("makes", "{size: 3.5}", "settings.size", "a valid integer", "3.5 (number)"),
     ("model", "{size: 0}", "settings.size", "greater than or equal to 1", "0 (number)"),
     ("placed", "{tone: dry}", "agent", "an agent: a class", "Placed, whose tone cannot be given by name"),
-    ("{call: bots:acts}", "{}", "settings.tone", "a value: it has no default", "no key 'tone'"),
+    (
+        "{call: bots:acts}",
+        "{}",
+        "agent",
+        "parameters that are filled by their names: question",
+        "bots:acts(tone)",
+    ),
     ("{call: bots:acts}", "{tone: x, size: big}", "settings.size", "a valid integer", "'big' (text)"),
     ("{call: bots:takes_any}", "{question: x}", "settings.question", "no setting: ", "'question'"),
     ("{call: bots:Model}", "{size: 0}", "settings.size", "greater than or equal to 1", "0 (number)"),
     ("{call: bots:Data}", "{size: big}", "settings.size", "a valid integer", "'big' (text)"),
     ("{call: bots:Made}", "{tune: x}", "settings.tune", "one of tone", "unknown key 'tune'", "'tone'?"),
-    ("{call: bots:Idle}", "{}", "agent", "'bots:Idle', which suite.yaml", "bots:Idle is <class"),
+    ("{call: bots:Idle}", "{}", "agent", "package.module:name of what acts", "bots:Idle is <class"),
 ]
 """What the suite says of its agent, its settings, the key, and what is expected and found there."""
 

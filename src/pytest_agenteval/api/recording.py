@@ -12,8 +12,7 @@ from types import TracebackType
 from pytest_agenteval.api.recording_tapes import RecordingPlace, RecordingTapes, library_of
 from pytest_agenteval.cassettes.http.patches import own_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
-from pytest_agenteval.engine.exceptions import key_hint
-from pytest_agenteval.errors import CassetteMiss, TrialBroken, UsageMistake
+from pytest_agenteval.errors import CassetteMiss, TrialBroken, UsageMistake, key_hint
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import CHANGED_PROMPT, Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts

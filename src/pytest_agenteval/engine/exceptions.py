@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
@@ -37,22 +36,6 @@ def exception_line(raised: BaseException) -> str:
     """Write an exception as a traceback's last line does, also where it cannot say what it is."""
     name, text = type(raised).__name__, exception_text(raised)
     return f"{name}: {text}" if text else name
-
-
-_KEY = re.compile(r"\b[A-Z][A-Z0-9_]*_API_KEY\b")
-_KEY_IN_WORDS = re.compile(r"api[_ ]?key|auth_token|credentials", re.IGNORECASE)
-
-
-def key_hint(text: str) -> str:
-    """Say what to do about a client that asks for a key before it asks anything; empty for other mistakes.
-
-    Nothing is sent in a replay, but clients look for their keys when they are made.
-    """
-    named = _KEY.search(text)
-    if named is None and not _KEY_IN_WORDS.search(text):
-        return ""
-    variable = named[0] if named else "OPENAI_API_KEY"
-    return f"a replay sends no key, so any text will do: {variable}=none"
 
 
 class _Folded(StackSummary):

@@ -23,7 +23,6 @@ from pytest_agenteval.engine.digests import digests_of
 from pytest_agenteval.engine.exceptions import (
     exception_line,
     is_own_cancellation,
-    key_hint,
     user_frames_first,
 )
 from pytest_agenteval.engine.grading import GradingResult, no_judges
@@ -39,7 +38,7 @@ from pytest_agenteval.engine.trial_resources import (
 )
 from pytest_agenteval.engine.user_turns import SimulatedUser, SimulatedUserBroken, UserTurns
 from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
-from pytest_agenteval.errors import ProblemsFound, TrialBroken
+from pytest_agenteval.errors import ProblemsFound, TrialBroken, key_hint
 from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree

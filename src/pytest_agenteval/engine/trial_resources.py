@@ -128,7 +128,7 @@ def open_model_traffic(
 
 
 def _not_allowed(plan: Plan, context: WorkerContext) -> str:
-    """Say what lets out a model request that nobody allowed, and what records it, or plays what is recorded."""
+    """Say what lets out a model request that nobody allowed, and what records it, or plays its recording."""
     options = ("--agent-live=1", "--agent-record-chat=once", "--agent-record-chat=none")
     if context.script is None:
         live, once, again = "--agent-live, or live: true in suite.yaml", *options[1:]

@@ -64,9 +64,11 @@ class RegistrationCheck:
         key = ("agent", name, canonical(settings) if settings else "", tools)
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
-            if unfit := _unfit_agent(factory, settings) or unfilled_parameters(factory, settings):
+            if unfit := _unfit_agent(factory, settings):
                 return unfit
             wrong = wrong_agent_settings(name, factory, settings)
+            if not wrong and (unfilled := unfilled_parameters(factory, settings)):
+                return unfilled
             wrong = tuple(mismatch.below("settings") for mismatch in wrong)
             wrong = wrong or self._unknown_tools(factory, settings, tools)
             if not wrong:

@@ -93,6 +93,7 @@ def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Con
     if not ready and not names:
         expected = "no settings: the agent takes none"
     unknown = [key for key in settings if key not in names]
+    needed = () if hasattr(factory, "filled") else needed  # of a user's function, parameters are looked at
     return (
         *(ConfigProblem((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
         *(_missing_setting(key) for key in needed if key not in settings),
