@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_agenteval.portable.files import POSIX
+from pytest_agenteval.portable.group_guard import GroupGuard
 
 BEAT_S = 0.5
 """Seconds between two signs of life."""
@@ -134,16 +135,23 @@ POLL_S = 0.05
 
 
 _owned: set[subprocess.Popen[bytes]] = set()
+_guard = GroupGuard()
 
 
 def own_group(process: subprocess.Popen[bytes]) -> None:
-    """Have a process started with GROUP, and its group, end with this process at the latest."""
+    """Have a process started with GROUP, and its group, end with this process at the latest.
+
+    Where this one is killed, the group alone is ended, and not on Windows.
+    """
     _owned.add(process)
+    if POSIX:
+        _guard.add(process.pid)
 
 
 def disown_group(process: subprocess.Popen[bytes]) -> None:
     """Leave a process alone that has ended."""
     _owned.discard(process)
+    _guard.discard(process.pid)
 
 
 @atexit.register
