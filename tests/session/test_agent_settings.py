@@ -41,6 +41,12 @@ class Placed:
 class Model(pydantic.BaseModel):
     size: int = pydantic.Field(default=3, ge=1)
 
+    @pydantic.field_validator("size")
+    def is_odd(cls, value):
+        if value % 2 == 0:
+            raise ValueError("sizes are odd")
+        return value
+
     def run(self, question):
         return "Mina"
 
@@ -127,6 +133,7 @@ REFUSED = [
     ("{call: bots:acts}", "{tone: x, size: big}", "settings.size", "a valid integer", "'big' (text)"),
     ("{call: bots:takes_any}", "{question: x}", "settings.question", "no setting: ", "'question'"),
     ("{call: bots:Model}", "{size: 0}", "settings.size", "greater than or equal to 1", "0 (number)"),
+    ("{call: bots:Model}", "{size: 2}", "settings.size", "settings that bots:Model takes", "sizes are odd"),
     ("{call: bots:Data}", "{size: big}", "settings.size", "a valid integer", "'big' (text)"),
     ("{call: bots:Made}", "{tune: x}", "settings.tune", "one of tone", "unknown key 'tune'", "'tone'?"),
     ("{call: bots:Idle}", "{}", "agent", "package.module:name of what acts", "bots:Idle is <class"),
@@ -136,7 +143,7 @@ REFUSED = [
 TAKEN = [
     ("typed", "{size: 4, tone: wet}"),
     ("model", "{size: 1}"),
-    ("{call: bots:Model}", "{size: 4}"),
+    ("{call: bots:Model}", "{size: 5}"),
     ("{call: bots:Made}", "{tone: wet}"),
     ("{call: bots:Called}", "{tone: wet, size: 2}"),
     ("{call: bots:Static}", "{}"),
