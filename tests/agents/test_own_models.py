@@ -294,6 +294,18 @@ def test_ignored_hosts_are_answered_for_nothing(pytester: pytest.Pytester) -> No
     run(pytester, "evals").assert_outcomes(passed=1)
 
 
+def test_replies_without_counts_are_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a reply says no tokens, sums are too low, and the run says how many replies did so."""
+    with ModelServer([ReplyPlan(text="-7", input_tokens=0, output_tokens=0)]) as silent:
+        monkeypatch.setenv("BOT_BASE", silent.anthropic_base)
+        prepare(pytester, graders=[{"name": "answer_contains", "config": {"text": "-7"}}])
+
+        result = run(pytester, "evals", "--agent-live")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["*1 reply said no tokens*"])
+
+
 def test_traffic_that_nobody_can_read_is_counted(
     pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

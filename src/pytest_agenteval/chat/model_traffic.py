@@ -34,6 +34,7 @@ from pytest_agenteval.records.transcript import (
     CHANGED_PROMPT,
     UNREAD_REPLY,
     UNREAD_REQUEST,
+    UNTOLD_TOKENS,
     Ask,
     ToolError,
 )
@@ -277,6 +278,8 @@ class ModelTraffic:
             self._recorder.add_reply(reply.message, stamped, ask, exchange.phase)
             self._budget.spend(usage)
             self._budget.end_request(exchange.started, ended, failed=False)
+        if usage.untold and reply.usage is not UNKNOWN:
+            self._recorder.event(UNTOLD_TOKENS, f"{_place(exchange.request)}: a reply without counts")
         return True
 
     def _read_reply(self, exchange: _Exchange, response: Response) -> ModelReply:

@@ -11,6 +11,7 @@ from pytest_agenteval.records.transcript import (
     OUTPUT_CUT,
     UNREAD_REPLY,
     UNREAD_REQUEST,
+    UNTOLD_TOKENS,
 )
 from pytest_agenteval.reports.formatting import pluralize, printable, tally
 from pytest_agenteval.reports.statistics import GroupStatistics
@@ -55,6 +56,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
         "played that were recorded for another prompt; --agent-record-chat=all records anew",
     ),
     AROUND_TAPES: ("request", "went around the tapes: a command asked where nobody looks"),
+    UNTOLD_TOKENS: ("reply", "said no tokens, as streams that nobody asked for them: sums are too low"),
     OUTPUT_CUT: ("output", "of a command too long, and cut"),
 }
 
@@ -63,7 +65,7 @@ def _doubtful_events(view: RunView) -> Iterator[Note]:
     """Say what was seen in trials that makes them doubtful."""
     for kind, (thing, what) in _EVENTS.items():
         if count := view.doubtful_events.get(kind, 0):
-            yield Note(f"{pluralize(count, thing)} {what}", bad=kind != CHANGED_PROMPT)
+            yield Note(f"{pluralize(count, thing)} {what}", bad=kind not in (CHANGED_PROMPT, UNTOLD_TOKENS))
 
 
 def _undecided_grades(view: RunView) -> Iterator[Note]:
