@@ -33,18 +33,22 @@ for group in groups:
 
 
 class GroupGuard:
-    """Tells the guard which groups there are; it is started with the first."""
+    """Tells the guard which groups there are; it is started before the first."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._guard: subprocess.Popen[bytes] | None = None
         self._process = 0
 
-    def add(self, group: int) -> None:
-        """Have a group ended with this process, however it ends."""
+    def start(self) -> None:
+        """Be ready before a group is started: it takes longer than some programs do to begin."""
         with self._lock:
             if self._guard is None or self._process != os.getpid():
                 self._process, self._guard = os.getpid(), _start()
+
+    def add(self, group: int) -> None:
+        """Have a group ended with this process, however it ends."""
+        self.start()
         self._tell(f"+{group}\n")
 
     def discard(self, group: int) -> None:

@@ -138,6 +138,12 @@ _owned: set[subprocess.Popen[bytes]] = set()
 _guard = GroupGuard()
 
 
+def prepare_to_own() -> None:
+    """Start what ends groups where this process is killed: best before the group is."""
+    if POSIX:
+        _guard.start()
+
+
 def own_group(process: subprocess.Popen[bytes]) -> None:
     """Have a process started with GROUP, and its group, end with this process at the latest.
 

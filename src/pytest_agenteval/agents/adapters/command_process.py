@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from pytest_agenteval.errors import TrialBroken
-from pytest_agenteval.portable.processes import GROUP, disown_group, end_group, own_group
+from pytest_agenteval.portable.processes import GROUP, disown_group, end_group, own_group, prepare_to_own
 
 GRACE_S = 5.0
 """Seconds that a program, and whatever it started, has to end once it is asked to."""
@@ -55,6 +55,7 @@ class CommandProcess:
         self.broken: Exception | None = None
         self.last_errors: deque[str] = deque(maxlen=LAST_LINES)
         self._mark = mark
+        prepare_to_own()
         try:
             self._process = subprocess.Popen(
                 list(command),
