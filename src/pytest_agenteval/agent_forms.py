@@ -62,6 +62,6 @@ class AgentNotImported(NotImported):
         self.expected = "package.module:name of what acts: a function, an object with run, a class with run"
         self.found = found if form["call"] in found else f"{form['call']!r}: {found}"
         places = [*form.get("paths", ()), "wherever Python looks"]
-        lacks_module = found.startswith("ModuleNotFoundError")
+        lacks_module = found.startswith("ModuleNotFoundError") and not found.endswith(")")
         self.hint = f"modules are looked for in {' and '.join(places)}" if lacks_module else key_hint(found)
         UsageMistake.__init__(self, f"agent: expected {self.expected}; found {self.found}")

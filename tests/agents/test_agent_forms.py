@@ -59,12 +59,18 @@ WRONG = {
         "evals/5/suite.yaml:3: proxy",
         "  expected: no such key: only an agent by `command` has it",
     ],
+    "command: [python]}\nenv: {PORT: 8000": ["evals/6/suite.yaml:3: env.PORT", "  expected: a text"],
+    "call: needy:answer": [
+        "evals/7/suite.yaml:2: agent",
+        "  found:    'needy:answer': ModuleNotFoundError: No module named 'nobodys' (*needy.py:1)",
+        "[!h ]*",  # no hint: where it is looked for is not what is wrong
+    ],
 }
 
 
 def test_what_is_wrong_with_a_form_is_told_at_its_key(pytester: pytest.Pytester) -> None:
     """No suite with a form that cannot act, or with keys that nothing looks at, starts a trial."""
-    write(pytester.path, {"pytest.ini": "[pytest]\n", "bot.py": BOT})
+    write(pytester.path, {"pytest.ini": "[pytest]\n", "bot.py": BOT, "needy.py": "import nobodys\n"})
     for at, form in enumerate(WRONG):
         write(pytester.path, {f"evals/{at}/suite.yaml": f"name: s{at}\nagent: {{{form}}}\n"})
         write(pytester.path, {f"evals/{at}/hi.yaml": TASK})

@@ -256,7 +256,9 @@ def test_a_provider_that_stays_down_is_no_doing_of_the_agent(
     result.stdout.fnmatch_lines(["provider: http*/v1/chat/completions: 503*overloaded*"])
 
 
-def test_a_reply_to_another_prompt_is_played_and_told(pytester: pytest.Pytester, server: ModelServer) -> None:
+def test_a_reply_to_another_prompt_is_played_and_told(
+    pytester: pytest.Pytester, server: ModelServer, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Ids and dates in prompts differ from run to run; who changed a prompt learns what was played."""
     prepare(pytester)
     run(pytester, "evals", *RECORDING).assert_outcomes(passed=1)
@@ -266,7 +268,9 @@ def test_a_reply_to_another_prompt_is_played_and_told(pytester: pytest.Pytester,
     result = pytester.runpytest_subprocess("evals", "--agent-record-chat=none")
 
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*2 replies played that were recorded for another prompt*"])
+    result.stdout.fnmatch_lines(["! 2 replies recorded for another prompt and played; *"])
+    assert main(["report", "latest", "-v"]) == 0
+    assert "! 2 replies recorded for another prompt and played; " in capsys.readouterr().out
 
 
 def test_offline_models_act_in_place_of_an_agent_that_asks_its_own(pytester: pytest.Pytester) -> None:

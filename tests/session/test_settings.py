@@ -181,6 +181,16 @@ def test_a_value_that_cannot_be_obeyed_is_refused(
     assert fnmatch(refusal(pytester, option), message)
 
 
+def test_a_suites_model_that_is_none_is_told_as_a_suites(pytester: pytest.Pytester) -> None:
+    """Nobody typed it: the message says where such a name stands."""
+    write(pytester.path, {"evals/suite.yaml": suite("greetings", "model: scriptd\n")})
+    write(pytester.path, {"evals/a.yaml": task("a")})
+
+    result = run(pytester, "evals")
+
+    result.stderr.fnmatch_lines(["ERROR: `model` of a suite or a task: unknown model 'scriptd'; *"])
+
+
 @pytest.mark.parametrize(
     ("option", "message"),
     [

@@ -14,7 +14,7 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import NO_ANSWER
 
 _MOST_KEYS = 8
-_WHAT_TO_RETURN = "expected a text, or pytest_agenteval.Answer(text, state)"
+_WHAT_TO_RETURN = "expected a text, a map with `answer`, or pytest_agenteval.Answer(text, state)"
 
 MAP_KEYS = ("answer", "state", "messages", "usage")
 """The keys of a map that is an answer: it has one of the first three at least, and no other key."""

@@ -38,6 +38,13 @@ def doubts(view: RunView) -> Iterator[Note]:
     yield from map(Note, view.warnings)
 
 
+def doubts_of_the_run(view: RunView) -> Iterator[Note]:
+    """Give those of them that no suite's own table has."""
+    yield from (Note(printable(odd), bad=True) for odd in view.odd)
+    yield from _doubtful_events(view)
+    yield from map(Note, view.warnings)
+
+
 def _missing_trials(view: RunView) -> Iterator[Note]:
     """Name the trials that are in no average: errored by cause, and not run."""
     if errored := _shares(view, "trial", lambda total: sum(total.errored.values()), _planned):
@@ -53,7 +60,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     UNREAD_REPLY: ("reply", "of models could not be read: no call or token of theirs is here"),
     CHANGED_PROMPT: (
         "reply",
-        "played that were recorded for another prompt; --agent-record-chat=all records anew",
+        "recorded for another prompt and played; --agent-record-chat=all records anew",
     ),
     AROUND_TAPES: ("request", "went around the tapes: a command asked where nobody looks"),
     UNTOLD_TOKENS: ("reply", "said no tokens, as streams that nobody asked for them: sums are too low"),

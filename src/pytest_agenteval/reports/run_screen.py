@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.doubts import doubts
+from pytest_agenteval.reports.doubts import doubts, doubts_of_the_run
 from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.reports.suite_rows import even_marks, remarks_on_all, suite_cells
 from pytest_agenteval.reports.suite_table import suite_table
-from pytest_agenteval.reports.tables import Note, table_lines
+from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.reports.text_width import (
     BETWEEN,
     INDENT,
@@ -188,8 +188,7 @@ def _packed(names: Sequence[str], width: int, indent: str) -> list[str]:
 
 def _doubts(view: RunView, width: int, verbosity: int) -> Iterator[StyledLine]:
     # With -v the notes of each table say all but what holds for the whole run.
-    whole_run = [*(Note(printable(odd), bad=True) for odd in view.odd), *map(Note, view.warnings)]
-    for note in whole_run if verbosity > 0 else doubts(view):
+    for note in doubts_of_the_run(view) if verbosity > 0 else doubts(view):
         style: Style = "red" if note.bad else "yellow"
         yield from (StyledLine(piece, style) for piece in wrap(f"! {note.text}", width))
 

@@ -140,10 +140,13 @@ def _of_quotes(refused: str, value: object) -> str:
     return "without quotes it is a number" if number and _NUMBER.fullmatch(str(value)) else ""
 
 
+_TYPES = {"string": "a text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+
+
 def _described(shape: ModelSchema) -> str:
     properties = [key for key in shape.get("properties", ()) if key not in SPELLINGS]
     if not properties:
-        return str(shape.get("description", "another value"))
+        return str(shape.get("description") or _TYPES.get(str(shape.get("type")), "another value"))
     needed = [key for key in properties if key in shape.get("required", ())]
     others = sorted(set(properties) - set(needed))
     also = f" (and, as needed, {', '.join(others)})" if others else ""

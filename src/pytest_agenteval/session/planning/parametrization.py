@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
@@ -116,12 +116,20 @@ class CaseFactory:
 
     def _resolve_models(self, models: tuple[str, ...]) -> tuple[Model, ...]:
         if models not in self._models:
-            # Those that nobody typed stand in a suite.
-            with self._settings.naming_place("models") if self._settings.models else nullcontext():
+            with self._settings.naming_place("models") if self._settings.models else _of_suites():
                 self._models[models] = with_loading_options(
                     resolve_all(models, self._settings.aliases, self._registry.offline_models), self._settings
                 )
         return self._models[models]
+
+
+@contextmanager
+def _of_suites() -> Iterator[None]:
+    """Say of a model that is none, and that nobody typed, where it stands."""
+    try:
+        yield
+    except UsageMistake as mistake:
+        raise UsageMistake(f"`model` of a suite or a task: {mistake}") from None
 
 
 class Attempts:
