@@ -129,6 +129,11 @@ def only_trial(root: Path) -> Trial:
     return found.trial(entry)
 
 
+def only_trial_tapes(root: Path) -> list[int]:
+    """Give how many replies were played in each trial of the latest run."""
+    return [entry.chat_tape.hits for entry in latest(root).entries]
+
+
 RECORDING = ("--agent-record=once", "--agent-record-chat=once")
 
 
@@ -182,6 +187,20 @@ def test_without_a_word_nothing_is_sent_and_the_flags_are_named(
         ["not_allowed: http*", "*--agent-live*--agent-model=NAME", "*--agent-record-chat=*"]
     )
     assert server.requests == []
+
+
+def test_without_a_word_what_was_recorded_is_played(pytester: pytest.Pytester, server: ModelServer) -> None:
+    """A suite with recordings passes by `pytest evals/` alone; a trial without any is refused."""
+    prepare(pytester)
+    run(pytester, "evals", *RECORDING).assert_outcomes(passed=1)
+    server.stop()
+
+    run(pytester, "evals").assert_outcomes(passed=1)
+    lacking = run(pytester, "evals", "--repetitions=2")
+
+    assert only_trial_tapes(pytester.path) == [2, 0]
+    lacking.assert_outcomes(passed=1, errors=1)
+    lacking.stdout.fnmatch_lines(["not_allowed: http*", "*record it:*--agent-record-chat=once*"])
 
 
 @pytest.mark.parametrize("word", ["--agent-live", "--agent-model=gpt", "suite"])

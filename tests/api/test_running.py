@@ -164,7 +164,7 @@ def test_what_lets_out_and_records_is_said_in_the_words_of_who_calls(monkeypatch
     monkeypatch.setattr("sys.argv", [__file__])
     message = run(OSLO, agent=refused).message
     assert f"let it out:   AGENTEVAL_LIVE=1 python {__file__}; " in message
-    assert f"record it:    AGENTEVAL_RECORD_CHAT=once python {__file__}, " in message
+    assert f"record it:    AGENTEVAL_RECORD_CHAT=once python {__file__}; " in message
     assert "--agent" not in message
     missed = run(OSLO, agent=refused, record_chat="none").message
     assert f"record it:  AGENTEVAL_RECORD_CHAT=new_episodes python {__file__}" in missed

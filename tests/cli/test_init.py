@@ -191,13 +191,6 @@ def test_a_mistake_is_one_line(
     assert [path.name for path in Path().iterdir()] == ["file.txt"]
 
 
-def test_who_forgets_to_play_is_told(pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]) -> None:
-    """Without an option nothing is sent; that the replies are recorded is said first."""
-    init(capsys)
-    result = pytester.runpytest("evals", "-k", "refund")
-    result.stdout.fnmatch_lines(["  play it:      --agent-record-chat=none: its replies are recorded"])
-
-
 def test_templates_hold_no_words_of_a_recorder() -> None:
     """Recordings name the model's own address, no header that says who recorded them, and no key."""
     for kind in STARTERS:

@@ -115,6 +115,8 @@ def open_model_traffic(
     from pytest_agenteval.chat.retries import LONGEST_HOLD_UP_S
 
     mode, hosts, tape = plan.conditions.record_chat, plan.task.model_hosts, None
+    if mode == "off" and not plan.asks_own_models and _has_recordings(plan):
+        mode = "none"  # to be sent, a request needs somebody's word; to be answered by a recording, none
     if plan.task.limits.cost_usd is not None:
         with budget.held_up(LONGEST_HOLD_UP_S):  # the import is no second of the agent's
             load_prices()  # else a limit of money would never be reached
@@ -128,18 +130,20 @@ def open_model_traffic(
 
 
 def _not_allowed(plan: Plan, context: WorkerContext) -> str:
-    """Say what lets out a model request that nobody allowed, and what records it, or plays its recording."""
-    options = ("--agent-live=1", "--agent-record-chat=once", "--agent-record-chat=none")
+    """Say what lets out a model request that nobody allowed, and what records it."""
+    options = ("--agent-live=1", "--agent-record-chat=once")
     if context.script is None:
-        live, once, again = "--agent-live, or live: true in suite.yaml", *options[1:]
+        live, once = "--agent-live, or live: true in suite.yaml", options[1]
         let_out = f"  let it out:   {live}; or name the model: --agent-model=NAME"
     else:
-        live, once, again = (script_way(context.script, option) for option in options)
+        live, once = (script_way(context.script, option) for option in options)
         let_out = f"  let it out:   {live}; or name the model: model=NAME of the call"
     refused = "the agent asks a model by itself, and nobody said that it may"
-    if plan.task.cassette and Path(chat_cassette_file(plan)).is_file():
-        return "\n".join((refused, f"  play it:      {again}: its replies are recorded", let_out))
-    return "\n".join((refused, let_out, f"  record it:    {once}, and play it later: {again}"))
+    return "\n".join((refused, let_out, f"  record it:    {once}; from then on it is played"))
+
+
+def _has_recordings(plan: Plan) -> bool:
+    return bool(plan.task.cassette) and Path(chat_cassette_file(plan)).is_file()
 
 
 def script_way(script: str, *options: str) -> str:

@@ -29,13 +29,10 @@ class Starter(FrozenValue, frozen=True):
     change: tuple[str, ...]
 
 
-PLAYED = ("--agent-record-chat=none",)
-"""Its model's replies are played."""
-
 STARTERS: Mapping[str, Starter] = {
     "python": Starter(
         "orders",
-        PLAYED,
+        (),
         (
             "the agent: `agent: {call: package.module:function}` in {{folder}}/suite.yaml names yours",
             "record it: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-record=once --agent-record-chat=all",
@@ -43,7 +40,7 @@ STARTERS: Mapping[str, Starter] = {
     ),
     "command": Starter(
         "museum",
-        PLAYED,
+        (),
         (
             "the agent: `agent: {command: [...]}` in {{folder}}/suite.yaml names your program",
             "in Node or bash: {{folder}}/suite.yaml has the same program in both",
@@ -61,7 +58,7 @@ STARTERS: Mapping[str, Starter] = {
     ),
     "workspace": Starter(
         "notes",
-        PLAYED,
+        (),
         (
             "the agent: `agent: {call: package.module:function}` in {{folder}}/suite.yaml names yours",
             "where a trial starts: the files of workspace/ beside each task.yaml",
