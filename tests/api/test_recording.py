@@ -24,6 +24,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(script, "open_configs", [])
     (tmp_path / "pyproject.toml").touch()
+    monkeypatch.setattr("sys.argv", [__file__])  # a script: hints are in its words
     return tmp_path
 
 

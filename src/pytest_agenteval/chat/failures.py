@@ -173,6 +173,7 @@ def _version(name: str) -> str:
 
 def _requirements() -> list[str]:
     """Give what this package asks for, as it asks for it."""
-    requirements = [need.partition(";")[0].strip() for need in requires(DISTRIBUTION) or ()]
+    needs = [need for need in requires(DISTRIBUTION) or () if "extra ==" not in need]
+    requirements = [need.partition(";")[0].strip() for need in needs]
     named = [(need, match[0]) for need in requirements if (match := _NAME.match(need))]
     return [need for need, name in named if name in NEEDED]
