@@ -9,12 +9,12 @@ import sys
 import pytest
 
 OWNER = """
-import subprocess, time
+import os, subprocess, time
 from pytest_agenteval.portable.processes import GROUP, own_group
 
 stubborn = "trap '' TERM INT HUP; echo on; while :; do sleep 0.1; done"
 own_group(subprocess.Popen(["bash", "-c", stubborn], **GROUP))
-print("owned", flush=True)
+os.write(1, b"owned\\n")  # at once: the program beside it writes into the same pipe
 time.sleep(600)
 """
 
