@@ -24,11 +24,11 @@ class SessionEnvironment(ScriptEnvironment):
 
     def carry_out(self, slots: Sequence[Slot]) -> list[Trial]:
         """Carry out trials side by side, and wait for them."""
-        return self._told(self._evals.runner.carry_out(slots, self._item))
+        return self._call_hooks(self._evals.runner.carry_out(slots, self._item))
 
     async def carry_out_async(self, slots: Sequence[Slot]) -> list[Trial]:
         """Carry out trials side by side, without holding up the loop that asks."""
-        return self._told(await self._evals.runner.carry_out_async(slots, self._item))
+        return self._call_hooks(await self._evals.runner.carry_out_async(slots, self._item))
 
     def grade(self, slots: Sequence[Slot]) -> list[Trial]:
         """Grade stored trials again, and wait for it; the run holds what came of them first."""
@@ -40,10 +40,10 @@ class SessionEnvironment(ScriptEnvironment):
 
     def end_test(self, plan: Plan, trial: Trial) -> Trial:
         """Write down how the test ended, and give the trial as it is kept."""
-        (kept,) = self._told([self._evals.runner.end_test(plan, trial)])
+        (kept,) = self._call_hooks([self._evals.runner.end_test(plan, trial)])
         return kept
 
-    def _told(self, trials: list[Trial]) -> list[Trial]:
+    def _call_hooks(self, trials: list[Trial]) -> list[Trial]:
         for trial in trials:
             call_trial_finished(self._evals.config, trial, self._evals.failed_hooks)
         return trials

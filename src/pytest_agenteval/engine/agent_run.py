@@ -210,27 +210,27 @@ class LazyTraffic:
     @property
     def sends(self) -> bool:
         """Whether a request that is not played may be sent."""
-        return self._made.sends
+        return self._instance.sends
 
     def claims(self, request: Request) -> bool:
         """Whether a request asks a model, or something else of a model's server."""
-        return self._made.claims(request)
+        return self._instance.claims(request)
 
     def play(self, request: Request) -> Response | None:
         """Give the recorded response; None if the request is to be sent."""
-        return self._made.play(request)
+        return self._instance.play(request)
 
     def begin_response(self, request: Request, status: int) -> None:
         """Take note of a response's status."""
-        self._made.begin_response(request, status)
+        self._instance.begin_response(request, status)
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
         """Read what was really answered, and keep it."""
-        self._made.record(request, response, first_byte_s)
+        self._instance.record(request, response, first_byte_s)
 
     def cut(self, request: Request, response: Response) -> None:
         """Read what came of a response that ended before its time."""
-        self._made.cut(request, response)
+        self._instance.cut(request, response)
 
     def close(self) -> None:
         """End what is open, if there ever was any."""
@@ -238,7 +238,7 @@ class LazyTraffic:
             self._traffic.close()
 
     @property
-    def _made(self) -> ModelTraffic:
+    def _instance(self) -> ModelTraffic:
         with self._making:
             if self._traffic is None:
                 self._traffic = self._make()

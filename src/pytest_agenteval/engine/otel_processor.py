@@ -39,7 +39,7 @@ class TrialSpans(SpanProcessor):
         with self._lock:
             self._ended[scope] = []
 
-    def taken(self, scope: Scope) -> list[Span]:
+    def pop_spans(self, scope: Scope) -> list[Span]:
         """Give the spans of a trial that have ended, and keep no more of them."""
         with self._lock:
             self._begun = {id: owner for id, owner in self._begun.items() if owner is not scope}

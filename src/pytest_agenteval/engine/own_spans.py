@@ -44,7 +44,7 @@ def telling_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterator
     try:
         yield
     finally:
-        _add(recorder, PROCESSOR.taken(scope), began_ns)
+        _add(recorder, PROCESSOR.pop_spans(scope), began_ns)
 
 
 def _add(recorder: Recorder, spans: list[Span], began_ns: int) -> None:

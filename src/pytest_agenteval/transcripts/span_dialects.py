@@ -136,7 +136,7 @@ def _genai_messages(message: Mapping[str, Any]) -> Iterator[Said]:
         if part.get("type") == "tool_call"
     ]
     if text or calls or not results:
-        yield _said(str(role), text, calls)
+        yield _message_of(str(role), text, calls)
 
 
 def _openinference_reply(told: names.Attributes) -> SpanReply:
@@ -176,10 +176,10 @@ def _openinference_message(message: Mapping[str, Any]) -> Said:
         )
         for call in _maps(asked)
     ]
-    return _said(str(message.get("role") or "user"), text, calls)
+    return _message_of(str(message.get("role") or "user"), text, calls)
 
 
-def _said(role: str, text: str, calls: list[dict[str, Any]]) -> Said:
+def _message_of(role: str, text: str, calls: list[dict[str, Any]]) -> Said:
     known = {"assistant": "assistant", "model": "assistant", "ai": "assistant", "system": "system"}
     said: Said = {"role": known.get(role, "system" if role == "developer" else "user"), "content": text}
     return said | ({"tool_calls": calls} if calls else {})

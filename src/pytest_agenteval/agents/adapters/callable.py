@@ -114,8 +114,8 @@ class CallableFactory:
     def made_with(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Give the settings that the class is made with: those that it names, or else nobody does."""
         takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in self._own.values())
-        others = () if takes_any else settings.keys() - _named(self._own)
-        acting = _named(self._parameters) - _named(self._own)
+        others = () if takes_any else settings.keys() - _names_of(self._own)
+        acting = _names_of(self._parameters) - _names_of(self._own)
         return {key: value for key, value in settings.items() if key not in others and key not in acting}
 
     def __call__(self, **settings: Any) -> Agent:
@@ -214,7 +214,7 @@ def _parameters(function: Any, *, bound: bool = True) -> Parameters:
     return {parameter.name: parameter for parameter in (parameters if bound else parameters[1:])}
 
 
-def _named(parameters: Parameters) -> set[str]:
+def _names_of(parameters: Parameters) -> set[str]:
     return {name for name, parameter in parameters.items() if parameter.kind in _NAMED_KINDS}
 
 

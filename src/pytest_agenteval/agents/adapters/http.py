@@ -155,7 +155,7 @@ class _Talk:
         message = {"role": "assistant", "content": reply.text}
         usage = with_price(reply.model, reply.usage) if reply.usage.cost_usd is None else reply.usage
         ask = Ask(turn, started, recorder.at(), usage, reply.finish, None, reply.reasoning, reply.model)
-        recorder.add_reply(message, tuple(_asked(call) for call in calls), ask)
+        recorder.add_reply(message, tuple(_without_result(call) for call in calls), ask)
         self._messages.append(message)
         ctx.limits.spend(usage)
 
@@ -169,7 +169,7 @@ def _placed(call: ToolCall, turn: int, index: int) -> ToolCall:
     return replace(call, id=call.id or f"call_{turn}_{index + 1}", turn=turn, index=index)
 
 
-def _asked(call: ToolCall) -> ToolCall:
+def _without_result(call: ToolCall) -> ToolCall:
     """Give a call as a reply asks for it, without what came of it."""
     return replace(call, result=None, error=None)
 

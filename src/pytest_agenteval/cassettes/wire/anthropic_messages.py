@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import told, told_base64, told_url
+from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, placeholder, url_placeholder
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
 from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
@@ -79,21 +79,21 @@ def _block_text(block: Json) -> str:
     if kind == "search_result":
         return text_of(block.get("content"))
     if kind == "container_upload":
-        return told("file", as_text(block.get("file_id")))
+        return placeholder("file", as_text(block.get("file_id")))
     return as_text(block.get("text")) if kind == "text" else ""
 
 
 def _attached(kind: str, source: Json, title: str) -> str:
     mime = as_text(source.get("media_type"))
     if source.get("type") == "base64":
-        return told_base64(kind, source.get("data"), mime, title)
+        return base64_placeholder(kind, source.get("data"), mime, title)
     if source.get("type") == "text":
         return as_text(source.get("data"))
     if source.get("type") == "content":
         return text_of(source.get("content"))
     if url := source.get("url"):
-        return told_url(kind, url, title)
-    return told(kind, title, as_text(source.get("file_id")))
+        return url_placeholder(kind, url, title)
+    return placeholder(kind, title, as_text(source.get("file_id")))
 
 
 def _calls(blocks: Sequence[Json]) -> list[WireCall]:

@@ -8,29 +8,37 @@ _DATA_URL = re.compile(r"data:([\w.+/-]*)(?:;[\w.=+-]+)*?;base64,", re.I)
 _LONGEST = 200
 
 
-def told(kind: str, *words: str) -> str:
+def placeholder(kind: str, *words: str) -> str:
     """Write an attachment as ``[image image/png, 2.1 kB]``; empty words are left out."""
     about = ", ".join(word for word in words if word)
     return f"[{kind} {about}]" if about else f"[{kind}]"
 
 
-def told_base64(kind: str, data: object, mime: str = "", name: str = "") -> str:
+def base64_placeholder(kind: str, data: object, mime: str = "", name: str = "") -> str:
     """Tell an attachment by its base64 text."""
-    return told(kind, name, mime, size_of_base64(data if isinstance(data, str) else ""))
+    return placeholder(kind, name, mime, size_of_base64(data if isinstance(data, str) else ""))
 
 
-def told_url(kind: str, url: object, name: str = "") -> str:
+def url_placeholder(kind: str, url: object, name: str = "") -> str:
     """Tell an attachment by its address, or by type and size where the address holds it all."""
     url = url if isinstance(url, str) else ""
     if url[:5].lower() != "data:":
-        return told(kind, name, url if len(url) <= _LONGEST else f"{url[:_LONGEST]}…")
+        return placeholder(kind, name, url if len(url) <= _LONGEST else f"{url[:_LONGEST]}…")
     match = _DATA_URL.match(url)
-    return told_base64(kind, url[match.end() :], match[1], name) if match else told(kind, name, "data")
+    return (
+        base64_placeholder(kind, url[match.end() :], match[1], name)
+        if match
+        else placeholder(kind, name, "data")
+    )
 
 
-def told_data(kind: str, data: str, name: str = "") -> str:
+def data_placeholder(kind: str, data: str, name: str = "") -> str:
     """Tell an attachment by its base64 text, which may stand in an address of its own."""
-    return told_url(kind, data, name) if data[:5].lower() == "data:" else told_base64(kind, data, name=name)
+    return (
+        url_placeholder(kind, data, name)
+        if data[:5].lower() == "data:"
+        else base64_placeholder(kind, data, name=name)
+    )
 
 
 def size_of_base64(data: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import told, told_base64
+from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, placeholder
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
 from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
@@ -84,8 +84,8 @@ def _block_text(block: Json) -> str:
 def _attached(kind: str, held: Json) -> str:
     source, form = as_map(held.get("source")), as_text(held.get("format"))
     if s3 := as_map(source.get("s3Location")):
-        return told(kind, as_text(held.get("name")), form, as_text(s3.get("uri")))
-    return told_base64(kind, source.get("bytes"), form, as_text(held.get("name")))
+        return placeholder(kind, as_text(held.get("name")), form, as_text(s3.get("uri")))
+    return base64_placeholder(kind, source.get("bytes"), form, as_text(held.get("name")))
 
 
 def _calls(blocks: Sequence[Json]) -> list[WireCall]:

@@ -54,7 +54,7 @@ def _body(format: str, status: int, kind: str, message: str) -> dict[str, Any]:
 def refusal_of(response: Response) -> ModelRefused:
     """Read a response whose status says that it is an error; a body that is no JSON is quoted."""
     try:
-        kind, message = _told(parts_of(response).objects[0])
+        kind, message = _error_parts(parts_of(response).objects[0])
     except (UnreadableTraffic, IndexError):
         kind, message = "", text_of_body(response.body)[:_SHOWN] or response.message
     header = next((it[0] for name, it in response.headers.items() if name.lower() == "x-amzn-errortype"), "")
@@ -66,10 +66,10 @@ def refusal_in(status: int, event: Json) -> ModelRefused | None:
     told = as_map(event.get("response")) or event
     if not told.get("error") and event.get("type") != "error":
         return None
-    return ModelRefused(status, *_told(told))
+    return ModelRefused(status, *_error_parts(told))
 
 
-def _told(body: Json) -> tuple[str, str]:
+def _error_parts(body: Json) -> tuple[str, str]:
     """Give an error's word and its message."""
     error = body.get("error", body)
     if not isinstance(error, dict):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import told_base64, told_url
+from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, url_placeholder
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of, wrapped_result
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
@@ -101,9 +101,9 @@ def _part_text(part: Json) -> str:
         return ""
     if data := as_map(_either(part, "inlineData")):
         mime = as_text(_either(data, "mimeType"))
-        return told_base64(_kind(mime), data.get("data"), mime)
+        return base64_placeholder(_kind(mime), data.get("data"), mime)
     if file := as_map(_either(part, "fileData")):
-        return told_url(_kind(as_text(_either(file, "mimeType"))), _either(file, "fileUri"))
+        return url_placeholder(_kind(as_text(_either(file, "mimeType"))), _either(file, "fileUri"))
     return as_text(part.get("text"))
 
 

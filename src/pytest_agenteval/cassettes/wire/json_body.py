@@ -78,11 +78,11 @@ def wrapped_result(result: Any) -> tuple[str, bool]:
     if isinstance(result, dict) and len(result) == 1:
         (name, inner), *_ = result.items()
         if name in _WRAPPERS:
-            return _written(inner), name in _FAILED
-    return _written(result), False
+            return _result_text(inner), name in _FAILED
+    return _result_text(result), False
 
 
-def _written(value: Any) -> str:
+def _result_text(value: Any) -> str:
     return value if isinstance(value, str) else "" if value is None else compact(value)
 
 

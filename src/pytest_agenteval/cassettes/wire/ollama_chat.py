@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import told_base64
+from pytest_agenteval.cassettes.wire.attachments import base64_placeholder
 from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.tool_specs import function_spec
@@ -42,7 +42,7 @@ def _add(conversation: Conversation, message: Json) -> None:
         conversation.add_result("", content, name=name)
     else:
         images = message.get("images")
-        told = [told_base64("image", image) for image in images] if isinstance(images, list) else []
+        told = [base64_placeholder("image", image) for image in images] if isinstance(images, list) else []
         conversation.add(role, "\n".join(filter(None, (content, *told))))
 
 

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import told, told_base64, told_data, told_url
+from pytest_agenteval.cassettes.wire.attachments import (
+    base64_placeholder,
+    data_placeholder,
+    placeholder,
+    url_placeholder,
+)
 from pytest_agenteval.cassettes.wire.chat_call_pieces import join_call, join_function
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
@@ -50,7 +55,7 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
 def _add(conversation: Conversation, message: Json) -> None:
     role = normal_role(as_text(message.get("role")))
     if role == "assistant":
-        conversation.add_reply(_said(message), _calls(message))
+        conversation.add_reply(_spoken_text(message), _calls(message))
     elif role == "tool":
         name = as_text(message.get("name"))
         conversation.add_result(
@@ -71,11 +76,11 @@ def _part(part: Json) -> str:
     kind = as_text(part.get("type"))
     held: Any = part.get(kind)
     if kind == "image_url":
-        return told_url("image", held.get("url") if isinstance(held, dict) else held)
+        return url_placeholder("image", held.get("url") if isinstance(held, dict) else held)
     if kind == "input_audio":
-        return told_base64("audio", as_map(held).get("data"), as_text(as_map(held).get("format")))
+        return base64_placeholder("audio", as_map(held).get("data"), as_text(as_map(held).get("format")))
     if kind in ("video_url", "audio_url"):
-        return told_url(kind[:5], as_map(held).get("url"))
+        return url_placeholder(kind[:5], as_map(held).get("url"))
     if kind == "file":
         return _file(as_map(held))
     return as_text(part.get("text")) or as_text(part.get("refusal"))
@@ -84,11 +89,11 @@ def _part(part: Json) -> str:
 def _file(file: Json) -> str:
     name = as_text(file.get("filename"))
     if data := as_text(file.get("file_data")):
-        return told_data("file", data, name)
-    return told("file", name, as_text(file.get("file_id")))
+        return data_placeholder("file", data, name)
+    return placeholder("file", name, as_text(file.get("file_id")))
 
 
-def _said(message: Json) -> str:
+def _spoken_text(message: Json) -> str:
     """Give what an assistant said; parts follow each other without a break, as in the stream they came in."""
     said = text_of(message.get("content"), "") or as_text(message.get("refusal"))
     return said or as_text(as_map(message.get("audio")).get("transcript"))
@@ -115,7 +120,7 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
     message, reason = as_map(choice.get("message")), as_text(choice.get("finish_reason"))
     return asked.reply(
         ReplyParts(
-            _said(message),
+            _spoken_text(message),
             _calls(message),
             _usage(as_map(body.get("usage") or choice.get("usage"))),
             _FINISHES.get(reason, reason),

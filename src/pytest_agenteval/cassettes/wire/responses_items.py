@@ -6,7 +6,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from pytest_agenteval.canonical import compact
-from pytest_agenteval.cassettes.wire.attachments import told, told_base64, told_data, told_url
+from pytest_agenteval.cassettes.wire.attachments import (
+    base64_placeholder,
+    data_placeholder,
+    placeholder,
+    url_placeholder,
+)
 from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import WireCall
 from pytest_agenteval.cassettes.wire.traffic import Json
@@ -40,17 +45,17 @@ def _part(part: Json) -> str:
     kind = as_text(part.get("type"))
     if kind in ("input_image", "computer_screenshot"):
         url = as_text(part.get("image_url"))
-        return told_url("image", url) if url else told("image", as_text(part.get("file_id")))
+        return url_placeholder("image", url) if url else placeholder("image", as_text(part.get("file_id")))
     if kind == "input_audio":
         audio = as_map(part.get("input_audio"))
-        return told_base64("audio", audio.get("data"), as_text(audio.get("format")))
+        return base64_placeholder("audio", audio.get("data"), as_text(audio.get("format")))
     if kind == "input_file":
         name = as_text(part.get("filename"))
         if data := as_text(part.get("file_data")):
-            return told_data("file", data, name)
+            return data_placeholder("file", data, name)
         if url := as_text(part.get("file_url")):
-            return told_url("file", url, name)
-        return told("file", name, as_text(part.get("file_id")))
+            return url_placeholder("file", url, name)
+        return placeholder("file", name, as_text(part.get("file_id")))
     return as_text(part.get("text")) or as_text(part.get("refusal"))
 
 
@@ -87,7 +92,7 @@ def _provider_call(item: Json, kind: str) -> WireCall:
     """Read a call that the provider has carried out itself, with what came of it."""
     result = next((item[name] for name in _RESULTS if item.get(name) is not None), None)
     if kind == "image_generation_call":
-        result = told_base64("image", result, f"image/{as_text(item.get('output_format')) or 'png'}")
+        result = base64_placeholder("image", result, f"image/{as_text(item.get('output_format')) or 'png'}")
     asked = item.get("arguments") or item.get("action") or rest_of(item, *_OF_CALL, *_RESULTS)
     name = as_text(item.get("name")) or kind.removesuffix("_call")
     return WireCall(as_text(item.get("id")), name, asked, "provider", result, _error(item))

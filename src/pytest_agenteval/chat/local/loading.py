@@ -91,11 +91,11 @@ def request_params(model: Model) -> dict[str, Any]:
 def note_loading(recorder: Recorder | None, model: Model, loading: Mapping[str, Any]) -> None:
     """Note in a trial how the model runs that is asked in it."""
     if recorder is not None:
-        text = f"{model.name} runs on this machine: {_told(loading) or 'as it says itself'}"
+        text = f"{model.name} runs on this machine: {_loading_text(loading) or 'as it says itself'}"
         recorder.event("local_model", text, {"model": model.name, **loading})
 
 
-def loading_told(model: Model) -> dict[str, Any]:
+def loading_options_of(model: Model) -> dict[str, Any]:
     """Give what was said of how a local model is loaded; empty for a model that is asked elsewhere."""
     if provider_of(model.id) is None:
         return {}
@@ -104,8 +104,8 @@ def loading_told(model: Model) -> dict[str, Any]:
 
 def loading_note(model: Model) -> str:
     """Give what was said of how a local model is loaded in words: ``cuda, bfloat16, 4bit``."""
-    return _told(loading_told(model))
+    return _loading_text(loading_options_of(model))
 
 
-def _told(loading: Mapping[str, Any]) -> str:
+def _loading_text(loading: Mapping[str, Any]) -> str:
     return ", ".join(str(loading[name]) for name in TOLD if name in loading)

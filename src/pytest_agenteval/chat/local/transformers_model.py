@@ -116,7 +116,7 @@ class TransformersModel:
             "dtype": str(self._model.dtype).removeprefix("torch."),
             **({"quantization": loading.quantization} if loading.quantization else {}),
         }
-        self._knows_tools = self._written(HELLO, ANY_TOOL, {}) != self._written(HELLO, (), {})
+        self._knows_tools = self._template_tokens(HELLO, ANY_TOOL, {}) != self._template_tokens(HELLO, (), {})
 
     def prompt(
         self,
@@ -156,7 +156,7 @@ class TransformersModel:
         )
         return [int(token) for token in written["input_ids"]]
 
-    def _written(self, *said: Any) -> list[int]:
+    def _template_tokens(self, *said: Any) -> list[int]:
         try:
             return self._tokens(*said)
         except Exception:  # no template, or one that raises: it is asked again with what there is to say

@@ -13,7 +13,7 @@ from pytest_agenteval.chat.litellm_chat import GRACE_S, LitellmChat
 from pytest_agenteval.chat.local.loading import (
     START_SECONDS,
     loading_of,
-    loading_told,
+    loading_options_of,
     note_loading,
     request_params,
 )
@@ -47,7 +47,7 @@ class VllmChat:
             params = {"request_seconds": self._timeout_s, **request_params(self.model), "api_base": address}
             served = replace(self.model, id=f"hosted_vllm/{self._loading.source}", params=params)
             self._chat = LitellmChat(served)
-            note_loading(self._recorder, self.model, loading_told(self.model))
+            note_loading(self._recorder, self.model, loading_options_of(self.model))
         await self._chat.prepare(tools=tools)
 
     async def ask(

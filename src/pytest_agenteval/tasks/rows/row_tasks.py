@@ -45,7 +45,7 @@ class RowPlace(FrozenValue, frozen=True):
 
     def problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
         """Tell what is wrong at a key of the task: on the row's line where it differs from row to row."""
-        written = _written(self.template, path)
+        written = _template_place(self.template, path)
         if has_columns(*written):
             return self.row_problem(path, expected, found, hint)
         place = (*self.at, *written[1])
@@ -58,7 +58,7 @@ class RowPlace(FrozenValue, frozen=True):
         return Problem(f"{self.source}, row {self.line}", None, path, expected, found, hint)
 
 
-def _written(template: Mapping[str, Any], path: KeyPath) -> tuple[Any, KeyPath]:
+def _template_place(template: Mapping[str, Any], path: KeyPath) -> tuple[Any, KeyPath]:
     """Give where the suite's file says what stands at a key of a task, which has other keys for some."""
     if path[:2] == ("metadata", "failure_bucket"):
         return template, ("bucket",) if "bucket" in template else path

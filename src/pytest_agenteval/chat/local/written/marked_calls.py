@@ -69,7 +69,7 @@ def _mistral_body(match: re.Match[str]) -> tuple[WrittenCall, ...]:
 
 def function_tags(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     """Read ``<function=NAME>{…}</function>``: functionary 3.1, and Llama 3 with tools of one's own."""
-    return collect(FUNCTION, text, _named) if FUNCTION.search(text) else None
+    return collect(FUNCTION, text, _calls_of_match) if FUNCTION.search(text) else None
 
 
 def functionary(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
@@ -77,13 +77,15 @@ def functionary(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     for pattern in (RECIPIENT, FUNCTIONARY):
         matches = list(pattern.finditer(text))
         if matches:
-            calls = tuple(call for match in matches if match["name"] != "all" for call in _named(match))
+            calls = tuple(
+                call for match in matches if match["name"] != "all" for call in _calls_of_match(match)
+            )
             said = [match["body"].strip() for match in matches if match["name"] == "all"]
             return CallsInText(calls, "\n".join(said))
     return None
 
 
-def _named(match: re.Match[str]) -> tuple[WrittenCall, ...]:
+def _calls_of_match(match: re.Match[str]) -> tuple[WrittenCall, ...]:
     return (WrittenCall(match["name"], match["body"].strip() or "{}"),)
 
 
