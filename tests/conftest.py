@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -13,10 +14,14 @@ import httpcore  # noqa: F401  # pytester forgets what a pytest of its own impor
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.installed import import_ours, remember_entry_points
+from tests.installed import import_ours, remember_distributions
+from tests.plugins_of_pytest import look_once
 
+# Modules and items stay, and runs leave trees of objects: to look for garbage after every 700 takes a tenth.
+gc.set_threshold(20_000, *gc.get_threshold()[1:])
 import_ours()
-remember_entry_points()
+remember_distributions()
+look_once()
 
 # How long an example takes says how busy the machine is, not whether the rule holds. And a rule that breaks
 # does so within a few dozen examples: what a hundred cost in every run, other tests have more use for.

@@ -123,10 +123,12 @@ def _import_all() -> None:
     install_importhook(config).mark_rewrite("pytest_agenteval", "xdist")
     for name in LIBRARIES:
         import_module(name)
-    from tests.installed import import_ours, remember_entry_points
+    from tests.installed import import_ours, remember_distributions
+    from tests.plugins_of_pytest import look_once
 
     import_ours()
-    remember_entry_points()
+    remember_distributions()
+    look_once()
     config._ensure_unconfigure()
     for name in [name for name in sys.modules if name.split(".")[0] == "tests"]:
         del sys.modules[name]

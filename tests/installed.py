@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Collection
 from importlib import import_module, metadata
 from pkgutil import walk_packages
+from typing import Any
 
 import pytest_agenteval
 
@@ -23,16 +26,37 @@ def import_ours() -> None:
             import_module(module.name)
 
 
-def remember_entry_points() -> None:
-    """Read once what the distributions offer that are there now; what a test installs is read as ever."""
-    known = {_place(each): each.entry_points for each in metadata.distributions()}
-    read = metadata.Distribution.entry_points.fget
+def remember_distributions() -> None:
+    """Read once what the distributions say that are there now; what a test installs is read as ever."""
+    there = {_place(each) for each in metadata.distributions()}
+    for name in ("entry_points", "metadata"):
+        setattr(metadata.Distribution, name, _remembered(getattr(metadata.Distribution, name).fget, there))
+    read = metadata.PathDistribution.read_text
+    known: dict[tuple[str, str], str | None] = {}
 
-    def entry_points(distribution: metadata.Distribution) -> metadata.EntryPoints:
+    def read_text(distribution: metadata.PathDistribution, filename: str | os.PathLike[str]) -> str | None:
+        key = (_place(distribution), str(filename))
+        if key[0] not in there:
+            return read(distribution, filename)
+        if key not in known:
+            known[key] = read(distribution, filename)
+        return known[key]
+
+    metadata.PathDistribution.read_text = read_text  # type: ignore[method-assign]
+
+
+def _remembered(read: Callable[[metadata.Distribution], Any], there: Collection[str]) -> property:
+    known: dict[str, Any] = {}
+
+    def value(distribution: metadata.Distribution) -> Any:
         place = _place(distribution)
-        return known[place] if place in known else read(distribution)
+        if place not in there:
+            return read(distribution)
+        if place not in known:
+            known[place] = read(distribution)
+        return known[place]
 
-    metadata.Distribution.entry_points = property(entry_points)
+    return property(value)
 
 
 def _place(distribution: metadata.Distribution) -> str:
