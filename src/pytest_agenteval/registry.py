@@ -1,27 +1,17 @@
-"""What a name in a task file, on the command line or in a report means."""
+"""What can be registered under a name, which task files, the command line and reports then use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_agenteval.agent_forms import AgentForms
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.examples import Example
-from pytest_agenteval.factories import AGENT, GRADER, Contract, factory_of, is_registrable
-from pytest_agenteval.given_by_code import GivenAgents, GivenGraders
-from pytest_agenteval.name_table import (
-    OURS,
-    NameTable,
-    NotImported,
-    UnknownName,
-    claimant,
-    import_claim,
-    located,
-)
-from pytest_agenteval.rubric_folders import Place, RubricFolders
+from pytest_agenteval.factories import AGENT, GRADER, Contract, is_registrable
+from pytest_agenteval.name_table import NameTable, claimant, import_claim, located
+from pytest_agenteval.registered_names import RegisteredNames
+from pytest_agenteval.rubric_folders import Place
 
 if TYPE_CHECKING:
     import argparse
@@ -30,20 +20,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.chat import ChatFactory
     from pytest_agenteval.chat.offline.rules import RulesPlayer
     from pytest_agenteval.graders.grader import Grader, GraderFunction
-    from pytest_agenteval.graders.judge.rubric import Rubric
-    from pytest_agenteval.reports.scorecard import (
-        RegisteredScorecard,
-        ReportFormat,
-        ReportOption,
-        ScorecardMaker,
-    )
+    from pytest_agenteval.reports.scorecard import ReportFormat, ReportOption, ScorecardMaker
     from pytest_agenteval.tools.tool import Tool
 
-__all__ = ["Importer", "NotImported", "Registry", "UnknownName"]
-
 T = TypeVar("T")
-AUDITS_OWN = frozenset({"spoiler"})
-"""Offline models that are given a reference that was spoilt: they mean something in an audit only."""
 
 
 class Importer(Protocol):
@@ -63,7 +43,7 @@ class Importer(Protocol):
         """
 
 
-class Registry:
+class Registry(RegisteredNames):
     """Everything that is known by a name; each name of a kind is taken once.
 
     Wherever a thing can be registered, the text ``package.module:attribute`` can be: it is imported when its
@@ -72,34 +52,9 @@ class Registry:
     """
 
     def __init__(self, discover: Callable[[Registry], None] | None = None) -> None:
-        self._discover = discover
-        self._broken: list[str] = []
-        self._mistake = ""
-        complete = self._complete
-        self._agents: NameTable[Callable[..., Agent]] = NameTable(
-            "agent", complete, partial(factory_of, AGENT)
-        )
-        self._forms = AgentForms()
-        self._given_agents, self._given_graders = GivenAgents(_callable_factory), GivenGraders()
-        self._graders: NameTable[Callable[..., Grader]] = NameTable(
-            "grader", complete, partial(factory_of, GRADER)
-        )
-        self._groups: dict[str, tuple[tuple[str, str], ...]] = {}
-        self._models: NameTable[ChatFactory] = NameTable("model", complete)
-        self._tools: NameTable[Tool] = NameTable("tool", complete)
-        self._toolsets: NameTable[Sequence[Place]] = NameTable("toolset", complete)
-        self._rubrics = RubricFolders(complete, self.note_broken)
-        self._panels: NameTable[Sequence[str]] = NameTable("judge panel", complete)
-        self._players: NameTable[RulesPlayer] = NameTable("player of the tool", complete)
-        self._writers: NameTable[tuple[str, str, str, str]] = NameTable("file writer of the agent", complete)
-        self._importers: NameTable[Importer] = NameTable("importer", complete, _instance)
-        self._examples: NameTable[Example] = NameTable("example", complete)
-        self._formats: NameTable[ReportFormat] = NameTable("report format", complete)
-        self._sending_formats: set[str] = set()
-        self._scorecards: NameTable[RegisteredScorecard] = NameTable("scorecard", complete)
-        self._executors: NameTable[Callable[..., Any]] = NameTable("executor", complete)
-
-    # What can be registered.
+        super().__init__(partial(discover, self) if discover else None)
+        # An importer is given the registry, so that its table and its look-ups stand here.
+        self._importers: NameTable[Importer] = NameTable("importer", self._complete, _instance)
 
     def agent(self, name: str, factory: Callable[..., Agent] | Agent | AgentFunction | str) -> None:
         """Offer an agent; the factory is called with the settings of suite and task as keywords.
@@ -121,6 +76,14 @@ class Registry:
     def agent_given(self, name: str, target: Any, paths: Sequence[str] = ()) -> None:
         """Take what Python code gives as an agent; ``paths`` are where other processes find its module."""
         self._given_agents.take(name, target, paths)
+
+    def factory_of_form(self, name: str, form: Mapping[str, Any]) -> Callable[..., Agent]:
+        """Take a plan's form, and find its factory: of what code gave here, else of what the form names."""
+        given = self._given_agents.factory(form)
+        if given is not None:
+            return given
+        self.agent_form(name, {key: value for key, value in form.items() if key != "given"})
+        return self.agent_factory(name)
 
     def model(self, name: str, factory: ChatFactory | str) -> None:
         """Offer an offline model: one that needs no key and sends nothing.
@@ -205,6 +168,15 @@ class Registry:
         """Offer ``agenteval import NAME``: a class or object as ``Importer`` says."""
         self._importers.take(name, importer, claimant())
 
+    @property
+    def importers(self) -> tuple[str, ...]:
+        """The names of all importers; none of them is imported."""
+        return self._importers.names
+
+    def importer_named(self, name: str) -> Importer:
+        """Find an importer; raises UnknownName."""
+        return self._importers.get(name)
+
     def example(self, name: str, parts: Sequence[str], folders: Sequence[Place]) -> None:
         """Offer ``agenteval init --example NAME``: folders that are copied into somebody's project.
 
@@ -252,184 +224,6 @@ class Registry:
         The factory is called with the registry, once in each process of pytest that tries anything.
         """
         self._executors.take(name, factory, claimant())
-
-    # What is looked up.
-
-    @property
-    def agents(self) -> tuple[str, ...]:
-        """The names of all agents."""
-        return self._agents.names
-
-    @property
-    def graders(self) -> tuple[str, ...]:
-        """The names of all graders, and of all groups of graders."""
-        return self._graders.names
-
-    def agent_factory(self, name: str) -> Callable[..., Agent]:
-        """Find an agent's factory; raises UnknownName, or UsageMistake for a form that names no agent."""
-        given = self._given_agents.factory(self._given_agents.form(name))
-        if given is not None:
-            return given
-        return self._forms.factory(name) if name in self._forms else self._agents.get(name)
-
-    def is_own_agent(self, name: str) -> bool:
-        """Whether an agent is the user's own, and none of ours; nothing is imported to see it."""
-        claim = self._agents.claim_of(name)
-        module = claim if isinstance(claim, str) else getattr(claim, "__module__", "")
-        return not str(module).startswith(f"{OURS}.")
-
-    def agent_form_of(self, name: str) -> Mapping[str, Any]:
-        """Give the form of an agent that code has given; an empty map for any other."""
-        return self._given_agents.form(name)
-
-    def factory_of_form(self, name: str, form: Mapping[str, Any]) -> Callable[..., Agent]:
-        """Find the factory of a form that a plan carries: what code gave here, else what it names."""
-        given = self._given_agents.factory(form)
-        if given is not None:
-            return given
-        self.agent_form(name, {key: value for key, value in form.items() if key != "given"})
-        return self.agent_factory(name)
-
-    def model_factory(self, name: str) -> ChatFactory:
-        """Find an offline model's factory; raises UnknownName."""
-        return self._models.get(name)
-
-    def grader_factory(self, name: str) -> Callable[..., Grader]:
-        """Find a grader's factory; raises UnknownName."""
-        return self._graders.get(name)
-
-    def group(self, name: str) -> tuple[tuple[str, str], ...]:
-        """Give the names and labels of a group's graders; none where the name is no group's."""
-        self._complete()
-        return self._groups.get(name, ())
-
-    @property
-    def offline_models(self) -> frozenset[str]:
-        """The names of all models that need no key, but for those of audits, which nobody names."""
-        return frozenset(self._models.names) - AUDITS_OWN
-
-    @property
-    def tools(self) -> Mapping[str, Tool]:
-        """Every tool that was registered by itself, by name."""
-        return {name: self._tools.get(name) for name in self._tools.names}
-
-    @property
-    def tool_claimants(self) -> Mapping[str, str]:
-        """Who registered each tool that was registered by itself: file and line, by its name."""
-        return {name: self._tools.claimant_of(name) for name in self._tools.names}
-
-    @property
-    def toolsets(self) -> Mapping[str, tuple[Path, ...]]:
-        """The files of each registered set of tools, but for sets of a package that is not there."""
-        found: dict[str, tuple[Path, ...]] = {}
-        for name in self._toolsets.names:
-            try:
-                found[name] = tuple(map(located, self._toolsets.get(name)))
-            except UsageMistake as mistake:
-                self.note_broken(f"the toolset {name!r} cannot be used: {mistake}")
-        return found
-
-    @property
-    def rubric_names(self) -> tuple[str, ...]:
-        """The names of all registered rubrics, sorted."""
-        return tuple(sorted(self._rubrics.files.names))
-
-    def rubric(self, name: str) -> Rubric:
-        """Read a registered rubric; raises UnknownName, or ProblemsFound with what is wrong with it."""
-        from pytest_agenteval.graders.judge.rubric import read_rubric_file
-
-        return read_rubric_file(self._rubrics.files.get(name))
-
-    @property
-    def judge_panels(self) -> Mapping[str, Sequence[str]]:
-        """The models of each ensemble of judges, by its name."""
-        return {name: self._panels.get(name) for name in self._panels.names}
-
-    def player_of(self, tools: Iterable[str]) -> RulesPlayer | None:
-        """Find who plays the first of these tools that somebody registered rules for; None: nobody did."""
-        played_tools = self._players.names
-        return next((self._players.get(tool) for tool in tools if tool in played_tools), None)
-
-    def file_writer_of(self, agent: str) -> tuple[str, str, str, str] | None:
-        """Give how an agent writes a whole file: tool, two arguments, root; None: nobody said."""
-        return self._writers.get(agent) if agent in self._writers.names else None
-
-    @property
-    def importers(self) -> tuple[str, ...]:
-        """The names of all importers; none of them is imported."""
-        return self._importers.names
-
-    def importer_named(self, name: str) -> Importer:
-        """Find an importer; raises UnknownName."""
-        return self._importers.get(name)
-
-    @property
-    def examples(self) -> tuple[str, ...]:
-        """The names of all examples."""
-        return self._examples.names
-
-    def example_named(self, name: str) -> Example:
-        """Find an example; raises UnknownName."""
-        return self._examples.get(name)
-
-    @property
-    def report_formats(self) -> tuple[str, ...]:
-        """The names of all report formats; none of them is imported."""
-        return self._formats.names
-
-    @property
-    def sending_report_formats(self) -> frozenset[str]:
-        """The names of report formats that need no folder."""
-        self._complete()
-        return frozenset(self._sending_formats)
-
-    def report_format_named(self, name: str) -> ReportFormat:
-        """Find a report format; raises UnknownName."""
-        return self._formats.get(name)
-
-    def scorecards(self) -> tuple[RegisteredScorecard, ...]:
-        """Give all scorecards; none of them is imported."""
-        return tuple(map(self._scorecards.get, self._scorecards.names))
-
-    @property
-    def executors(self) -> tuple[str, ...]:
-        """The names of all executors."""
-        return self._executors.names
-
-    def executor_factory(self, name: str) -> Callable[..., Any]:
-        """Find an executor's factory; raises UnknownName."""
-        return self._executors.get(name)
-
-    def note_broken(self, line: str) -> None:
-        """Note, in one line, an installed benchmark or a part of one that cannot be used."""
-        if line not in self._broken:
-            self._broken.append(line)
-
-    @property
-    def broken_benchmarks(self) -> tuple[str, ...]:
-        """What is installed and could not register, in a line each, as far as any name was looked up."""
-        return tuple(self._broken)
-
-    def _complete(self) -> Sequence[str]:
-        """Let installed benchmarks register: once, and not again for what they look up meanwhile.
-
-        A name that two of them take is said at every look-up: some names of theirs are missing from then on.
-        """
-        if self._discover is not None:
-            discover, self._discover = self._discover, None
-            try:
-                discover(self)
-            except UsageMistake as mistake:
-                self._mistake = str(mistake)
-        if self._mistake:
-            raise UsageMistake(self._mistake)
-        return self._broken
-
-
-def _callable_factory(name: str, target: Any) -> Callable[..., Agent]:
-    from pytest_agenteval.agents.adapters.callable import CallableFactory
-
-    return CallableFactory(name, target)
 
 
 def _instance(importer: Any) -> Importer:

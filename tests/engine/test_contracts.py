@@ -21,7 +21,7 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.registration_check import RegistrationCheck
-from pytest_agenteval.tasks.spec import GraderSpec
+from pytest_agenteval.tasks.task_spec import GraderSpec
 
 SOURCE = Path(__file__).parents[2] / "src" / "pytest_agenteval"
 METHODS = ("with_judges", "end_state", "prepared", "input_problems")

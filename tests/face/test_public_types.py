@@ -65,6 +65,16 @@ def _signatures(node: ast.stmt, name: str) -> Iterator[tuple[str, ast.expr]]:
         yield name, node.value
 
 
+def _classes(module: str, name: str) -> Iterator[tuple[str, ast.stmt]]:
+    """Give what a public name stands for, with its module; below a class the bases that are not public."""
+    definition = _definitions(module)[name]
+    yield module, definition
+    for base in definition.bases if isinstance(definition, ast.ClassDef) else ():
+        where, own_name = _imports(module).get(ast.unparse(base), (module, ast.unparse(base)))
+        if own_name not in pytest_agenteval._MODULE_OF and own_name in _definitions(where):
+            yield from _classes(where, own_name)
+
+
 def _members(node: ast.stmt, name: str) -> Iterator[tuple[str, ast.expr]]:
     """Give the annotations of a class's field or method, if it is public."""
     if isinstance(node, Functions):
@@ -110,7 +120,8 @@ def test_types_in_public_signatures_are_public() -> None:
     hidden = {
         f"{place}: {hidden}"
         for name, module in pytest_agenteval._MODULE_OF.items()
-        for place, annotation in _signatures(_definitions(module)[name], name)
-        for hidden in _hidden_classes(module, annotation)
+        for where, definition in _classes(module, name)
+        for place, annotation in _signatures(definition, name)
+        for hidden in _hidden_classes(where, annotation)
     }
     assert hidden == set()

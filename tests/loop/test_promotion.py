@@ -21,7 +21,7 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
-from pytest_agenteval.tasks.spec import NOTHING_PROMOTED, Regression
+from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Regression
 from tests.reports.runs import store_run, trial
 
 TASKS = [SuiteTask("a", "x"), SuiteTask("b", "x"), SuiteTask("c", "y")]

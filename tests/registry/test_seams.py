@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.registry import NotImported, Registry, UnknownName
+from pytest_agenteval.name_table import NotImported, UnknownName
+from pytest_agenteval.registry import Registry
 
 RUBRIC = """---
 name: {name}

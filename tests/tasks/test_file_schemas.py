@@ -15,7 +15,7 @@ from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.file_names import find_suite, is_data_name
 from pytest_agenteval.tasks.load import load_suite, load_tasks
 from pytest_agenteval.tasks.pydantic_models import model_of
-from pytest_agenteval.tasks.spec import GraderSpec
+from pytest_agenteval.tasks.task_spec import GraderSpec
 from pytest_agenteval.tools.http.declaration import ResultSpec
 
 EVALS = Path(__file__).parents[2] / "evals"

@@ -12,7 +12,7 @@ import pytest
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows
-from pytest_agenteval.tasks.spec import Task
+from pytest_agenteval.tasks.task_spec import Task
 from tests.suites import only_our_plugin, run, write
 
 pytest_plugins = ["pytester"]

@@ -27,8 +27,9 @@ from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.load import load_tasks
 from pytest_agenteval.tasks.pydantic_models import parse_spec
-from pytest_agenteval.tasks.spec import ScriptEntry, Suite, Task
 from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
+from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.tasks.task_spec import ScriptEntry, Task
 from pytest_agenteval.tools.http.declaration import ToolFile
 from pytest_agenteval.tools.openapi.operation import OpenApiFile
 
@@ -189,7 +190,7 @@ def test_what_is_read_is_a_value_like_any_other(kind: type[Spec], value: dict[st
 def test_tasks_that_differ_are_compared_by_pytest(pytester: pytest.Pytester) -> None:
     """It asks whether they are dataclasses to say in which fields they differ."""
     pytester.makepyfile("""
-        from pytest_agenteval.tasks.spec import GraderSpec, Task
+        from pytest_agenteval.tasks.task_spec import GraderSpec, Task
 
         def test_equal():
             one = Task(id="a", input={}, graders=(GraderSpec(name="g"),))

@@ -17,13 +17,14 @@ from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.suites import LoadedSuite, SuiteResources
-from pytest_agenteval.tasks import spec
+from pytest_agenteval.tasks import suite_spec, task_spec
 from pytest_agenteval.tasks.documents import Document
 from pytest_agenteval.tasks.load import LoadedTask, load_rows
 from pytest_agenteval.tasks.rows.row_tasks import safe_id
 from pytest_agenteval.tasks.spec_reading import SpecT, problems_of, spec_of
+from pytest_agenteval.tasks.task_settings import TaskSettings
 
-Planned = tuple[tuple[PlannedTask, spec.TaskSettings], ...]
+Planned = tuple[tuple[PlannedTask, TaskSettings], ...]
 ANY_GRADER = {"name": "answer_contains", "config": {"text": "."}}
 """Stands for the graders of a task that has none, where that is read: to be graded later."""
 
@@ -62,19 +63,19 @@ class CodeTasks:
         planned = self._planner.plan((*tasks, *rows), loaded_suite)
         return tuple((self._with_cassette(task, suite.name), settings) for task, settings in planned)
 
-    def _read(self, suite: Suite) -> tuple[spec.Suite, SuiteResources]:
+    def _read(self, suite: Suite) -> tuple[suite_spec.Suite, SuiteResources]:
         place = suite.place
         value = {**suite.keys, "tasks": self._tables(suite)}
         agent = agent_config(suite.agent, self._registry, self._root)
         value |= {} if agent is None else {"agent": agent}
-        read = spec_in_code(spec.Suite, value, place)
+        read = spec_in_code(suite_spec.Suite, value, place)
         other = self._planner.suites.take_in_code(read, str(place))
         if other:
             found = f"{read.name!r}, which is also the name of {other}"
             raise ProblemsFound([place.problem(("name",), "a name that no other suite has", found)])
         return read, self._resources(read, place)
 
-    def _resources(self, suite: spec.Suite, place: CodePlace) -> SuiteResources:
+    def _resources(self, suite: suite_spec.Suite, place: CodePlace) -> SuiteResources:
         try:
             return self._planner.suites.resources_in_code(suite, place.file)
         except ProblemsFound as wrong:
@@ -134,7 +135,7 @@ def read_task(
 ) -> LoadedTask:
     """Read a task of Python code; raises ProblemsFound with everything that is wrong with it."""
     graders = grader_configs(tuple(value.get("graders") or ()), registry)
-    task = spec_in_code(spec.Task, {**value, "graders": graders or [ANY_GRADER]}, place)
+    task = spec_in_code(task_spec.Task, {**value, "graders": graders or [ANY_GRADER]}, place)
     if not graders:
         task = replace(task, graders=())
     named = str(task.metadata.get("failure_bucket", "")).strip()

@@ -22,7 +22,8 @@ from pytest_agenteval.session.planning.suites import LoadedSuite
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_task_name
 from pytest_agenteval.tasks.load import LoadedTask
 from pytest_agenteval.tasks.rows.row_tasks import safe_id
-from pytest_agenteval.tasks.spec import Suite, TaskSettings
+from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.tasks.task_settings import TaskSettings
 
 TaskGiven: TypeAlias = "str | Path | Mapping[str, Any] | Task"
 """The path of a task file, ``PATH::ID`` for one of several tasks, a map as in a task file, or a task."""

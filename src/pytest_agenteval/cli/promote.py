@@ -32,7 +32,7 @@ from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.run_schemas import Schema
-from pytest_agenteval.tasks.spec import Regression
+from pytest_agenteval.tasks.suite_spec import Regression
 
 MOST_ROWS = 30
 """Lines of groups with what they lack."""

@@ -46,7 +46,7 @@ def schema_named(what: str) -> Any:
 
 def task_schema() -> dict[str, Any]:
     """Give the JSON Schema of a task file: one task, or a list of them."""
-    from pytest_agenteval.tasks.spec import Task
+    from pytest_agenteval.tasks.task_spec import Task
 
     task = {"$ref": "#/$defs/Task"}
     several = {"type": "array", "items": task, "minItems": 1}
@@ -59,7 +59,7 @@ def task_schema() -> dict[str, Any]:
 
 def suite_schema() -> dict[str, Any]:
     """Give the JSON Schema of a suite file."""
-    from pytest_agenteval.tasks.spec import Suite
+    from pytest_agenteval.tasks.suite_spec import Suite
 
     return {
         **_head("suite", "What the tasks below a folder have in common."),

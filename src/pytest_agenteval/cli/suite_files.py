@@ -16,8 +16,8 @@ from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_set_aside_folder
 from pytest_agenteval.tasks.load import load_suite
-from pytest_agenteval.tasks.spec import Regression, Suite
 from pytest_agenteval.tasks.suite_editing import with_regression
+from pytest_agenteval.tasks.suite_spec import Regression, Suite
 
 
 class SuiteFile(FrozenValue, frozen=True):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.comparison import SuiteComparison
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.tasks.spec import Gate
+from pytest_agenteval.tasks.gate_spec import Gate
 
 MOST_REASONS = 6
 """Reasons that the line names."""

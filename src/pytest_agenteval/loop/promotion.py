@@ -13,7 +13,7 @@ from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.statistics import grades_lacking_judge
 from pytest_agenteval.scoring.broken_tasks import is_broken
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.tasks.spec import Regression
+from pytest_agenteval.tasks.suite_spec import Regression
 
 STRAGGLER_TRIALS = 10
 """From so many trials on, a task that none passes is told: agent, task or grader may be the reason."""

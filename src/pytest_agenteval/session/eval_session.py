@@ -29,7 +29,8 @@ from pytest_agenteval.session.selection import empty_selection_reason, select, u
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import eval_session_key, registry_key
-from pytest_agenteval.tasks.spec import NO_GATE, Suite
+from pytest_agenteval.tasks.gate_spec import NO_GATE
+from pytest_agenteval.tasks.suite_spec import Suite
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.task_lines import TaskLines

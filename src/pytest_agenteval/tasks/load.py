@@ -22,8 +22,8 @@ from pytest_agenteval.tasks.documents import (
 )
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, is_task_name
 from pytest_agenteval.tasks.rows.spec import Rows
-from pytest_agenteval.tasks.spec import Suite, Task
 from pytest_agenteval.tasks.spec_reading import problems_of, read_spec, spec_of
+from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_detection import (
     is_blank,
     is_nearly_task,
@@ -31,6 +31,7 @@ from pytest_agenteval.tasks.task_detection import (
     may_be_task,
     top_level_keys,
 )
+from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.tasks.validation_errors import value_text, without_consequences
 
 if TYPE_CHECKING:

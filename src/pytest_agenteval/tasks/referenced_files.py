@@ -12,8 +12,10 @@ from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import parse_document, read_bytes, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_data_name, is_set_aside_folder, is_task_name
-from pytest_agenteval.tasks.spec import Suite, Task, resolve_settings
+from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_detection import is_task
+from pytest_agenteval.tasks.task_settings import resolve_settings
+from pytest_agenteval.tasks.task_spec import Task
 
 _LAYERS = ("base_fixture", "fixture_dir")
 _EXISTS: Mapping[str, Callable[[Path], bool]] = {

@@ -11,7 +11,7 @@ from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial.trial_view import trial_view
-from pytest_agenteval.tasks.spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
+from pytest_agenteval.tasks.task_spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing
 from tests.loop.feedback.test_trials import FOUND, LOOK, SAID, reference
 

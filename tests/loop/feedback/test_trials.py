@@ -20,7 +20,7 @@ from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial.trial_view import trial_view
-from pytest_agenteval.tasks.spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
+from pytest_agenteval.tasks.task_spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing, feedback_on, passing
 from tests.reports.runs import key, store_run, trial
 

@@ -22,7 +22,7 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tasks.spec import FaultSpec
+from pytest_agenteval.tasks.task_spec import FaultSpec
 from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.tools.mcp import client
 from pytest_agenteval.tools.mcp.offered_tools import OfferedTools

@@ -9,7 +9,8 @@ from pytest_agenteval.cli.starters.project import Project
 from pytest_agenteval.cli.starters.writing import NewFile
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.examples import Example
-from pytest_agenteval.registry import Registry, UnknownName
+from pytest_agenteval.name_table import UnknownName
+from pytest_agenteval.registry import Registry
 
 
 def example_named(name: str, registry: Registry) -> Example:

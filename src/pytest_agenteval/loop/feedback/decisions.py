@@ -13,7 +13,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.reports.trial.file_changes import FileChange
 from pytest_agenteval.reports.trial.trial_view import CallView, TrialView
-from pytest_agenteval.tasks.spec import Task
+from pytest_agenteval.tasks.task_spec import Task
 
 MOST_ARGS, MOST_ARGS_BESIDE = 200, 100
 """Characters of a call's arguments: in the list of calls, and where the list stands beside."""

@@ -40,7 +40,7 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.tasks.spec import Task
+from pytest_agenteval.tasks.task_spec import Task
 
 RULES = (
     "Make the smallest change that could mend a category of failures; do not rewrite what works.",

@@ -15,7 +15,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.tasks.spec import Task
+from pytest_agenteval.tasks.task_spec import Task
 
 MOST_TASKS = 3
 """Tasks whose descriptions make a bucket's rule."""

@@ -13,7 +13,9 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import data_files, prompt_files, workspace_layers
-from pytest_agenteval.tasks.spec import Suite, Task, Turn, resolve_settings
+from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.tasks.task_settings import resolve_settings
+from pytest_agenteval.tasks.task_spec import Task, Turn
 
 SHORTEST_TEXT = 12
 """Characters from which on a text of a held-out task tells of it, and is no common word."""

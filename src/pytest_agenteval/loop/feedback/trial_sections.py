@@ -14,7 +14,7 @@ from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.reports.formatting import format_figure, one_line, printable
 from pytest_agenteval.reports.trial.file_changes import FileChange
 from pytest_agenteval.reports.trial.trial_view import CallView, GradeView, MessageView, TrialView
-from pytest_agenteval.tasks.spec import Task
+from pytest_agenteval.tasks.task_spec import Task
 
 MOST_RESULT, MOST_SIDE, MOST_CLAIM, MOST_REASON = 120, 200, 200, 600
 MOST_LINE = 400

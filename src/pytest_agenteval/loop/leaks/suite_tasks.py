@@ -14,7 +14,7 @@ from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite, is_set_aside_folder
 from pytest_agenteval.tasks.load import LoadedTask, load_suite
 from pytest_agenteval.tasks.referenced_files import workspace_layers
-from pytest_agenteval.tasks.spec import Suite
+from pytest_agenteval.tasks.suite_spec import Suite
 
 MOST_WORKSPACE_TEXT = 200_000
 """Bytes of a file of a starting tree beyond which it is no text that anybody copies from."""

@@ -34,7 +34,7 @@ from pytest_agenteval.loop.leaks.task_texts import (
     texts_of,
 )
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.spec import Task
+from pytest_agenteval.tasks.task_spec import Task
 
 COMMON = 3
 """What so many tasks ask or expect is a category, and no case."""

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pytest_agenteval.loop.leaks.leak import LeakKind
 from pytest_agenteval.loop.leaks.pattern_literals import is_pattern, literals
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.spec import Task, Turn
+from pytest_agenteval.tasks.task_spec import Task, Turn
 
 OWN_METADATA = re.compile("needle|marker|canary|expected|answer|secret|gold")
 """Keys of metadata whose values are no labels, but something that is looked for."""

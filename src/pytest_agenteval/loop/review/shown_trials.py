@@ -15,11 +15,11 @@ from pytest_agenteval.graders.judge.grader import RubricGrader
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.shown_values import ShownValues, SilentJudge
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
+from pytest_agenteval.name_table import UnknownName
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.registry import UnknownName
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 

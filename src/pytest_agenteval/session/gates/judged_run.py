@@ -26,7 +26,7 @@ from pytest_agenteval.reports.view import RunView, SuiteView, view_of
 from pytest_agenteval.session.gates.recheck import BrokenTask, RecheckedTasks
 from pytest_agenteval.store.run_gates import GATES, read_gates
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.tasks.spec import Gate
+from pytest_agenteval.tasks.gate_spec import Gate
 
 
 class JudgedRun:

@@ -17,7 +17,7 @@ from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.run_gates import SuiteGate
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.spec import NO_GATE, Gate
+from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
 
 WITH_BASELINE = {"not_worse": True, "errored": 0.05}
 """What is asked where a baseline is named and nothing else."""

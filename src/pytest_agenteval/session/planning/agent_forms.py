@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.tasks.agent_specs import AgentForm
-from pytest_agenteval.tasks.spec import Suite
+from pytest_agenteval.tasks.suite_spec import Suite
 
 
 class AgentForms:

@@ -13,7 +13,7 @@ from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.registration_check import MOST_KEPT, RegistrationCheck
-from pytest_agenteval.tasks.spec import GraderSpec, Task
+from pytest_agenteval.tasks.task_spec import GraderSpec, Task
 
 OUTCOME = "expected_outcome"
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from pytest_agenteval.records.plan import Label
 from pytest_agenteval.session.planning.setting_problems import ConfigProblem
-from pytest_agenteval.tasks.spec import NOTHING_ACTS, Suite, Task
+from pytest_agenteval.tasks.suite_spec import NOTHING_ACTS, Suite
+from pytest_agenteval.tasks.task_spec import Task
 
 KEY = "label"
 LABELS: dict[str, Label] = {"positive": "positive", "negative": "negative"}

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import tools_of
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.name_table import NotImported, UnknownName
 from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import NotImported, Registry, UnknownName
+from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.agent_forms import AgentForms
 from pytest_agenteval.session.planning.author_hints import add_placement_hints
 from pytest_agenteval.session.planning.grader_planning import GraderPlanning, Graders, graders_key
@@ -35,7 +36,9 @@ from pytest_agenteval.tasks.documents import path_in_root, read_document, short_
 from pytest_agenteval.tasks.file_names import folder_of, holds_baseline, is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
-from pytest_agenteval.tasks.spec import Suite, Task, TaskSettings, resolve_settings
+from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.tasks.task_settings import TaskSettings, resolve_settings
+from pytest_agenteval.tasks.task_spec import Task
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource

@@ -12,7 +12,7 @@ from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import data_files
-from pytest_agenteval.tasks.spec import NOTHING_PROMOTED, Suite
+from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Suite
 
 
 def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:

@@ -20,8 +20,9 @@ from pytest_agenteval.factories import (
     misfit_traits,
 )
 from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setting_of
+from pytest_agenteval.name_table import NotImported, UnknownName
 from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import NotImported, Registry, UnknownName
+from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.setting_problems import (
     ConfigProblem,
     find_config_problems,
@@ -31,7 +32,7 @@ from pytest_agenteval.session.planning.setting_problems import (
     unfilled_parameters,
     wrong_agent_settings,
 )
-from pytest_agenteval.tasks.spec import GraderSpec
+from pytest_agenteval.tasks.task_spec import GraderSpec
 
 MOST_KEPT = 4096
 """Configurations whose answer is remembered: most tasks of a suite have the same few."""

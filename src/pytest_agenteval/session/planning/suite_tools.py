@@ -13,7 +13,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.agent_specs import ServedTools
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.referenced_files import suite_paths
-from pytest_agenteval.tasks.spec import Suite
+from pytest_agenteval.tasks.suite_spec import Suite
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp.answers import ServedTool

@@ -24,7 +24,7 @@ from pytest_agenteval.tasks.file_names import (
 )
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.referenced_files import ReferencedFiles, files_named_by_tasks, suite_paths
-from pytest_agenteval.tasks.spec import Suite
+from pytest_agenteval.tasks.suite_spec import Suite
 
 
 class SuiteResources(Record, frozen=True):

@@ -19,7 +19,8 @@ from pytest_agenteval.session.planning.registration_check import RegistrationChe
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.load import LoadedTask
 from pytest_agenteval.tasks.referenced_files import grader_files
-from pytest_agenteval.tasks.spec import Task, TaskSettings
+from pytest_agenteval.tasks.task_settings import TaskSettings
+from pytest_agenteval.tasks.task_spec import Task
 
 STEPS, SECONDS = 50, 300.0
 """What a trial may use where neither task nor suite says anything."""

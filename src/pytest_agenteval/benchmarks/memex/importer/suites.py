@@ -13,8 +13,8 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import SPELLINGS
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
-from pytest_agenteval.tasks.spec import Suite
 from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
+from pytest_agenteval.tasks.suite_spec import Suite
 
 TASKS = "tasks"
 TASK = "task.json"
