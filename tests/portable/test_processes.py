@@ -10,7 +10,7 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_agenteval.portable import processes
+from pytest_agenteval.portable import interrupts, process_table, processes
 
 
 def _start(arguments: list[str], heard: int) -> NoReturn:
@@ -23,12 +23,13 @@ def _close() -> NoReturn:
 
 def test_elsewhere_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process, no thread, no pipe; the undoing does nothing."""
-    monkeypatch.setattr(processes, "POSIX", False)
+    for module in (processes, interrupts):
+        monkeypatch.setattr(module, "POSIX", False)
     for name in ("set_wakeup_fd", "SIGKILL"):
-        monkeypatch.delattr(processes.signal, name, raising=False)
+        monkeypatch.delattr(interrupts.signal, name, raising=False)
     before = threading.active_count()
 
-    undo = processes.watch_interrupts("", _start)
+    undo = interrupts.watch_interrupts("", _start)
     processes.end_with_parent(os.getppid(), _close)
     undo()
 
@@ -40,7 +41,7 @@ def test_outside_the_main_thread_nothing_is_watched() -> None:
     undone: list[bool] = []
 
     def watch() -> None:
-        processes.watch_interrupts("", _start)()
+        interrupts.watch_interrupts("", _start)()
         undone.append(True)
 
     thread = threading.Thread(target=watch)
@@ -61,13 +62,13 @@ def test_what_is_watched_is_undone() -> None:
 
     theirs, _ = ours = os.pipe()
     os.set_blocking(ours[1], False)
-    before = processes.signal.set_wakeup_fd(ours[1])
+    before = interrupts.signal.set_wakeup_fd(ours[1])
     try:
-        processes.watch_interrupts("", start)()
+        interrupts.watch_interrupts("", start)()
 
         assert started[0].returncode is not None
     finally:
-        assert processes.signal.set_wakeup_fd(before) == ours[1]
+        assert interrupts.signal.set_wakeup_fd(before) == ours[1]
         os.close(theirs)
         os.close(ours[1])
 
@@ -100,4 +101,4 @@ def test_what_a_process_owns_ends_with_it() -> None:
     owner = subprocess.run([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, check=True)
 
     pids = [int(word) for word in owner.stdout.split()]
-    assert [processes.is_running(pid) for pid in pids] == [False] * 3
+    assert [process_table.is_running(pid) for pid in pids] == [False] * 3

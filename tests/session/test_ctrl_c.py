@@ -181,9 +181,9 @@ import time
 
 import pytest
 
-from pytest_agenteval.portable import processes
+from pytest_agenteval.portable import interrupts
 
-processes.BEAT_S, processes.SILENCE_S = 0.1, 1.5
+interrupts.BEAT_S, interrupts.SILENCE_S = 0.1, 1.5
 
 
 @pytest.hookimpl(wrapper=True)

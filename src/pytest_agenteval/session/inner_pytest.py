@@ -10,7 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.portable.processes import GROUP, end_group, interrupt
+from pytest_agenteval.portable.interrupts import interrupt
+from pytest_agenteval.portable.processes import GROUP, end_group
 from pytest_agenteval.store.runs import HEADER
 
 QUIET = ("-q", "-p", "agenteval", "-p", "no:cacheprovider", "-o", "addopts=")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.portable import processes
+from pytest_agenteval.portable import interrupts, processes
 
 STOP = "stop"
 """The file in a run's folder by which the controller tells its workers to end early."""
@@ -78,7 +78,7 @@ def watch_interrupts(config: pytest.Config, folder: Path) -> Callable[[], None]:
         finally:
             capture.resume_global_capture()
 
-    return processes.watch_interrupts(stop, start)
+    return interrupts.watch_interrupts(stop, start)
 
 
 def watch_controller(controller: int, close: Callable[[], object]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.errors import ProblemsFound, dotted
-from pytest_agenteval.portable.processes import is_running
+from pytest_agenteval.portable.process_table import is_running
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.planning.suites import Suites

@@ -23,7 +23,8 @@ from pytest_agenteval.chat.local.vllm_command import HOST, serve_command, serve_
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.portable.files import locked
-from pytest_agenteval.portable.processes import GROUP, end_marked, is_running
+from pytest_agenteval.portable.process_table import is_running
+from pytest_agenteval.portable.processes import GROUP, end_marked
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.threads import in_daemon_thread
 

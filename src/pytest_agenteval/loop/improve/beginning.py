@@ -19,7 +19,8 @@ from pytest_agenteval.loop.improve.progress import Improvement, Limits
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, read_suite_tasks
 from pytest_agenteval.loop.improve.trying import start_run
-from pytest_agenteval.portable.processes import end_marked, is_running
+from pytest_agenteval.portable.process_table import is_running
+from pytest_agenteval.portable.processes import end_marked
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.store.file_writing import replace_text
