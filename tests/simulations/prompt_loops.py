@@ -21,12 +21,8 @@ from typing import TypeAlias
 from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
 from pytest_agenteval.compare.findings import Finding, suite_findings
 from pytest_agenteval.compare.verdict import Change, Verdict
-from pytest_agenteval.loop.improve.decisions import (
-    confirm,
-    decide_round,
-    decide_screen,
-    repetitions_to_confirm,
-)
+from pytest_agenteval.loop.improve.confirmation import confirm, repetitions_to_confirm
+from pytest_agenteval.loop.improve.decisions import decide_round, decide_screen
 from pytest_agenteval.loop.improve.held_out import MOST_REPETITIONS
 from pytest_agenteval.loop.improve.improver import WITHOUT_KEEP
 from pytest_agenteval.scoring.exact_tests import PairedScores

@@ -7,14 +7,8 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.findings import PLAIN, at_look
-from pytest_agenteval.loop.improve.decisions import (
-    Confirmation,
-    RoundDecision,
-    confirm,
-    decide_round,
-    focus_change,
-    repetitions_to_confirm,
-)
+from pytest_agenteval.loop.improve.confirmation import Confirmation, confirm, repetitions_to_confirm
+from pytest_agenteval.loop.improve.decisions import RoundDecision, decide_round, focus_change
 from tests.compare.samples import Scores, side, tasks
 
 FLAT = {**tasks("x", 4, 0.0, 0.5, 0.0), **tasks("y", 8, 1.0, 0.5, 1.0)}

@@ -1,37 +1,32 @@
-"""What is decided of a changed prompt: whether a round goes on from it, and whether it is confirmed.
+"""What is decided of a round: whether the next one begins from its changed prompt.
 
 The dev split only ranks: of many rounds the best one looks better than it is, so "kept for now" is all that
-dev can earn. The held-out split decides, once, with two tests in all: of all its tasks, and of the focus's.
-Both are compare/'s test of a suite: would tasks like these get better, and where there are too few to say so,
-did these very ones change more than trying them again would? Both share 5 % one-sided, divided by how often
-anybody has looked at the split.
+dev can earn. Whether it is confirmed, held-out tasks say (``confirmation``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Iterator
+from typing import Literal
 
-from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
-from pytest_agenteval.compare.findings import FEWEST_FOR_SIGNS, PLAIN, Finding, suite_findings
+from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.compare.verdict import AT_WORST, Change
+from pytest_agenteval.loop.improve.compared_tasks import (
+    FocusBuckets,
+    listed,
+    new_mean,
+    obstacle_of,
+    old_mean,
+    paired_scores,
+    suite_name,
+    tasks_in,
+    with_model,
+)
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.comparison.headline import NO_BUCKET, bucket_name
-from pytest_agenteval.reports.comparison.phrases import format_p
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
-from pytest_agenteval.scoring.exact_tests import PairedScores, label_test
-from pytest_agenteval.scoring.sensitivity import mean
-from pytest_agenteval.store.run_metadata import Levels
-
-LEVEL = 0.05
-"""How often, one-sided, something that is no better may be confirmed: at one look at the held-out split."""
+from pytest_agenteval.reports.comparison.headline import bucket_name
+from pytest_agenteval.reports.formatting import format_figure, pluralize
 
 SAME = 1e-9
-MOST_NAMES = 5
-MOST_NAME = 200
-
-FocusBuckets: TypeAlias = Collection[str]
-"""The names of the buckets that are to rise."""
 
 
 class FocusChange(FrozenValue, frozen=True):
@@ -71,47 +66,23 @@ class RoundDecision(FrozenValue, frozen=True):
         return self.decision == "kept for now"
 
 
-class HeldOutTest(FrozenValue, frozen=True):
-    """One of the tests on held-out tasks: ``p`` is two-sided, and 1 where there is no task.
-
-    ``testable`` says whether any outcome could have been significant.
-    """
-
-    name: str
-    tasks: int
-    old: float | None
-    new: float | None
-    p: float
-    testable: bool
-    confirmed: bool
-
-
-class Confirmation(FrozenValue, frozen=True):
-    """What held-out tasks say of all that was kept: ``level`` is that of each test's two-sided p."""
-
-    confirmed: bool
-    reason: str
-    looks: int
-    level: float
-    tests: tuple[HeldOutTest, ...]
-    worse: tuple[str, ...] = ()
-
-
 def focus_change(comparison: Comparison, focus: FocusBuckets) -> FocusChange:
     """Give what became of the tasks of these buckets, over all models that are compared."""
-    tasks = _focus_tasks(comparison, focus)
-    pairs = _paired(tasks)
+    tasks = tasks_in(comparison, focus)
+    pairs = paired_scores(tasks)
     errored = sum(score is None for task in tasks for score in (*task.old, *task.new))
     if not pairs:
         return FocusChange(0, None, None, None, errored)
-    at_worst = _paired(tasks, *AT_WORST)
-    return FocusChange(len(pairs), _old(pairs), _new(pairs), _new(at_worst) - _old(at_worst), errored)
+    at_worst = paired_scores(tasks, *AT_WORST)
+    return FocusChange(
+        len(pairs), old_mean(pairs), new_mean(pairs), new_mean(at_worst) - old_mean(at_worst), errored
+    )
 
 
 def decide_screen(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
     """Decide after the focus alone was tried: what is not better there in the mean is discarded."""
     change = focus_change(comparison, focus)
-    if obstacle := _obstacle(comparison):
+    if obstacle := obstacle_of(comparison):
         return RoundDecision("discarded", obstacle, change)
     reason = _why_not_risen(change)
     return RoundDecision(
@@ -131,98 +102,11 @@ def decide_round(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
         return screen
     worse = tuple(_worse(comparison))
     if worse:
-        return RoundDecision("discarded", f"worse: {_listed(worse)}", screen.focus, worse)
+        return RoundDecision("discarded", f"worse: {listed(worse)}", screen.focus, worse)
     if doubtful := tuple(_doubtful(comparison)):
-        reason = f"{_listed(doubtful)} would be worse; trials that errored leave it open"
+        reason = f"{listed(doubtful)} would be worse; trials that errored leave it open"
         return RoundDecision("discarded", reason, screen.focus)
     return RoundDecision("kept for now", f"{screen.reason}, nothing is worse", screen.focus)
-
-
-def confirm(comparison: Comparison, focus: FocusBuckets, looks: int) -> Confirmation:
-    """Decide on held-out tasks, at the look of that number (1 or more): the kept prompts against the first.
-
-    Each test is confirmed if its mean rose and its two-sided p is at most 0.05 / looks, which is 2.5 %
-    one-sided for each of the two (Bonferroni); where several models are compared they share it. One is
-    enough, if no suite and no testable bucket is worse, which no further look makes harder to see. Errored
-    trials, at their worst for the change, must not undo it.
-    """
-    level = LEVEL / max(looks, 1) / max(len(comparison.suites), 1)
-    tests = tuple(
-        test
-        for suite in comparison.suites
-        for test in (
-            _held_out_test(_of_model(comparison, suite, f"{_name(suite)} as a whole"), suite.tasks, level),
-            _held_out_test(
-                _of_model(
-                    comparison, suite, _listed([one_line(each, MOST_NAME) or NO_BUCKET for each in focus])
-                ),
-                [task for task in suite.tasks if task.bucket in focus],
-                level,
-            ),
-        )
-    )
-    worse = tuple(
-        _of_model(comparison, suite, fall) for suite in comparison.suites for fall in _fallen(suite)
-    )
-    return Confirmation(
-        confirmed=any(test.confirmed for test in tests) and not worse and not _obstacle(comparison),
-        reason=_confirmation_reason(comparison, tests, worse, level),
-        looks=looks,
-        level=level,
-        tests=tests,
-        worse=worse,
-    )
-
-
-def repetitions_to_confirm(
-    focus_tasks: int, looks: int, least: int, most: int, buckets: Sequence[int] = ()
-) -> int:
-    """Give how often held-out tasks are tried, so that a rise of the focus and a fall elsewhere can be seen.
-
-    ``focus_tasks`` and ``buckets`` count held-out tasks: of the focus, and of each bucket. As often as it
-    takes for the focus's test to reach its level, and for the smallest bucket to be called worse among so
-    many: a prompt that moves tasks at random lifts the focus's few as often as it spoils others, and would be
-    confirmed wherever nobody could see those (``tests/simulations/prompt_loops.py``). At least ``least``, and
-    at most ``most`` even where that is not enough; ``least`` where the focus has no held-out task, for then
-    no number helps.
-    """
-    needed = [(focus_tasks, LEVEL / max(looks, 1))] if focus_tasks else []
-    if needed and len(buckets) > 1:
-        needed.append((min(buckets), (1 - PLAIN.buckets) / len(buckets)))
-    for repetitions in range(least, most + 1) if needed else ():
-        if all(_smallest_p(tasks, repetitions) <= level for tasks, level in needed):
-            return repetitions
-    return max(least, most) if needed else least
-
-
-def _smallest_p(tasks: int, repetitions: int) -> float:
-    """Give the least p of a bucket of so many tasks: each from nothing to everything."""
-    return label_test([([0.0] * repetitions, [1.0] * repetitions)] * tasks).smallest_p
-
-
-def _focus_tasks(comparison: Comparison, focus: FocusBuckets) -> list[TaskChange]:
-    return [task for suite in comparison.suites for task in suite.tasks if task.bucket in focus]
-
-
-def _paired(
-    tasks: Sequence[TaskChange], errored_old: float | None = None, errored_new: float | None = None
-) -> list[PairedScores]:
-    """Give the scores of tasks that have some on both sides, errored trials as said; None leaves them out."""
-    pairs = [(_scores(task.old, errored_old), _scores(task.new, errored_new)) for task in tasks]
-    return [(old, new) for old, new in pairs if old and new]
-
-
-def _scores(scores: Sequence[float | None], errored: float | None) -> list[float]:
-    filled = (errored if score is None else score for score in scores)
-    return [score for score in filled if score is not None]
-
-
-def _old(pairs: Sequence[PairedScores]) -> float:
-    return mean([mean(old) for old, _ in pairs])
-
-
-def _new(pairs: Sequence[PairedScores]) -> float:
-    return mean([mean(new) for _, new in pairs])
 
 
 def _why_not_risen(focus: FocusChange) -> str:
@@ -235,18 +119,6 @@ def _why_not_risen(focus: FocusChange) -> str:
         trials = pluralize(focus.errored, "trial")
         return f"{trials} of the focus errored: nobody can tell whether it rose ({focus.figures} without)"
     return ""
-
-
-def _obstacle(comparison: Comparison) -> str:
-    obstacles = comparison.obstacles
-    if not comparison.has_scores:
-        return "no task has scores on both sides"
-    if lost := (*comparison.unmatched_old, *comparison.unmatched_new):
-        return f"{_listed([one_line(name, MOST_NAME) for name in lost])}: tried on one side only"
-    if not obstacles:
-        return ""
-    what = f"{one_line(obstacles[0].task, MOST_NAME)}: {one_line(obstacles[0].problem, MOST_NAME)}"
-    return f"{pluralize(len(obstacles), 'task')} cannot be compared: {what}"
 
 
 def _worse(comparison: Comparison) -> Iterator[str]:
@@ -265,91 +137,5 @@ def _doubtful(comparison: Comparison) -> Iterator[str]:
 def _named_changes(comparison: Comparison) -> Iterator[tuple[Change, str]]:
     for suite in comparison.suites:
         for change in suite.changes:
-            name = f"{_name(suite)} as a whole" if change is suite.suite else bucket_name(change)
-            yield change, _of_model(comparison, suite, name)
-
-
-def _name(suite: SuiteComparison) -> str:
-    return one_line(suite.name, MOST_NAME)
-
-
-def _of_model(comparison: Comparison, suite: SuiteComparison, what: str) -> str:
-    """Say which model something is said of, where several are compared: another may have stayed as it was."""
-    model = one_line(suite.new_who[0], MOST_NAME)
-    return f"{what} with {model}" if len(comparison.suites) > 1 and model else what
-
-
-def _fallen(suite: SuiteComparison) -> Iterator[str]:
-    """Name what is worse by its scores at the plain levels, whatever those of the comparison are."""
-    buckets: dict[str, list[TaskChange]] = {}
-    for task in suite.tasks:
-        buckets.setdefault(task.bucket, []).append(task)
-    scores = {name: pairs for name, of_bucket in buckets.items() if (pairs := _paired(of_bucket))}
-    if not scores:
-        return
-    findings = suite_findings(scores)
-    if findings.suite.direction < 0:
-        everything = [pair for pairs in scores.values() for pair in pairs]
-        yield f"{_name(suite)} as a whole ({_both(everything)})"
-    for name, finding in findings.buckets.items():
-        if finding.direction < 0:
-            yield f"{one_line(name, MOST_NAME) or NO_BUCKET} ({_both(scores[name])})"
-
-
-def _both(pairs: Sequence[PairedScores]) -> str:
-    return f"{format_figure(_old(pairs))} -> {format_figure(_new(pairs))}"
-
-
-def _held_out_test(name: str, tasks: Sequence[TaskChange], level: float) -> HeldOutTest:
-    """Make a test: what errored is in no figure, and must not undo what is confirmed."""
-    pairs = _paired(tasks)
-    if not pairs:
-        return HeldOutTest(name, 0, None, None, 1.0, testable=False, confirmed=False)
-    findings = [_finding(side, level) for side in (pairs, _paired(tasks, *AT_WORST))]
-    confirmed = all(finding.direction > 0 for finding in findings)
-    p, testable = findings[0].p, findings[0].testable
-    return HeldOutTest(name, len(pairs), _old(pairs), _new(pairs), p, testable, confirmed)
-
-
-def _finding(pairs: Sequence[PairedScores], level: float) -> Finding:
-    """Test tasks for what they stand for; by their own trials alone only where they are few.
-
-    An agent that always does the same makes every change of theirs significant.
-    """
-    return suite_findings({"": pairs}, Levels(1 - level, 1 - level)).suite
-
-
-def _confirmation_reason(
-    comparison: Comparison, tests: Sequence[HeldOutTest], worse: Sequence[str], level: float
-) -> str:
-    """Say in a sentence what decided."""
-    if obstacle := _obstacle(comparison):
-        return obstacle
-    if worse:
-        return f"worse on held-out tasks: {_listed(worse)}"
-    figures = _listed([_figures(test) for test in tests if test.confirmed or not _any_confirmed(tests)])
-    return f"{figures}; needed: a rise with p {format_p(level)} or less"
-
-
-def _any_confirmed(tests: Sequence[HeldOutTest]) -> bool:
-    return any(test.confirmed for test in tests)
-
-
-def _figures(test: HeldOutTest) -> str:
-    if not test.tasks:
-        return f"{test.name}: no held-out task"
-    change = f"{format_figure(test.old)} -> {format_figure(test.new)}"
-    small = "" if test.testable else ", too little moved for any verdict"
-    return f"{test.name} {change} {_on_tasks(test.tasks)} (p {format_p(test.p)}{small})"
-
-
-def _on_tasks(count: int) -> str:
-    """Say whose change it is: of fewer tasks than signs can be flipped of, nothing follows for others."""
-    if count >= FEWEST_FOR_SIGNS:
-        return f"over {count} held-out tasks"
-    return "on this held-out task" if count == 1 else f"on these {count} held-out tasks"
-
-
-def _listed(names: Sequence[str]) -> str:
-    left = len(names) - MOST_NAMES
-    return ", ".join([*names[:MOST_NAMES], *([f"and {left} more"] if left > 0 else [])])
+            name = f"{suite_name(suite)} as a whole" if change is suite.suite else bucket_name(change)
+            yield change, with_model(comparison, suite, name)

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 from pytest_agenteval.compare.comparison import Comparison
-from pytest_agenteval.loop.improve.decisions import Confirmation, confirm, repetitions_to_confirm
+from pytest_agenteval.loop.improve.confirmation import Confirmation, confirm, repetitions_to_confirm
 from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder
 from pytest_agenteval.loop.improve.progress import HeldOut, Improvement
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks

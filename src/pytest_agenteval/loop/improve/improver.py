@@ -11,12 +11,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.loop.improve.decisions import (
-    SAME,
-    RoundDecision,
-    decide_round,
-    decide_screen,
-)
+from pytest_agenteval.loop.improve.decisions import SAME, RoundDecision, decide_round, decide_screen
 from pytest_agenteval.loop.improve.held_out import hold_out
 from pytest_agenteval.loop.improve.log import write_log
 from pytest_agenteval.loop.improve.paired_runs import PairedRuns, RunFailed

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pytest_agenteval.loop.improve.decisions import Confirmation
+from pytest_agenteval.loop.improve.confirmation import Confirmation
 from pytest_agenteval.loop.improve.paired_runs import Spent
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
