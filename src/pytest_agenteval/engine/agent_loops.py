@@ -26,8 +26,6 @@ from pytest_agenteval.threads import DaemonThreads, acceptable_exception, start_
 LoopKind = Literal["trials", "own", "shared"]
 """The loop of all trials, which is for our agents; one for each trial; one for all agents that share it."""
 
-_NAME = "agenteval-shared"
-
 CLOSING_S = 2.0
 """So long a trial waits for what its agent has left running, which was told to end."""
 
@@ -42,6 +40,7 @@ _OF_OTHER_LOOPS = (
     "is bound to a different event loop",
     "Timeout context manager should be used inside a task",
 )
+"""Words of asyncio, and of libraries on it, where something is used on another loop than its own."""
 
 
 class LoopMixup(RuntimeError):
@@ -60,11 +59,11 @@ def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
 class AgentThread:
     """One run of an agent in a thread; what it returns to be awaited is awaited there, or on the shared loop.
 
-    ``answered`` is called in that thread as soon as there is an answer, or was an order to stop.
+    ``on_answer`` is called in that thread as soon as there is an answer, or was an order to stop.
     """
 
-    def __init__(self, act: Callable[[], Any], answered: Callable[[], None], kind: LoopKind) -> None:
-        self._act, self._answered, self._shared = act, answered, kind == "shared"
+    def __init__(self, act: Callable[[], Any], on_answer: Callable[[], None], kind: LoopKind) -> None:
+        self._act, self._on_answer, self._shared = act, on_answer, kind == "shared"
         self._trials = asyncio.get_running_loop()
         self._answer: asyncio.Future[Any] = self._trials.create_future()
         self._task: asyncio.Task[Any] | None = None
@@ -94,7 +93,7 @@ class AgentThread:
             self._stopped = True
             task = self._task
         if task is not None:
-            self._answered()
+            self._on_answer()
             with suppress(RuntimeError):  # it has ended by itself meanwhile, and its loop with it
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
@@ -106,7 +105,7 @@ class AgentThread:
         except BaseException as anything:  # even SystemExit: an agent must not end the run
             outcome, raised = None, anything
         if not self._stopped:
-            self._answered()
+            self._on_answer()
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._trials.call_soon_threadsafe(self._settle, outcome, raised)
         with suppress(BaseException):  # what was left behind is nobody's answer

@@ -11,8 +11,8 @@ import pytest
 from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.executors.executor import CalibrationResult
-from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
-from pytest_agenteval.items.file_problems import FileProblems
+from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.items.file_problems import collect_items
 from pytest_agenteval.items.trial_functions import declare_marks, marks_of
 from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
@@ -32,16 +32,7 @@ class CalibrationFile(pytest.File):
 
     def collect(self) -> Iterable[pytest.Item]:
         """Give the calibration as an item, or say everything that is wrong with its files."""
-        evals = get_eval_session(self.config)
-        if evals.refusal:
-            return []
-        try:
-            return [self._item(evals)]
-        except ProblemsFound as wrong:
-            raise FileProblems(wrong) from None
-        except UsageMistake as mistake:
-            evals.refuse(mistake)
-            return []
+        return collect_items(get_eval_session(self.config), lambda evals: [self._item(evals)])
 
     def _item(self, evals: EvalSession) -> CalibrationItem:
         plan = read_calibration(self.path, self.config.rootpath, evals.registry)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.session.eval_session import EvalSession
 
 
 class FileProblems(pytest.Collector.CollectError):
@@ -13,3 +16,21 @@ class FileProblems(pytest.Collector.CollectError):
     def __init__(self, wrong: ProblemsFound) -> None:
         super().__init__(str(wrong))
         self.problems = wrong.problems
+
+
+def collect_items(
+    evals: EvalSession, items: Callable[[EvalSession], Iterable[pytest.Item]]
+) -> Sequence[pytest.Item]:
+    """Give the items of a file or suite; raises FileProblems with everything that is wrong with it.
+
+    A mistake of whoever called pytest refuses the whole run, which collects nothing then.
+    """
+    if evals.refusal:
+        return ()
+    try:
+        return list(items(evals))
+    except ProblemsFound as wrong:
+        raise FileProblems(wrong) from None
+    except UsageMistake as mistake:
+        evals.refuse(mistake)
+        return ()

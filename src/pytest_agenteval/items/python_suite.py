@@ -11,8 +11,8 @@ from _pytest.python import PyCollector
 
 from pytest_agenteval.api.code_tasks import CodeTasks
 from pytest_agenteval.api.suite import Suite
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.items.file_problems import FileProblems
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.items.file_problems import collect_items
 from pytest_agenteval.items.trial_functions import trial_functions
 from pytest_agenteval.items.trial_item import TrialItem
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
@@ -31,16 +31,7 @@ class PythonSuite(PyCollector):
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Give an item for each trial of each task, or say everything that is wrong with the suite."""
-        evals = get_eval_session(self.config)
-        if evals.refusal:
-            return []
-        try:
-            return list(self._items(evals))
-        except ProblemsFound as wrong:
-            raise FileProblems(wrong) from None
-        except UsageMistake as mistake:
-            evals.refuse(mistake)
-            return []
+        return collect_items(get_eval_session(self.config), self._items)
 
     def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
         _refuse_other_processes(evals, self.suite)

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.items.file_problems import FileProblems
+from pytest_agenteval.items.file_problems import collect_items
 from pytest_agenteval.items.table_file import table_file
 from pytest_agenteval.items.trial_functions import PLUGIN, trial_functions
 from pytest_agenteval.items.trial_item import TrialItem
@@ -35,16 +34,7 @@ class TaskFile(pytest.Module):
 
     def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
         """Give an item for each trial of each task, or say everything that is wrong with the file."""
-        evals = get_eval_session(self.config)
-        if evals.refusal:
-            return []
-        try:
-            return list(self._items(evals))
-        except ProblemsFound as wrong:
-            raise FileProblems(wrong) from None
-        except UsageMistake as mistake:
-            evals.refuse(mistake)
-            return []
+        return collect_items(get_eval_session(self.config), self._items)
 
     def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
         named = self.session.isinitpath(self.path) and not self._is_someone_elses()

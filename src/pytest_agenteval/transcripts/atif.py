@@ -103,8 +103,8 @@ class _Reader:
         content = content_text(step.at("message", "a text or a list of parts"))
         if role != "assistant":
             results = list(results_of(step)) if not content else []
-            told = "\n".join(content_text(result.get("content")) for result in results)
-            self._say(step, "tool" if results else role, told or content)
+            result_text = "\n".join(content_text(result.get("content")) for result in results)
+            self._say(step, "tool" if results else role, result_text or content)
         elif ours.value.get("requested") is False or (asked_times(step) == 0 and not content):
             turn = ours.count_of("turn") or len(self._asks)
             self._read_results(step, requests_of(step, "agent", turn), None)
@@ -181,17 +181,23 @@ class _Reader:
         turn = ours.count_of("turn") if "turn" in ours.value else usual_turn
         phase = ours.count_of("phase") or message.phase
         seeded = ours.value.get("seeded", message.seeded) is True
-        told = Message("tool", content_text(result.get("content")), (), turn, seeded, phase, request.id)
-        self._messages.append((place_in(ours, self._messages), told))
+        tool_message = Message(
+            "tool", content_text(result.get("content")), (), turn, seeded, phase, request.id
+        )
+        self._messages.append((place_in(ours, self._messages), tool_message))
 
     def _end(self, request: ToolCall, result: Place) -> None:
         """Add a call with what came of it."""
         ours, content = ours_of(result), content_text(result.get("content"))
         error = ours.get("error")
         failed = None if error is None else ToolError(error.text_of("type"), error.text_of("message"))
-        told = json.loads(content) if ours.value.get("json") is True else content
+        own_value = json.loads(content) if ours.value.get("json") is True else content
         value = (
-            ours.value["result"] if "result" in ours.value else told if self.is_ours else shown_value(content)
+            ours.value["result"]
+            if "result" in ours.value
+            else own_value
+            if self.is_ours
+            else shown_value(content)
         )
         self._calls.append(
             (

@@ -40,9 +40,9 @@ def without_ours(step: Place) -> Place:
     return Place({name: value for name, value in step.map().items() if name != "extra"}, step.path)
 
 
-def place_in(ours: Place, listed: list[Any]) -> int:
+def place_in(ours: Place, places: list[Any]) -> int:
     """Give the number of a message or call: the one that is told, else the next."""
-    return ours.count_of("place") if "place" in ours.value else len(listed)
+    return ours.count_of("place") if "place" in ours.value else len(places)
 
 
 def in_order(numbered: list[tuple[int, Any]]) -> tuple[Any, ...]:
@@ -78,8 +78,8 @@ def _request(call: Place, index: int, by: str, turn: int) -> ToolCall:
     ours = ours_of(call)
     id, tool = call.at("tool_call_id", "a text"), call.at("function_name", "the name of a tool")
     args = call.at("arguments", "a map").map()
-    told: dict[str, Any] = {"by": by, "turn": turn, "index": index, "raw_args": None}
-    return ToolCall(id.text(), tool=tool.text(), args=args, **(told | differences_of(ours)))
+    fields: dict[str, Any] = {"by": by, "turn": turn, "index": index, "raw_args": None}
+    return ToolCall(id.text(), tool=tool.text(), args=args, **(fields | differences_of(ours)))
 
 
 def differences_of(ours: Place) -> dict[str, Any]:

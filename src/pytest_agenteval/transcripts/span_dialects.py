@@ -25,15 +25,15 @@ MODEL_OPERATIONS = (names.CHAT, "text_completion", "generate_content")
 _NUMBER = re.compile(r"[0-9]{1,4}")
 _FINISHES = {"tool_call": "tool_calls", "end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
 
-Said = dict[str, Any]
+OpenAIMessage = dict[str, Any]
 """A message in the normal form of wire traffic: role, content, tool_calls, tool_call_id."""
 
 
 class SpanReply(FrozenValue, frozen=True):
     """One reply of a model as a span tells it: the conversation before it, the reply, what it took."""
 
-    prompt: tuple[Said, ...]
-    message: Said
+    prompt: tuple[OpenAIMessage, ...]
+    message: OpenAIMessage
     usage: Usage
     finish: str = "stop"
     reasoning: str = ""
@@ -64,8 +64,8 @@ def is_call(span: Span) -> bool:
 
 def reply_of(span: Span) -> SpanReply:
     """Read the span of a model's reply."""
-    told = span.attributes
-    return _openinference_reply(told) if told.get(KIND) == "LLM" else _genai_reply(told)
+    attributes = span.attributes
+    return _openinference_reply(attributes) if attributes.get(KIND) == "LLM" else _genai_reply(attributes)
 
 
 def call_of(span: Span) -> SpanCall:
@@ -74,61 +74,66 @@ def call_of(span: Span) -> SpanCall:
     Arguments that were told as a text without names stand under ``input``; ``{"args": [], "kwargs": {…}}``,
     as some frameworks tell them, are those of ``kwargs``.
     """
-    told = span.attributes
-    if told.get(names.OPERATION) == names.TOOL:
-        written, result = told.get(names.CALL_ARGUMENTS), told.get(names.CALL_RESULT)
+    attributes = span.attributes
+    if attributes.get(names.OPERATION) == names.TOOL:
+        arguments, result = attributes.get(names.CALL_ARGUMENTS), attributes.get(names.CALL_RESULT)
     else:
-        written, result = told.get("input.value", told.get("tool.parameters")), told.get("output.value")
-    id = told.get(names.CALL_ID) or told.get("tool_call.id") or told.get("tool.id") or ""
-    name = told.get(names.TOOL_NAME) or told.get("tool.name") or span.name
-    args, raw = _arguments(json_of(written))
+        arguments, result = (
+            attributes.get("input.value", attributes.get("tool.parameters")),
+            attributes.get("output.value"),
+        )
+    id = attributes.get(names.CALL_ID) or attributes.get("tool_call.id") or attributes.get("tool.id") or ""
+    name = attributes.get(names.TOOL_NAME) or attributes.get("tool.name") or span.name
+    args, raw = _arguments(json_of(arguments))
     value = shown_value(result) if isinstance(result, str) else jsonable(result)
     return SpanCall(str(id), str(name), args, raw, value)
 
 
-def _arguments(written: Any) -> tuple[Mapping[str, Any], str | None]:
-    if isinstance(written, Mapping):
-        if isinstance(written.get("kwargs"), Mapping) and "args" in written:
-            listed = {"args": written["args"]} if written["args"] else {}
-            return {**written["kwargs"], **listed}, None
-        return {str(name): value for name, value in written.items()}, None
-    return (NOTHING if written in (None, "") else {"input": jsonable(written)}), None
+def _arguments(value: Any) -> tuple[Mapping[str, Any], str | None]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("kwargs"), Mapping) and "args" in value:
+            unnamed = {"args": value["args"]} if value["args"] else {}
+            return {**value["kwargs"], **unnamed}, None
+        return {str(name): item for name, item in value.items()}, None
+    return (NOTHING if value in (None, "") else {"input": jsonable(value)}), None
 
 
-def _genai_reply(told: names.Attributes) -> SpanReply:
-    instructions = " ".join(_texts(json_of(told.get(names.INSTRUCTIONS))))
+def _genai_reply(attributes: names.Attributes) -> SpanReply:
+    instructions = " ".join(_texts(json_of(attributes.get(names.INSTRUCTIONS))))
     prompt = [{"role": "system", "content": instructions}] if instructions else []
-    for message in _maps(json_of(told.get(names.INPUT_MESSAGES))):
+    for message in _maps(json_of(attributes.get(names.INPUT_MESSAGES))):
         prompt += _genai_messages(message)
-    replies = _maps(json_of(told.get(names.OUTPUT_MESSAGES)))
+    replies = _maps(json_of(attributes.get(names.OUTPUT_MESSAGES)))
     reply = replies[0] if replies else {}
-    said = next(iter(_genai_messages({"role": "assistant", **reply})), {"role": "assistant", "content": ""})
-    finishes = json_of(told.get(names.FINISH_REASONS)) or [reply.get("finish_reason")]
-    chunk_s = told.get(names.FIRST_CHUNK_S)
+    reply_message = next(
+        iter(_genai_messages({"role": "assistant", **reply})), {"role": "assistant", "content": ""}
+    )
+    finishes = json_of(attributes.get(names.FINISH_REASONS)) or [reply.get("finish_reason")]
+    chunk_s = attributes.get(names.FIRST_CHUNK_S)
     return SpanReply(
         tuple(prompt),
-        said,
+        reply_message,
         _usage(
-            told,
+            attributes,
             (names.INPUT_TOKENS, names.OUTPUT_TOKENS, names.CACHED_TOKENS, names.REASONING_TOKENS),
-            told.get(names.COST_USD),
+            attributes.get(names.COST_USD),
         ),
-        _finish(finishes, said),
+        _finish(finishes, reply_message),
         "\n".join(_texts(reply.get("parts"), ("reasoning", "thinking"))),
-        str(told.get(names.RESPONSE_MODEL) or told.get(names.REQUEST_MODEL) or ""),
-        _tools(_maps(json_of(told.get(names.TOOL_DEFINITIONS)))),
+        str(attributes.get(names.RESPONSE_MODEL) or attributes.get(names.REQUEST_MODEL) or ""),
+        _tools(_maps(json_of(attributes.get(names.TOOL_DEFINITIONS)))),
         float(chunk_s) if isinstance(chunk_s, int | float) else None,
     )
 
 
-def _genai_messages(message: Mapping[str, Any]) -> Iterator[Said]:
+def _genai_messages(message: Mapping[str, Any]) -> Iterator[OpenAIMessage]:
     """Give a message; each result of a tool is one of its own."""
     parts = _maps(message.get("parts"))
     role = message.get("role")
     results = [part for part in parts if part.get("type") == "tool_call_response"]
     for part in results:
-        given = part.get("response", part.get("result"))
-        yield {"role": "tool", "tool_call_id": str(part.get("id") or ""), "content": as_text(given)}
+        result = part.get("response", part.get("result"))
+        yield {"role": "tool", "tool_call_id": str(part.get("id") or ""), "content": as_text(result)}
     text = "\n".join(_texts(parts))
     calls = [
         _call(part.get("id"), part.get("name"), part.get("arguments"))
@@ -139,62 +144,65 @@ def _genai_messages(message: Mapping[str, Any]) -> Iterator[Said]:
         yield _message_of(str(role), text, calls)
 
 
-def _openinference_reply(told: names.Attributes) -> SpanReply:
-    tree = _unflattened(told, "llm.")
+def _openinference_reply(attributes: names.Attributes) -> SpanReply:
+    tree = _unflattened(attributes, "llm.")
     prompt = [_openinference_message(each) for each in _messages(tree.get("input_messages"))]
     replies = [_openinference_message(each) for each in _messages(tree.get("output_messages"))]
-    said = replies[0] if replies else {"role": "assistant", "content": ""}
+    message = replies[0] if replies else {"role": "assistant", "content": ""}
     counts = [f"llm.token_count.{name}" for name in ("prompt", "completion")]
     cached, reasoning = "prompt_details.cache_read", "completion_details.reasoning"
     schemas = [json_of((each.get("tool") or {}).get("json_schema")) for each in _maps(tree.get("tools"))]
     return SpanReply(
         tuple(prompt),
-        said,
-        _usage(told, (*counts, f"llm.token_count.{cached}", f"llm.token_count.{reasoning}"), None),
-        _finish([told.get("llm.finish_reason")], said),
-        model=str(told.get("llm.model_name") or ""),
+        message,
+        _usage(attributes, (*counts, f"llm.token_count.{cached}", f"llm.token_count.{reasoning}"), None),
+        _finish([attributes.get("llm.finish_reason")], message),
+        model=str(attributes.get("llm.model_name") or ""),
         tools=_tools(_maps(schemas)),
     )
 
 
-def _messages(listed: Any) -> list[Mapping[str, Any]]:
-    return [each["message"] for each in _maps(listed) if isinstance(each.get("message"), Mapping)]
+def _messages(entries: Any) -> list[Mapping[str, Any]]:
+    return [each["message"] for each in _maps(entries) if isinstance(each.get("message"), Mapping)]
 
 
-def _openinference_message(message: Mapping[str, Any]) -> Said:
+def _openinference_message(message: Mapping[str, Any]) -> OpenAIMessage:
     parts = [each.get("message_content") for each in _maps(message.get("contents"))]
     content = message.get("content")
     text = as_text(content) if content else "\n".join(_texts(parts))
     if message.get("role") in ("tool", "function"):
         return {"role": "tool", "tool_call_id": str(message.get("tool_call_id") or ""), "content": text}
-    asked = [each.get("tool_call") for each in _maps(message.get("tool_calls"))]
+    requests = [each.get("tool_call") for each in _maps(message.get("tool_calls"))]
     calls = [
         _call(
             call.get("id"),
             (call.get("function") or {}).get("name"),
             (call.get("function") or {}).get("arguments"),
         )
-        for call in _maps(asked)
+        for call in _maps(requests)
     ]
     return _message_of(str(message.get("role") or "user"), text, calls)
 
 
-def _message_of(role: str, text: str, calls: list[dict[str, Any]]) -> Said:
-    known = {"assistant": "assistant", "model": "assistant", "ai": "assistant", "system": "system"}
-    said: Said = {"role": known.get(role, "system" if role == "developer" else "user"), "content": text}
-    return said | ({"tool_calls": calls} if calls else {})
+def _message_of(role: str, text: str, calls: list[dict[str, Any]]) -> OpenAIMessage:
+    roles = {"assistant": "assistant", "model": "assistant", "ai": "assistant", "system": "system"}
+    message: OpenAIMessage = {
+        "role": roles.get(role, "system" if role == "developer" else "user"),
+        "content": text,
+    }
+    return message | ({"tool_calls": calls} if calls else {})
 
 
 def _call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, str):
         args, raw = parse_arguments(arguments or "{}")
-        written = canonical(args) if raw is None else raw
+        text = canonical(args) if raw is None else raw
     else:
-        written = canonical(jsonable(arguments or {}))
+        text = canonical(jsonable(arguments or {}))
     return {
         "id": str(id or ""),
         "type": "function",
-        "function": {"name": str(name or ""), "arguments": written},
+        "function": {"name": str(name or ""), "arguments": text},
     }
 
 
@@ -213,18 +221,18 @@ def _texts(parts: Any, kinds: Iterable[str] = ("text",)) -> list[str]:
 _NO_CONTENT = ("tool_call", "tool_call_response", "reasoning", "thinking")
 
 
-def _usage(told: names.Attributes, keys: Iterable[str], cost_usd: Any) -> Usage:
-    counts = [told.get(key) for key in keys]
-    read, written, cached, reasoning = (
+def _usage(attributes: names.Attributes, keys: Iterable[str], cost_usd: Any) -> Usage:
+    counts = [attributes.get(key) for key in keys]
+    prompt, completion, cached, reasoning = (
         count if isinstance(count, int) and count > 0 else 0 for count in counts
     )
     cost = float(cost_usd) if isinstance(cost_usd, int | float) else None
-    return Usage(read, written, cached, reasoning, cost, 1, 1)
+    return Usage(prompt, completion, cached, reasoning, cost, 1, 1)
 
 
-def _finish(reasons: Any, said: Said) -> str:
+def _finish(reasons: Any, message: OpenAIMessage) -> str:
     first = reasons[0] if isinstance(reasons, list | tuple) and reasons else None
-    default = "tool_calls" if said.get("tool_calls") else "stop"
+    default = "tool_calls" if message.get("tool_calls") else "stop"
     return _FINISHES.get(first, first) if isinstance(first, str) and first else default
 
 
@@ -248,10 +256,10 @@ def _maps(value: Any) -> list[Mapping[str, Any]]:
     return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list | tuple) else []
 
 
-def _unflattened(told: names.Attributes, prefix: str) -> dict[str, Any]:
+def _unflattened(attributes: names.Attributes, prefix: str) -> dict[str, Any]:
     """Put attributes such as ``llm.tools.0.tool.json_schema`` together as maps and lists."""
     tree: dict[str, Any] = {}
-    for name, value in told.items():
+    for name, value in attributes.items():
         if name.startswith(prefix):
             node, *steps = tree, *name.removeprefix(prefix).split(".")
             for step in steps[:-1]:
@@ -260,13 +268,13 @@ def _unflattened(told: names.Attributes, prefix: str) -> dict[str, Any]:
                     break
             else:
                 node[steps[-1]] = value
-    return {name: _listed(value) for name, value in tree.items()}
+    return {name: _with_lists(value) for name, value in tree.items()}
 
 
-def _listed(node: Any) -> Any:
+def _with_lists(node: Any) -> Any:
     if not isinstance(node, dict):
         return node
-    inner = {name: _listed(value) for name, value in node.items()}
+    inner = {name: _with_lists(value) for name, value in node.items()}
     if inner and all(map(_NUMBER.fullmatch, inner)):
         return [inner[name] for name in sorted(inner, key=int)]
     return inner

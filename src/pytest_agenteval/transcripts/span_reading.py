@@ -11,7 +11,14 @@ from pytest_agenteval.records.returned_calls import is_ended
 from pytest_agenteval.records.tool import parse_arguments, shown_value
 from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript
 from pytest_agenteval.transcripts.builder import UNFINISHED, UNKNOWN_USAGE
-from pytest_agenteval.transcripts.span_dialects import Said, SpanCall, call_of, is_call, is_reply, reply_of
+from pytest_agenteval.transcripts.span_dialects import (
+    OpenAIMessage,
+    SpanCall,
+    call_of,
+    is_call,
+    is_reply,
+    reply_of,
+)
 from pytest_agenteval.transcripts.spans import Span
 
 
@@ -73,20 +80,21 @@ class _Reader:
 
     def read_call(self, span: Span) -> None:
         """Put a call's times and what came of it where it was asked for; add one that nobody asked for."""
-        told = call_of(span)
-        place = self._place(told)
+        span_call = call_of(span)
+        place = self._place(span_call)
         times = {"started": self._seconds(span.start_ns), "ended": self._seconds(span.end_ns)}
         failed = None if span.error is None else ToolError("tool_error", span.error)
         if place is None:
             turn = sum(ask.ended <= times["started"] for ask in self._recorder.transcript().asks)
-            own = ToolCall(
-                told.id or f"own_{len(self._calls) + 1}", turn, 0, told.tool, told.args, told.raw_args
+            id = span_call.id or f"own_{len(self._calls) + 1}"
+            own = ToolCall(id, turn, 0, span_call.tool, span_call.args, span_call.raw_args)
+            self._calls.append(
+                replace(own, result=None if failed else span_call.result, error=failed, **times)
             )
-            self._calls.append(replace(own, result=None if failed else told.result, error=failed, **times))
             return
         call = self._calls[place]
         if failed is not None or not is_ended(call):
-            call = replace(call, result=None if failed else told.result, error=failed)
+            call = replace(call, result=None if failed else span_call.result, error=failed)
         self._calls[place] = replace(call, **times)
 
     def _show(self, id: str, content: str) -> None:
@@ -96,22 +104,24 @@ class _Reader:
                 self._calls[place] = replace(call, result=shown_value(content), error=None)
                 return
 
-    def _place(self, told: SpanCall) -> int | None:
+    def _place(self, span_call: SpanCall) -> int | None:
         """Give the call that a tool's span tells of: by id, else by tool and arguments, else by tool."""
         untimed = [
-            (at, call) for at, call in enumerate(self._calls) if not call.ended and call.tool == told.tool
+            (at, call)
+            for at, call in enumerate(self._calls)
+            if not call.ended and call.tool == span_call.tool
         ]
-        if told.id:
-            return next((at for at, call in untimed if call.id == told.id), None)
-        same = [at for at, call in untimed if call.args == told.args]
+        if span_call.id:
+            return next((at for at, call in untimed if call.id == span_call.id), None)
+        same = [at for at, call in untimed if call.args == span_call.args]
         return next(iter([*same, *(at for at, _ in untimed)]), None)
 
     def _seconds(self, at_ns: int) -> float:
         return (at_ns - self._began_ns) / 10**9
 
 
-def _requests(message: Said, turn: int) -> tuple[ToolCall, ...]:
-    calls: Sequence[Said] = message.get("tool_calls") or ()
+def _requests(message: OpenAIMessage, turn: int) -> tuple[ToolCall, ...]:
+    calls: Sequence[OpenAIMessage] = message.get("tool_calls") or ()
     return tuple(
         ToolCall(
             call["id"], turn, index, call["function"]["name"], *parse_arguments(call["function"]["arguments"])

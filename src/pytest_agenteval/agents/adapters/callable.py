@@ -160,10 +160,10 @@ class CallableAgent:
         return conversation if waits else asyncio.run(conversation)
 
     def _call(self, task_input: Mapping[str, Any], ctx: AgentContext, turn: Mapping[str, Any]) -> Any:
-        given = {name: FILLED[name](task_input, ctx) for name in self._parameters if name in FILLED}
-        given |= {name: value for name, value in turn.items() if name in self._parameters}
-        placed = [given.pop(name) for name in self._placed if name in given]
-        return self._function(*placed, **given, **self._settings)
+        arguments = {name: FILLED[name](task_input, ctx) for name in self._parameters if name in FILLED}
+        arguments |= {name: value for name, value in turn.items() if name in self._parameters}
+        by_place = [arguments.pop(name) for name in self._placed if name in arguments]
+        return self._function(*by_place, **arguments, **self._settings)
 
     async def _converse(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
         messages: list[dict[str, Any]] = []
@@ -172,9 +172,9 @@ class CallableAgent:
         for _ in range(seed_conversation(turns[:seeded], messages, ctx.transcript) if seeded else 0):
             await ctx.turns()
         returned: Any = None
-        while (said := await ctx.turns(_text_of(returned))) is not None:
-            messages.append({"role": "user", "content": said})
-            turn = {"question": said, "content": said, "messages": list(messages)}
+        while (text := await ctx.turns(_text_of(returned))) is not None:
+            messages.append({"role": "user", "content": text})
+            turn = {"question": text, "content": text, "messages": list(messages)}
             returned = self._call(task_input, ctx, turn)
             returned = await returned if inspect.isawaitable(returned) else returned
             messages.append({"role": "assistant", "content": _text_of(returned)})

@@ -71,15 +71,17 @@ class Endpoint:
         self._headers = Nested({name: compiled(value) for name, value in form.get("headers", {}).items()})
         self._body = Nested({name: compiled(value) for name, value in body.items()})
         self._seconds = float(form.get("request_seconds") or REQUEST_SECONDS)
-        self._shown = KNOWN_SECRETS.text(form["http"])
+        self._address = KNOWN_SECRETS.text(form["http"])
 
-    async def ask(self, told: Mapping[str, Any], session: str, ctx: AgentContext) -> tuple[Request, Response]:
-        """Give the reply to a request that tells what stands in ``told``, played or sent, and the request.
+    async def ask(
+        self, values: Mapping[str, Any], session: str, ctx: AgentContext
+    ) -> tuple[Request, Response]:
+        """Give a request with these ``values`` where the form names them, and its reply, played or sent.
 
         Raises ProviderDown where no reply can be had, NoKey where a variable is not set.
         """
         repetition = ctx.trial.repetition
-        question = self._request({**told, "session": "session"}, {})
+        question = self._request({**values, "session": "session"}, {})
         if repetition > 1:
             question = replace(question, uri=f"{question.uri}#repetition={repetition}")
         scope = (current() or Scope(passing=True)).without_traffic()
@@ -87,8 +89,8 @@ class Endpoint:
         if response is None:
             secrets = self._secrets()
             KNOWN_SECRETS.know(secrets.values())
-            really = self._request({**told, "session": session}, secrets)
-            response = await _Attempts(self._shown, self._seconds, ctx).response(really, _trial_name(ctx))
+            request = self._request({**values, "session": session}, secrets)
+            response = await _Attempts(self._address, self._seconds, ctx).response(request, _trial_name(ctx))
             scope.record(question, response)
             # As it was recorded: so the agent's answer is live what it will be in a replay.
             response = Redactor.from_environ().response(response)
@@ -98,26 +100,28 @@ class Endpoint:
         names = dict.fromkeys((*self._uri.secrets, *self._headers.secrets, *self._body.secrets))
         unset = [name for name in names if not os.environ.get(name)]
         if unset:
-            listed = " and ".join(f"${name}" for name in unset)
-            raise NoKey(f"the agent at {self._shown} is sent {listed}: not set in the environment")
+            variables = " and ".join(f"${name}" for name in unset)
+            raise NoKey(f"the agent at {self._address} is sent {variables}: not set in the environment")
         return {name: os.environ[name] for name in names}
 
-    def _request(self, told: Mapping[str, Any], secrets: Mapping[str, str]) -> Request:
+    def _request(self, values: Mapping[str, Any], secrets: Mapping[str, str]) -> Request:
         def secret(name: str) -> str:
             return secrets.get(name, MARK)
 
-        missing = [name for value in (self._uri, self._headers, self._body) for name in _missing(value, told)]
+        missing = [
+            name for template in (self._uri, self._headers, self._body) for name in _missing(template, values)
+        ]
         if missing:
-            known = ", ".join(sorted(told))
+            names = ", ".join(sorted(values))
             raise EndpointMistake(
-                f"{self._shown}: nothing is called {{{missing[0]}}} here; there are: {known}"
+                f"{self._address}: nothing is called {{{missing[0]}}} here; there are: {names}"
             )
-        headers = {name: str(value) for name, value in self._headers.write(told, secret).items()}
+        headers = {name: str(value) for name, value in self._headers.write(values, secret).items()}
         if "content-type" not in {name.lower() for name in headers}:
             headers["Content-Type"] = "application/json"
-        text = compact(self._body.write(told, secret))
+        text = compact(self._body.write(values, secret))
         body = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-        return Request("POST", str(self._uri.write(told, secret)), body, headers)
+        return Request("POST", str(self._uri.write(values, secret)), body, headers)
 
 
 class _Failed(Exception):
@@ -131,8 +135,8 @@ class _Failed(Exception):
 class _Attempts:
     """Sends one request of a trial, again where that is of use; what failed is none of its seconds."""
 
-    def __init__(self, shown: str, seconds: float, ctx: AgentContext) -> None:
-        self._shown, self._seconds, self._ctx = shown, seconds, ctx
+    def __init__(self, address: str, seconds: float, ctx: AgentContext) -> None:
+        self._address, self._seconds, self._ctx = address, seconds, ctx
         self._random = random.Random(str(ctx.trial))
 
     async def response(self, request: Request, trial: str) -> Response:
@@ -168,8 +172,8 @@ class _Attempts:
             raise _Failed(f"it cannot be reached ({_text(failed)})", again=True) from None
         except (httpx.HTTPError, httpx.InvalidURL) as failed:  # it may have acted: nobody asks it again
             raise _Failed(_text(failed), again=False) from None
-        kept = {name: value for name, value in reply.headers.items() if name == "content-type"}
-        response = Response(reply.status_code, reply.reason_phrase, kept, reply.text)
+        headers_kept = {name: value for name, value in reply.headers.items() if name == "content-type"}
+        response = Response(reply.status_code, reply.reason_phrase, headers_kept, reply.text)
         if response.status >= 400:
             raise _refused(response, retry_after_s(reply.headers))
         return response
@@ -186,7 +190,7 @@ class _Attempts:
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         running = "look at the log of its server" if failed.status else "see that its server runs"
         advice = _ADVICE.get(failed.status, running)
-        return ProviderDown(f"{self._shown}: no reply after {tries}; last: {failed.why}; {advice}")
+        return ProviderDown(f"{self._address}: no reply after {tries}; last: {failed.why}; {advice}")
 
 
 def _refused(response: Response, wait_s: float | None) -> _Failed:
@@ -199,14 +203,14 @@ def _text(raised: Exception) -> str:
     return KNOWN_SECRETS.text(str(raised)) or type(raised).__name__
 
 
-def _missing(value: Value, told: Mapping[str, Any]) -> Iterator[str]:
-    """Give the names that a value needs, and that nothing is told of."""
-    if isinstance(value, Nested):
-        below = value.inner.values() if isinstance(value.inner, Mapping) else value.inner
+def _missing(template: Value, values: Mapping[str, Any]) -> Iterator[str]:
+    """Give the names that a template needs and that have no value."""
+    if isinstance(template, Nested):
+        below = template.inner.values() if isinstance(template.inner, Mapping) else template.inner
         for inner in below:
-            yield from _missing(inner, told)
+            yield from _missing(inner, values)
     else:
-        yield from value.sure_of(told)
+        yield from template.sure_of(values)
 
 
 def _trial_name(ctx: AgentContext) -> str:

@@ -52,7 +52,7 @@ class ReplyReader:
     """Reads the replies of one endpoint, as its form says: by its shape, and by the paths that are given."""
 
     def __init__(self, form: Mapping[str, Any], shape: str) -> None:
-        self._shown, self._shape = str(form["http"]), shape
+        self._address, self._shape = str(form["http"]), shape
         self._paths: dict[str, KeyPath] = {key: parse_path(form[key]) for key in PATHS if form.get(key)}
         if shape == "json":
             self._paths.setdefault("answer", ("answer",))
@@ -64,19 +64,19 @@ class ReplyReader:
         body = self._json(response) if self._paths else NOTHING
         if isinstance(body, str):
             return replace(shaped, text=body)
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         if "answer" in self._paths:
-            told["text"] = self._answer(body)
+            fields["text"] = self._answer(body)
         state = self._at(body, "state")
         if state is not None:
-            told["state"] = state.map()
+            fields["state"] = state.map()
         calls = self._at(body, "calls")
         if calls is not None:
-            told["calls"] = tuple(map(_call, calls.items()))
+            fields["calls"] = tuple(map(_call, calls.items()))
         usage = usage_of(self._at(body, "usage"))
         if usage is not None:
-            told["usage"] = usage
-        return replace(shaped, **told)
+            fields["usage"] = usage
+        return replace(shaped, **fields)
 
     def _shaped(self, request: Request, response: Response) -> EndpointReply:
         """Read what a reply of OpenAI's or Anthropic's shape tells by itself."""
@@ -85,7 +85,7 @@ class ReplyReader:
         try:
             reply = read_reply(FORMATS[self._shape], request, response)
         except UnreadableTraffic as odd:
-            raise UnreadableReply(f"{self._shown}: {odd}; look at agent.as in suite.yaml") from None
+            raise UnreadableReply(f"{self._address}: {odd}; look at agent.as in suite.yaml") from None
         text = str(reply.message.get("content", ""))
         usage = UNKNOWN_USAGE if not reply.usage.tokens else reply.usage
         return EndpointReply(text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model)
@@ -98,14 +98,16 @@ class ReplyReader:
         except ValueError:
             body = text
         if isinstance(body, str) and not self._may_be_text:
-            raise UnreadableReply(f"{self._shown}: expected a reply in JSON, found {text[:60]!r}")
+            raise UnreadableReply(f"{self._address}: expected a reply in JSON, found {text[:60]!r}")
         return body
 
     def _answer(self, body: Any) -> str:
         place = self._at(body, "answer")
         if place is None:
             name, keys = Place(body, self._paths["answer"]).wrong("the answer's text"), ""
-            raise UnreadableReply(f"{self._shown}: {name}{keys}; agent.answer in suite.yaml says where it is")
+            raise UnreadableReply(
+                f"{self._address}: {name}{keys}; agent.answer in suite.yaml says where it is"
+            )
         return result_text(place)
 
     def _at(self, body: Any, key: str) -> Place | None:

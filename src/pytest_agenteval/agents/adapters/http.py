@@ -101,8 +101,8 @@ class HttpAgent:
         """Send each of the user's turns, and give the last reply as the answer."""
         talk = _Talk(self._endpoint, self._replies, {"settings": self._settings, **self._settings}, ctx)
         await talk.begin(task_input)
-        while (said := await ctx.turns(talk.last.text)) is not None:
-            await talk.turn(said)
+        while (text := await ctx.turns(talk.last.text)) is not None:
+            await talk.turn(text)
         return Answer(talk.last.text, talk.last.state)
 
 
@@ -113,7 +113,7 @@ class _Talk:
         self, endpoint: Endpoint, replies: ReplyReader, settings: Mapping[str, Any], ctx: AgentContext
     ) -> None:
         self._endpoint, self._replies, self._ctx = endpoint, replies, ctx
-        self._told: dict[str, Any] = dict(settings)
+        self._values: dict[str, Any] = dict(settings)
         self._session = uuid4().hex
         self._messages: list[dict[str, Any]] = []
         self.last = EndpointReply()
@@ -127,27 +127,27 @@ class _Talk:
         ):
             await self._ctx.turns()
         trial = self._ctx.trial
-        self._told |= {
+        self._values |= {
             **task_input,
             "input": dict(task_input),
             "task": trial.task,
             "repetition": trial.repetition,
         }
         if not _asks_its_own(self._ctx):
-            self._told["model"] = self._ctx.model.id
+            self._values["model"] = self._ctx.model.id
 
-    async def turn(self, said: str) -> None:
+    async def turn(self, text: str) -> None:
         """Send what the user says, and write down what comes back."""
         ctx, recorder = self._ctx, self._ctx.transcript
-        self._messages.append({"role": "user", "content": said})
+        self._messages.append({"role": "user", "content": text})
         ctx.limits.step()
         recorder.turn += 1
         turn = recorder.turn
         recorder.add_prompt(self._messages)
-        said_so_far = [{"role": each["role"], "content": each["content"]} for each in _spoken(self._messages)]
-        told = {**self._told, "content": said, "turns": said_so_far, "turn": turn}
+        turns = [{"role": each["role"], "content": each["content"]} for each in _spoken(self._messages)]
+        values = {**self._values, "content": text, "turns": turns, "turn": turn}
         started = recorder.at()
-        request, response = await self._endpoint.ask(told, self._session, ctx)
+        request, response = await self._endpoint.ask(values, self._session, ctx)
         self.last = reply = self._replies.read(request, response)
         calls = tuple(_placed(call, turn, index) for index, call in enumerate(reply.calls))
         for call in calls:

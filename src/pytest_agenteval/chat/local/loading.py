@@ -77,10 +77,10 @@ def folder_of(id: str) -> Path | None:
 def loading_of(model: Model) -> Loading:
     """Give how a local model is loaded."""
     folder = folder_of(model.id)
-    said = {name: value for name, value in model.params.items() if name in Loading.__struct_fields__}
-    if "serve_args" in said:
-        said["serve_args"] = tuple(said["serve_args"])
-    return Loading(str(folder) if folder else model.id.partition("/")[2], **said)
+    settings = {name: value for name, value in model.params.items() if name in Loading.__struct_fields__}
+    if "serve_args" in settings:
+        settings["serve_args"] = tuple(settings["serve_args"])
+    return Loading(str(folder) if folder else model.id.partition("/")[2], **settings)
 
 
 def request_params(model: Model) -> dict[str, Any]:

@@ -67,8 +67,8 @@ class Row:
         """Give the reply, of which ``tokens`` may hold more than there is of it."""
         own = tokens[: self.ended_at]
         at = next((place for place, token in enumerate(own) if token in self._ends), None)
-        written = own if at is None else own[:at]
-        text = self._decode(written)
+        text_tokens = own if at is None else own[:at]
+        text = self._decode(text_tokens)
         stops = [text.index(stop) for stop in self.sampling.stop if stop in text]
         stopped = at is not None or bool(stops)
         return Generation(

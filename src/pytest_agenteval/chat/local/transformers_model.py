@@ -146,7 +146,7 @@ class TransformersModel:
     def _tokens(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> list[int]:
-        written = self._tokenizer.apply_chat_template(
+        encoded = self._tokenizer.apply_chat_template(
             list(messages),
             tools=list(tools) or None,
             add_generation_prompt=True,
@@ -154,11 +154,11 @@ class TransformersModel:
             return_dict=True,
             **kwargs,
         )
-        return [int(token) for token in written["input_ids"]]
+        return [int(token) for token in encoded["input_ids"]]
 
-    def _template_tokens(self, *said: Any) -> list[int]:
+    def _template_tokens(self, *conversation: Any) -> list[int]:
         try:
-            return self._tokens(*said)
+            return self._tokens(*conversation)
         except Exception:  # no template, or one that raises: it is asked again with what there is to say
             return []
 
@@ -195,9 +195,10 @@ class TransformersModel:
             )
         first_token_s = None if stops.first_at is None else stops.first_at - began
         seconds = time.perf_counter() - began
-        written = [tokens[longest:].tolist() for tokens in out]
+        new_tokens = [tokens[longest:].tolist() for tokens in out]
         return [
-            row.generation(tokens, seconds, first_token_s) for row, tokens in zip(rows, written, strict=True)
+            row.generation(tokens, seconds, first_token_s)
+            for row, tokens in zip(rows, new_tokens, strict=True)
         ]
 
     def _row(self, request: GenerationRequest, left: int, longest: int) -> Row:

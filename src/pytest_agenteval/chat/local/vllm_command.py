@@ -72,8 +72,8 @@ def serve_command(loading: Loading, port: int) -> list[str]:
         "--tool-call-parser": tool_call_parser(loading),
         "--reasoning-parser": loading.reasoning_parser,
     }
-    said = [str(part) for flag, value in options.items() if value for part in (flag, value)]
-    return [PROGRAM, "serve", loading.source, *said, "--enable-auto-tool-choice", *loading.serve_args]
+    flags = [str(part) for flag, value in options.items() if value for part in (flag, value)]
+    return [PROGRAM, "serve", loading.source, *flags, "--enable-auto-tool-choice", *loading.serve_args]
 
 
 def serve_environment(loading: Loading, keys: Collection[str]) -> dict[str, str]:

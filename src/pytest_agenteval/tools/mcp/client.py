@@ -58,20 +58,20 @@ async def list_tools(session: Session) -> list[dict[str, Any]]:
     cursor = None
     while True:
         page = await _answer(session.list_tools(cursor=cursor))
-        tools += [_as_sent(tool) for tool in page.tools]
-        cursor = _as_sent(page).get("nextCursor")
+        tools += [_in_protocol_words(tool) for tool in page.tools]
+        cursor = _in_protocol_words(page).get("nextCursor")
         if not cursor:
             return tools
 
 
 async def call_tool(session: Session, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
     """Have a tool called; raises Refused or ConnectionLost where no result comes."""
-    return _as_sent(await _answer(session.call_tool(name, dict(args))))
+    return _in_protocol_words(await _answer(session.call_tool(name, dict(args))))
 
 
-async def _answer(asked: Awaitable[Any]) -> Any:
+async def _answer(request: Awaitable[Any]) -> Any:
     try:
-        return await asked
+        return await request
     except RuntimeError as broken:  # a result that does not fit the schema that the server gave of it
         raise Refused(str(broken)) from None
     except Exception as raised:
@@ -81,9 +81,9 @@ async def _answer(asked: Awaitable[Any]) -> Any:
         raise Refused(error.message) from None
 
 
-def _as_sent(value: Any) -> dict[str, Any]:
-    sent: dict[str, Any] = value.model_dump(by_alias=True, mode="json", exclude_none=True)
-    return sent
+def _in_protocol_words(value: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = value.model_dump(by_alias=True, mode="json", exclude_none=True)
+    return fields
 
 
 @asynccontextmanager

@@ -72,8 +72,8 @@ def _ask(server: McpServer, request: Request, tape: Tape) -> Any:
 
 def _request(server: McpServer) -> Request:
     """Write down which server is asked, in the words of the suite: no value of any variable is among them."""
-    asked = {"command": list(server.command), "cwd": server.cwd, "url": server.url}
-    return tool_request("tools/list", {name: value for name, value in asked.items() if value})
+    identity = {"command": list(server.command), "cwd": server.cwd, "url": server.url}
+    return tool_request("tools/list", {name: value for name, value in identity.items() if value})
 
 
 def _as_declared(tool: ServedTool) -> Mapping[str, Any]:

@@ -33,14 +33,14 @@ class RunningServer:
         self._serving: asyncio.Task[None] | None = None
         self._session: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
         self._session.add_done_callback(_retrieve)
-        self._listed: list[dict[str, Any]] = []
+        self._declarations: list[dict[str, Any]] = []
         self._patience_s = CLOSING_S
         self.lost: McpServerDown | None = None
 
     async def tools(self) -> list[ServedTool]:
         """Ask which tools it has; raises McpServerDown."""
         await self.session()
-        return [read_tool(tool) for tool in self._listed]
+        return [read_tool(tool) for tool in self._declarations]
 
     async def call(self, name: str, args: Mapping[str, Any]) -> Any:
         """Have a tool called and give the result's value.
@@ -48,9 +48,9 @@ class RunningServer:
         Raises ToolFailed for what the server says went wrong, and McpServerDown where it says nothing.
         """
         session = await self.session()
-        asked = client.call_tool(session, name, args)
+        calling = client.call_tool(session, name, args)
         try:
-            answer = await self._within_seconds(f"answer {name}", asked, self._server.seconds)
+            answer = await self._within_seconds(f"answer {name}", calling, self._server.seconds)
         except asyncio.CancelledError:
             self._patience_s = 0.0  # it is at work on what nobody waits for
             raise
@@ -79,7 +79,7 @@ class RunningServer:
         try:
             client.check_installed()
             async with client.session_over(self._transport()) as session:
-                self._listed = await client.list_tools(session)  # by which the package checks results
+                self._declarations = await client.list_tools(session)  # by which the package checks results
                 self._session.set_result(session)
                 await asyncio.get_running_loop().create_future()
         except Exception as raised:
@@ -102,8 +102,8 @@ class RunningServer:
             raise ToolFailed(str(refused), MCP_ERROR) from None
         except TimeoutError:
             raise await self._down(f"did not {what} within {seconds:g} s", patience_s=0) from None
-        except ConnectionLost as known:
-            raise await self._down(f"was gone before it could {what}", str(known)) from None
+        except ConnectionLost as lost:
+            raise await self._down(f"was gone before it could {what}", str(lost)) from None
 
     async def _reason(self, raised: BaseException) -> AgentEvalError:
         while isinstance(raised, BaseExceptionGroup):
@@ -112,12 +112,12 @@ class RunningServer:
             return raised
         return await self._down("did not start", str(raised) or type(raised).__name__)
 
-    async def _down(self, what: str, known: str = "", patience_s: float = CLOSING_S) -> McpServerDown:
+    async def _down(self, what: str, reason: str = "", patience_s: float = CLOSING_S) -> McpServerDown:
         ending = ""
         if self._process is not None:
             ending = await in_daemon_thread(self._process.ending, patience_s)
-        if known and not ending:
-            ending = f": {known}"
+        if reason and not ending:
+            ending = f": {reason}"
         self.lost = McpServerDown(f"the MCP server `{self._server.title}` {what}{ending}")
         return self.lost
 
@@ -136,33 +136,33 @@ class Servers:
 
     def __init__(self, loop: LoopThread, *, restarts: bool = False) -> None:
         self._loop, self._restarts = loop, restarts
-        self._asked = False
+        self._in_use = False
         self._running: dict[McpServer, RunningServer] = {}
         self._lost: list[RunningServer] = []
         self._ending: list[asyncio.Task[None]] = []
 
     def start(self, server: McpServer) -> Future[Session]:
         """Have the server started, if it does not run yet."""
-        return self._submit(self._started(server))
+        return self._submit(self._start(server))
 
     def call(self, server: McpServer, name: str, args: Mapping[str, Any]) -> Future[Any]:
         """Have a tool of the server called."""
-        return self._submit(self._called(server, name, args))
+        return self._submit(self._call(server, name, args))
 
     def tools(self, server: McpServer) -> Future[list[ServedTool]]:
         """Have the server say which tools it has."""
-        return self._submit(self._listed(server))
+        return self._submit(self._list(server))
 
     def close(self) -> Future[None]:
         """End all of them, those too that are about to start."""
-        if self._asked:
+        if self._in_use:
             return self._loop.submit(self._end())
         nothing: Future[None] = Future()
         nothing.set_result(None)
         return nothing
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        self._asked = True
+        self._in_use = True
         return self._loop.submit(work)
 
     def _one(self, server: McpServer) -> RunningServer:
@@ -174,13 +174,13 @@ class Servers:
             running = self._running[server] = RunningServer(server)
         return running
 
-    async def _started(self, server: McpServer) -> Session:
+    async def _start(self, server: McpServer) -> Session:
         return await self._one(server).session()
 
-    async def _called(self, server: McpServer, name: str, args: Mapping[str, Any]) -> Any:
+    async def _call(self, server: McpServer, name: str, args: Mapping[str, Any]) -> Any:
         return await self._one(server).call(name, args)
 
-    async def _listed(self, server: McpServer) -> list[ServedTool]:
+    async def _list(self, server: McpServer) -> list[ServedTool]:
         return await self._one(server).tools()
 
     async def _end(self) -> None:
