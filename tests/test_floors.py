@@ -23,7 +23,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("agents", "graders", "compare"),
     ("name_table", "examples", "given_by_code", "reports", "importers", "calibration"),
     ("agent_forms", "rubric_folders"),
-    ("registered_names",),
+    ("registered",),
     ("registry",),
     ("stash",),
     ("conftests",),

@@ -10,7 +10,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.examples import Example
 from pytest_agenteval.factories import AGENT, GRADER, Contract, is_registrable
 from pytest_agenteval.name_table import NameTable, claimant, import_claim, located
-from pytest_agenteval.registered_names import RegisteredNames
+from pytest_agenteval.registered import RegisteredNames
 from pytest_agenteval.rubric_folders import Place
 
 if TYPE_CHECKING:
