@@ -181,6 +181,14 @@ def test_everything_wrong_is_told_where_it_stands(
     assert sorted(problems(tmp_path, table, more, file=file)) == sorted(wrong)
 
 
+def test_a_row_of_another_length_hides_no_other_problem(tmp_path: Path) -> None:
+    """Rows with too few or too many cells, wrong cells and wrong values are told at once, line by line."""
+    table = "id,q,w\na,x,1\nb,x\nc,x,heavy\nd,x,-7\ne,x,1,5\n"
+    more = "  input: q\n  graders: [{name: answer_contains, weight: '{{ w | number }}', config: {text: x}}]\n"
+
+    assert problems(tmp_path, table, more) == [("data.csv", line) for line in (3, 4, 5, 6)]
+
+
 def test_rows_may_say_whatever_a_task_may() -> None:
     """A key that tasks have is one of rows, too: it can be filled in from columns."""
     assert set(Task.__struct_fields__) <= set(Rows.__struct_fields__)

@@ -129,25 +129,22 @@ def load_tasks(
 
 def load_rows(document: Document, suite: Suite) -> tuple[LoadedTask, ...]:
     """Read the rows that a suite, which a document holds, makes tasks of, or raise every problem in them."""
+    from pytest_agenteval.tasks.rows.row_problems import RowProblems
     from pytest_agenteval.tasks.rows.row_tasks import row_tasks
-    from pytest_agenteval.tasks.rows.tables import MOST_PROBLEMS, with_rest
 
     tables = suite.tables
     alone = isinstance(suite.tasks, Rows)
     at: list[KeyPath] = [("tasks",) if alone else ("tasks", index) for index in range(len(tables))]
     tasks: list[LoadedTask] = []
-    problems: list[Problem] = []
-    with_problems = 0
-    for index, row in enumerate(row_tasks(tables, document, at)):
-        task, wrong = _row_task(row, suite)
-        with_problems += bool(wrong)
-        problems += wrong if with_problems <= MOST_PROBLEMS else ()
+    wrong = RowProblems()
+    for index, row in enumerate(row_tasks(tables, document, at, wrong)):
+        task, problems = _row_task(row, suite)
+        wrong.add(problems)
         if task is not None:
             line = row.place.line if row.place.file else document.line_of((*row.place.at, "rows"))
             bucket = _named_bucket(task) or row.bucket
             tasks.append(LoadedTask(task, document.path, line, index, bucket, row.place))
-    if problems:
-        raise ProblemsFound(with_rest(list(dict.fromkeys(problems)), max(0, with_problems - MOST_PROBLEMS)))
+    wrong.raise_any()
     return tuple(tasks)
 
 

@@ -21,8 +21,9 @@ from pytest_agenteval.tasks.rows.datasets import (
     is_saved_dataset,
     read_dataset,
 )
+from pytest_agenteval.tasks.rows.row_problems import RowProblems
 from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows, RowSource
-from pytest_agenteval.tasks.rows.tables import MOST_PROBLEMS, SUFFIXES, Row, Table, read_table, with_rest
+from pytest_agenteval.tasks.rows.tables import SUFFIXES, Row, Table, read_table
 from pytest_agenteval.tasks.rows.templates import Template, UnreadableCell, cell_text, has_columns
 
 SPLITS = ("dev", "held_out")
@@ -73,28 +74,40 @@ class RowTask(FrozenValue, frozen=True):
     bucket: str
 
 
-def row_tasks(tables: Sequence[Rows], document: Document, at: Sequence[KeyPath]) -> Iterator[RowTask]:
-    """Give a task's value for each row that is meant; raises ProblemsFound with everything that is wrong.
+def row_tasks(
+    tables: Sequence[Rows], document: Document, at: Sequence[KeyPath], wrong: RowProblems
+) -> Iterator[RowTask]:
+    """Give a task's value for each row that is meant and can be read; what is wrong with the rest is added.
 
     ``at`` leads to each table in the suite's file, from whose folder they are looked up.
     """
     tasks: list[RowTask] = []
-    problems: list[Problem] = []
     for rows, place in zip(tables, at, strict=True):
         try:
-            tasks += _tasks_of_table(rows, document, place)
-        except ProblemsFound as wrong:
-            problems += wrong.problems
-    if problems:
-        raise ProblemsFound(problems)
+            tasks += _tasks_of_table(rows, document, place, wrong)
+        except ProblemsFound as found:
+            wrong.add(found.problems)
     yield from _with_unique_ids(tasks)
 
 
-def _tasks_of_table(rows: Rows, document: Document, at: KeyPath) -> list[RowTask]:
-    source = source_of(rows)
-    tables = _Source(source, rows.split, document, at)
-    table, name, file = tables.read()
-    template = _template(rows, table.columns, is_split=tables.split_is_datasets)
+def _tasks_of_table(rows: Rows, document: Document, at: KeyPath, wrong: RowProblems) -> Iterator[RowTask]:
+    before = wrong.rows
+    tables = _Source(source_of(rows), rows.split, document, at)
+    table, name, file = tables.read(wrong)
+    if not table.rows and wrong.rows > before:
+        return
+    compiled = _compiled(rows, table, document, at, is_split=tables.split_is_datasets)
+    place = partial(RowPlace, document, at, _as_written(rows), name, file)
+    meant = [row for row in table.rows if _is_meant(row, rows.where)][: rows.limit]
+    if not meant and wrong.rows == before:  # else the row that is meant may be one that cannot be read
+        expected = f"at least one row of {name} for which this holds"
+        raise ProblemsFound([_in_suite(document, (*at, "where"), expected, "none")])
+    yield from _filled(meant, compiled, place, Path(name).stem, wrong)
+
+
+def _compiled(rows: Rows, table: Table, document: Document, at: KeyPath, *, is_split: bool) -> Template:
+    """Give the task that rows are filled into; raises ProblemsFound where it names unknown columns."""
+    template = _template(rows, table.columns, is_split=is_split)
     compiled = Template(template, table.columns)
     wrong = [
         _in_suite(document, (*at, *_key_of(template, each.path)), *each[1:]) for each in compiled.problems
@@ -102,12 +115,7 @@ def _tasks_of_table(rows: Rows, document: Document, at: KeyPath) -> list[RowTask
     wrong += _unknown_where(rows, table, document, at)
     if wrong:
         raise ProblemsFound(wrong)
-    place = partial(RowPlace, document, at, _as_written(rows), name, file)
-    meant = [row for row in table.rows if _is_meant(row, rows.where)][: rows.limit]
-    if not meant:
-        expected = f"at least one row of {name} for which this holds"
-        raise ProblemsFound([_in_suite(document, (*at, "where"), expected, "none")])
-    return _filled(meant, compiled, place, Path(name).stem)
+    return compiled
 
 
 def source_of(rows: Rows) -> RowSource:
@@ -129,7 +137,7 @@ class _Source:
         self._path = rows_path(source, document.path.parent)
         self.split_is_datasets = split is not None and split not in SPLITS and not has_columns(split)
 
-    def read(self) -> tuple[Table, str, Path | None]:
+    def read(self, wrong: RowProblems) -> tuple[Table, str, Path | None]:
         """Give the table, its name, and its file, if it is one; raises ProblemsFound."""
         source, path = self._source, self._path
         if (source.file is None) == (source.dataset is None):
@@ -154,7 +162,7 @@ class _Source:
             raise ProblemsFound(
                 [self._problem("split", "dev or held_out: a file has no splits", repr(self._split))]
             )
-        return read_table(path, source), path.name, path
+        return read_table(path, source, wrong), path.name, path
 
     def _dataset(self, path: Path | None) -> tuple[Table, str, Path | None]:
         source = self._source
@@ -239,10 +247,9 @@ def _is_one_of(value: Any, meant: Any) -> bool:
     return any(value == option or cell_text(value) == cell_text(option) for option in options)
 
 
-def _filled(rows: Iterable[Row], template: Template, place: Any, bucket: str) -> list[RowTask]:
-    tasks: list[RowTask] = []
-    problems: list[Problem] = []
-    broken = 0
+def _filled(
+    rows: Iterable[Row], template: Template, place: Any, bucket: str, wrong: RowProblems
+) -> Iterator[RowTask]:
     for row in rows:
         where = place(row.line)
         try:
@@ -251,14 +258,9 @@ def _filled(rows: Iterable[Row], template: Template, place: Any, bucket: str) ->
             if not id:
                 raise UnreadableCell("a text for the task's id", repr(value.get("id", "")))
         except UnreadableCell as cell:
-            broken += 1
-            if len(problems) < MOST_PROBLEMS:
-                problems.append(where.row_problem((), cell.expected, cell.found))
+            wrong.add([where.row_problem((), cell.expected, cell.found)])
             continue
-        tasks.append(RowTask({**value, "id": id}, where, bucket))
-    if problems:
-        raise ProblemsFound(with_rest(problems, broken - len(problems)))
-    return tasks
+        yield RowTask({**value, "id": id}, where, bucket)
 
 
 def safe_id(value: Any) -> str:

@@ -14,12 +14,11 @@ from typing import Any, NamedTuple, NoReturn
 
 from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.tasks.documents import read_bytes, short_path
+from pytest_agenteval.tasks.rows.row_problems import RowProblems
 from pytest_agenteval.tasks.rows.spec import RowSource
 from pytest_agenteval.tasks.validation_errors import value_text
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
-MOST_PROBLEMS = 20
-"""Rows whose problems are told one by one; of the others there is their number."""
 
 
 class Row(NamedTuple):
@@ -36,20 +35,22 @@ class Table(NamedTuple):
     rows: Sequence[Row]
 
 
-def read_table(path: Path, source: RowSource) -> Table:
-    """Read a table by its name's ending; raises ProblemsFound with everything that is wrong with it."""
+def read_table(path: Path, source: RowSource, problems: RowProblems) -> Table:
+    """Read a table by its name's ending: the rows that can be read; what is wrong with the others is added.
+
+    Raises ProblemsFound where the file is no text. No row is left where it has none, or its first line is
+    wrong; that is added too.
+    """
     text = _text(path, source.encoding)
-    wrong = _Problems(short_path(path))
+    wrong = _BrokenRows(short_path(path), problems)
     suffix = path.suffix.lower()
     if suffix in (".csv", ".tsv"):
         table = _read_csv(text, source.delimiter or _delimiter(text, suffix), wrong)
     else:
         rows = list(_json_list(text, wrong) if suffix == ".json" else _json_lines(text, wrong))
         table = table_of(rows)
-    wrong.raise_any()
-    if not table.rows:
+    if not table.rows and not wrong:
         wrong.add(1, "at least one row", "none")
-        wrong.raise_any()
     return table
 
 
@@ -58,30 +59,18 @@ def table_of(rows: Sequence[Row]) -> Table:
     return Table(tuple(dict.fromkeys(name for row in rows for name in row.values)), rows)
 
 
-class _Problems:
+class _BrokenRows:
     """What is wrong with the rows of one file."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self._problems: list[Problem] = []
-        self._more = 0
+    def __init__(self, file: str, wrong: RowProblems) -> None:
+        self._file, self._all, self._before = file, wrong, wrong.rows
+
+    def __bool__(self) -> bool:
+        """Whether anything is."""
+        return self._all.rows > self._before
 
     def add(self, line: int | None, expected: str, found: str, hint: str = "") -> None:
-        if len(self._problems) < MOST_PROBLEMS:
-            self._problems.append(Problem(self.file, line, (), expected, found, hint))
-        else:
-            self._more += 1
-
-    def raise_any(self) -> None:
-        if self._problems:
-            raise ProblemsFound(with_rest(self._problems, self._more))
-
-
-def with_rest(problems: Sequence[Problem], more: int) -> Iterator[Problem]:
-    """Give problems, the last with the number of those that are not told."""
-    yield from problems
-    if more:
-        yield Problem(problems[-1].file, None, (), "rows without problems", f"{more} more rows with problems")
+        self._all.add([Problem(self._file, line, (), expected, found, hint)])
 
 
 def _text(path: Path, encoding: str) -> str:
@@ -111,7 +100,7 @@ def _delimiter(text: str, suffix: str) -> str:
     return "," if "," in first else next((mark for mark in ";\t" if mark in first), ",")
 
 
-def _read_csv(text: str, delimiter: str, wrong: _Problems) -> Table:
+def _read_csv(text: str, delimiter: str, wrong: _BrokenRows) -> Table:
     # newline="": a line break within quotes is the cell's own.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     longest = csv.field_size_limit(sys.maxsize)
@@ -121,7 +110,7 @@ def _read_csv(text: str, delimiter: str, wrong: _Problems) -> Table:
         csv.field_size_limit(longest)
 
 
-def _cells(reader: Any, wrong: _Problems) -> Iterator[tuple[int, list[str]]]:
+def _cells(reader: Any, wrong: _BrokenRows) -> Iterator[tuple[int, list[str]]]:
     """Give the cells of each row, with the line on which it begins."""
     begins = 1
     try:
@@ -138,7 +127,7 @@ def _way_out(reason: str) -> str:
     return "within a cell in quotes a quote is written twice" if "expected after" in reason else ""
 
 
-def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _Problems) -> Table:
+def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _BrokenRows) -> Table:
     columns: tuple[str, ...] = ()
     rows: list[Row] = []
     for line, cells in lines:
@@ -146,7 +135,8 @@ def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _Problems) -> Table:
             continue
         if not columns:
             columns = tuple(cell.strip() for cell in cells)
-            _check_header(columns, line, wrong)
+            if not _is_header(columns, line, wrong):
+                return Table(columns, ())
         elif len(cells) != len(columns):
             hint = "a text with a delimiter in it stands in quotes" if len(cells) > len(columns) else ""
             wrong.add(line, f"{len(columns)} cells, as the first line has", f"{len(cells)}", hint)
@@ -155,12 +145,14 @@ def _rows_of(lines: Iterable[tuple[int, list[str]]], wrong: _Problems) -> Table:
     return Table(columns, rows)
 
 
-def _check_header(columns: Sequence[str], line: int, wrong: _Problems) -> None:
+def _is_header(columns: Sequence[str], line: int, wrong: _BrokenRows) -> bool:
+    """Whether each column has a name of its own; else that is told."""
     for at, name in enumerate(columns):
         if not name:
             wrong.add(line, f"a name for column {at + 1}", "nothing")
         elif name in columns[:at]:
             wrong.add(line, "each column's name only once", f"{name!r} a second time, in column {at + 1}")
+    return not wrong
 
 
 class _NotJson(ValueError):
@@ -190,14 +182,14 @@ def _float(text: str) -> float:
 _DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
 
 
-def _json_lines(text: str, wrong: _Problems) -> Iterator[Row]:
+def _json_lines(text: str, wrong: _BrokenRows) -> Iterator[Row]:
     # Not splitlines: JSON's texts may hold what Unicode calls a line break.
     for line, written in enumerate(text.split("\n"), start=1):
         if written.strip():
             yield from _json_row(written, line, wrong)
 
 
-def _json_row(written: str, line: int, wrong: _Problems) -> Iterator[Row]:
+def _json_row(written: str, line: int, wrong: _BrokenRows) -> Iterator[Row]:
     try:
         value = _DECODER.decode(written)
     except RecursionError:
@@ -208,7 +200,7 @@ def _json_row(written: str, line: int, wrong: _Problems) -> Iterator[Row]:
         yield from _checked(value, line, wrong)
 
 
-def _checked(value: Any, line: int, wrong: _Problems) -> Iterator[Row]:
+def _checked(value: Any, line: int, wrong: _BrokenRows) -> Iterator[Row]:
     if isinstance(value, dict):
         yield Row(line, value)
     else:
@@ -219,7 +211,7 @@ def _reason(broken: ValueError) -> str:
     return broken.msg if isinstance(broken, json.JSONDecodeError) else str(broken)
 
 
-def _json_list(text: str, wrong: _Problems) -> Iterator[Row]:
+def _json_list(text: str, wrong: _BrokenRows) -> Iterator[Row]:
     """Read a list element by element: so each has its line."""
     at, line, counted = _next(text, 0), 1, 0
     if text[at : at + 1] != "[":
