@@ -16,9 +16,9 @@ from tests.engine.executing import plan, registry
 LOOK = Tool(ToolSpec("look", taped=True), lambda args: None)
 
 
-def command(planned: Plan) -> list[str]:
+def command(planned: Plan, *, names_models: bool = True) -> list[str]:
     """Give the words of the command that a miss of this trial names."""
-    tape = open_tool_tape(planned, WorkerContext(registry()))
+    tape = open_tool_tape(planned, WorkerContext(registry(), names_models=names_models))
     report = str(tape.miss(ToolCall("c", 1, 0, "look", {"q": "서울"}), LOOK))
     return shlex.split(report.partition("record it:")[2])
 
@@ -36,6 +36,13 @@ def test_the_same_model_is_asked_again() -> None:
         "--agent-record=new_episodes",
         "--agent-model=gpt",
     ]
+
+
+def test_what_nobody_chose_need_not_be_named() -> None:
+    """An agent asks its own models unless settings say otherwise; then the command has to."""
+    planned = replace(plan(file="evals/a.yaml", cassette="cassettes/a"), model=Model("own", "own"))
+    assert command(planned, names_models=False)[-1] == "--agent-record=new_episodes"
+    assert command(planned)[-1] == "--agent-model=own"
 
 
 def test_judges_are_asked_again_too() -> None:

@@ -189,6 +189,7 @@ class AgentEval:
             environment.live,
             self._repetition,
             pytest_ways(item.nodeid),
+            has_trial=item.get_closest_marker("agenteval") is not None,
         )
         self._recordings.append(Recording(name, place))
         return self._recordings[-1]

@@ -110,7 +110,7 @@ class Recording(AbstractContextManager["Recording"]):
         except TrialBroken as broken:
             return broken.with_traceback(None)
         changed = sum(event.kind == CHANGED_PROMPT for event in self.transcript.events)
-        if changed and kind is None:
+        if changed and kind is None and not self._place.has_trial:
             replies = "1 reply was" if changed == 1 else f"{changed} replies were"
             text = f"record({self.name!r}): {replies} played that belong to another prompt"
             # At the line of the block: whoever calls this is the method that Python calls there.

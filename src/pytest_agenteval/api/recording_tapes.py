@@ -26,7 +26,7 @@ class RecordingPlace(NamedTuple):
 
     ``base`` is the path of its files without their endings; ``root`` is what names in messages are relative
     to. ``repetition`` counts from 1: each has model replies of its own. ``ways`` are the commands that
-    record, or let out.
+    record, or let out. ``has_trial`` says that what is doubtful about it is told with the run's trials.
     """
 
     base: Path
@@ -36,6 +36,7 @@ class RecordingPlace(NamedTuple):
     live: bool
     repetition: int
     ways: RecordingWays
+    has_trial: bool = False
 
     @property
     def chat_file(self) -> Path:

@@ -172,7 +172,9 @@ def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
     if context.script is not None:
         return script_way(context.script, option)
     judges = ",".join(judge.name for judge in plan.conditions.judges)
-    who = [f"--agent-model={plan.model.name}", *([f"--agent-judge={judges}"] if judges else [])]
+    is_default = plan.model.id == OWN_MODEL and not context.names_models
+    who = [] if is_default else [f"--agent-model={plan.model.name}"]
+    who += [f"--agent-judge={judges}"] if judges else []
     return shlex.join(["pytest", plan.task.file, "-k", plan.task.id, option, *who])
 
 

@@ -64,7 +64,8 @@ class WorkerContext:
     of cassettes are relative to, ``started`` when the whole run began, in seconds since 1970. At most
     ``asks_at_once`` requests to real models are under way: of agents and judges together. ``servers`` is the
     folder by which the run's processes share model servers, ``controller`` the process with which these end.
-    ``script`` is None in pytest, else how the user starts what asks for the trials.
+    ``script`` is None in pytest, else how the user starts what asks for the trials. ``names_models`` says
+    whether the settings name models: where they do not, a command need not either.
     """
 
     def __init__(
@@ -78,9 +79,10 @@ class WorkerContext:
         servers: str = "",
         controller: int = 0,
         script: str | None = None,
+        names_models: bool = True,
     ) -> None:
         self.registry = registry
-        self.script = script
+        self.script, self.names_models = script, names_models
         self.scratch = scratch
         self._root, self._started = root, started
         self.request_slots = CrossLoopSemaphore(asks_at_once)

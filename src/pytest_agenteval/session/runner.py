@@ -227,6 +227,7 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         secrets=values,
         secret_patterns=patterns,
         # Under -v, and while tools are recorded: elsewhere nobody wants to know.
+        names_models=bool(settings.models),
         servers=str(get_run_info(config).folder / SERVERS),
         controller=get_run_info(config).controller,
         reports_unused=config.getoption("verbose", 0) > 0 or settings.record != "none",

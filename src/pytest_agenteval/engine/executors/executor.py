@@ -34,7 +34,8 @@ class ExecutorContext(Record, frozen=True):
     and ``secret_patterns`` are to be taken out of whatever is written or given back. ``reports_unused`` asks
     for unused recordings at the end. ``servers`` is the folder by which the run's processes share model
     servers, ``controller`` the process with which these end. ``script`` is None in pytest, else how the user
-    starts what asks for the trials: a command, or nothing in a notebook.
+    starts what asks for the trials: a command, or nothing in a notebook. ``names_models`` says whether the
+    settings name models: where they do not, a command need not either.
     """
 
     root: str = ""
@@ -51,6 +52,7 @@ class ExecutorContext(Record, frozen=True):
     servers: str = ""
     controller: int = 0
     script: str | None = None
+    names_models: bool = True
 
     def __repr__(self) -> str:
         # The one record that holds secrets as they are: a traceback must not show them.

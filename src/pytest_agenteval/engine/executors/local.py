@@ -46,6 +46,7 @@ class LocalExecutor:
             servers=context.servers,
             controller=context.controller,
             script=context.script,
+            names_models=context.names_models,
         )
         return context.concurrency
 

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
+from pytest_agenteval.reports.view import acting_model
 
 BUDGET = 12_000
 LEAST_BUDGET = 1_500
@@ -159,7 +160,8 @@ class Feedback(Document, frozen=True, kw_only=True):
     room, ``passed`` those that passed in full. ``graders`` counts over all of them. ``errored`` and
     ``left_out`` say in words which trials are in no figure. ``prompt_reads`` says what is known of which
     prompts were read. ``guide`` and ``template`` are texts; the template is empty where it is ours.
-    ``grader`` is the one whose failing trials alone are shown; empty for all.
+    ``grader`` is the one whose failing trials alone are shown; empty for all. ``own_models`` are those that
+    the agent asked by itself.
     """
 
     run: str
@@ -181,3 +183,9 @@ class Feedback(Document, frozen=True, kw_only=True):
     cuts: tuple[Cut, ...]
     template: str = ""
     grader: str = ""
+    own_models: tuple[str, ...] = ()
+
+    @property
+    def acting_model(self) -> str:
+        """The model as tables name it: ``own: gpt-6`` where the agent chose it."""
+        return acting_model(self.model, self.own_models)

@@ -38,7 +38,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.task_spec import Task
 
@@ -130,6 +130,7 @@ class _Whole:
             cuts=(),
             template=options.template,
             grader=options.grader,
+            own_models=own_models_of(selection.entries),
         )
 
     def _graders(
