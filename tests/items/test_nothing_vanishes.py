@@ -74,6 +74,20 @@ def test_a_task_with_a_slip_in_its_keys_is_a_problem(pytester: pytest.Pytester) 
     assert "Traceback" not in str(result.stdout)
 
 
+def test_a_broken_suite_hides_no_problem_of_its_files(pytester: pytest.Pytester) -> None:
+    """All at once: its own, once, and what is wrong with each file whatever the suite says of it."""
+    files = {"a.json": renamed("a", graders="grader"), "empty.yaml": "", "fine.json": task("fine")}
+    write(pytester.path, {"evals/suite.yaml": "nme: s\n", **{f"evals/{k}": v for k, v in files.items()}})
+
+    result = run(pytester)
+
+    assert re.findall("(?m)^evals/[^:\n]+", str(result.stdout)) == [
+        "evals/suite.yaml",
+        "evals/a.json",
+        "evals/empty.yaml",
+    ]
+
+
 def test_what_a_suite_or_its_tasks_name_is_no_task(pytester: pytest.Pytester, workers: int) -> None:
     """Tools, prompts, cassettes, trees and calibrations may hold any key; so may what is set aside."""
     tree = task("real", input={"content": "hi", "base_fixture": "trees/start"})

@@ -32,8 +32,8 @@ from pytest_agenteval.session.planning.task_inputs import (
     inline_file_settings,
     text_of,
 )
-from pytest_agenteval.tasks.documents import path_in_root, read_document, short_path
-from pytest_agenteval.tasks.file_names import folder_of, holds_baseline, is_task_name
+from pytest_agenteval.tasks.documents import path_in_root, read_bytes, read_document, short_path
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, holds_baseline, is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
 from pytest_agenteval.tasks.suite_spec import Suite
@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 DEFAULT_AGENT = "tool_calling"
+UNREADABLE = Suite(name="unreadable")
+"""In the place of a suite that cannot be read: it asks nothing of its tasks."""
 _FIXTURES = frozenset({"base_fixture", "fixture_dir"})
 OF_SUITES = ("env", "env_pass", "proxy")
 """Keys that only a suite has."""
@@ -98,11 +100,13 @@ class Planner:
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend.
 
-        What is wrong with a suite is said at the first file below it; the others give no task then.
+        What is wrong with a suite is said at the first file below it; no file gives a task then, but what is
+        wrong with each, whatever its suite says, is told.
         """
         loaded_suite = self.suites.of(path)
         if isinstance(loaded_suite, ProblemsFound):
-            self._raise(tuple(add_placement_hints(loaded_suite.problems, self._checker, DEFAULT_AGENT)))
+            wrong = add_placement_hints(loaded_suite.problems, self._checker, DEFAULT_AGENT)
+            self._raise((*wrong, *self._without_suite(path, named)))
             return ()
         if not named and path in loaded_suite.names:
             return ()
@@ -135,6 +139,19 @@ class Planner:
         """Give each folder ``workspace/`` beside tasks from which none of them starts."""
         beside = [folder / "workspace" for folder, own in self._folders.items() if not own]
         return [path for path in beside if str(path) not in self._started_from and path.is_dir()]
+
+    def _without_suite(self, path: Path, named: bool) -> Sequence[Problem]:
+        """Give what is wrong with a file of a suite that cannot be read, whatever that says."""
+        if path.name in SUITE_NAMES:
+            return ()
+        try:
+            load_tasks(path, UNREADABLE, self._root, named=named)
+        except DoubtfulFile as doubtful:  # the suite may name it as data, but for a file of nothing
+            told = named or is_task_name(path) or not read_bytes(path).strip()
+            return doubtful.problems if told else ()
+        except ProblemsFound as wrong:
+            return wrong.problems
+        return ()
 
     def _load(self, path: Path, loaded_suite: LoadedSuite, named: bool) -> tuple[LoadedTask, ...]:
         try:
