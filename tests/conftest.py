@@ -88,6 +88,7 @@ TOGETHER: dict[str, str] = {
             "calibration/test_replayed.py",
             "chat/test_chat_tape.py",
             "chat/test_litellm_chat.py",
+            "chat/test_prices.py",
             "chat/test_retries.py",
             "chat/test_streaming.py",
             "engine/test_openai_client.py",

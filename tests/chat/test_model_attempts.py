@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -12,7 +11,6 @@ from typing import Any
 import pytest
 
 from pytest_agenteval import Trial, load_run
-from pytest_agenteval.chat import litellm_chat
 from tests.loopback import openai_wire
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import run, write
@@ -226,18 +224,6 @@ def test_what_came_of_a_stream_that_urllib_leaves_is_read(
     assert [m.content for m in trial.transcript.messages if m.role == "assistant"] == [said]
     assert trial.chat_tape.recorded == recorded
     assert "unread_model_reply" not in {event.kind for event in trial.transcript.events}
-
-
-def test_learning_what_replies_cost_is_no_time_of_the_agent(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Under a limit of money prices are loaded at the first request, which takes its time."""
-    monkeypatch.setattr(litellm_chat, "load_prices", lambda: time.sleep(0.6))
-    with ModelServer([ReplyPlan(text="It is so.")]) as server:
-        trial = trial_of(pytester, server, "insists", cost_usd=1, seconds=0.5)
-
-    assert (trial.limit, trial.ending) == ("", "passed")
-    assert trial.seconds < 0.5
 
 
 @pytest.mark.parametrize("function", ["insists", "waits"])

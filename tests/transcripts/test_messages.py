@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import suppress
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.chat.price_table import rates_of
 from pytest_agenteval.engine.answer import InvalidAnswer, as_answer
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
@@ -253,15 +252,14 @@ def test_what_all_replies_took_is_told_beside_the_messages() -> None:
     assert recorder.usage == Usage(70, 7, cost_usd=None, asks=1, attempts=1)
 
 
-def test_a_reply_that_names_its_model_is_priced_where_prices_are_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """By litellm's table, if that is loaded; what is told stands, and nothing else is guessed."""
-    table = SimpleNamespace(cost_per_token=lambda model, prompt_tokens, **more: (prompt_tokens * 0.5, 0.0))
-    monkeypatch.setitem(sys.modules, "litellm", table)
+def test_a_reply_that_names_its_model_is_priced_where_prices_are_known() -> None:
+    """By litellm's table, which need not be loaded; what is told stands, and nothing else is guessed."""
+    rates = rates_of("gpt-5-mini", 4)
+    assert rates is not None
     said = {"role": "assistant", "content": "x", "usage": {"prompt_tokens": 4, "completion_tokens": 1}}
-    told = {**said, "model": "m", "usage": {**said["usage"], "cost_usd": 0.0}}
-    for reply, cost in (({**said, "model": "m"}, 2.0), (said, None), (told, 0.0)):
+    told = {**said, "model": "gpt-5-mini", "usage": {**said["usage"], "cost_usd": 0.0}}
+    price = 4 * rates.prompt + rates.reply
+    for reply, cost in (({**said, "model": "gpt-5-mini"}, price), (said, None), (told, 0.0)):
         recorder = Recorder(lambda: 0.0)
         as_answer(Answer(transcript=[reply]), recorder)
         assert recorder.usage.cost_usd == cost

@@ -254,11 +254,6 @@ def _import() -> None:
         _litellm = litellm
 
 
-def load_prices() -> None:
-    """Import litellm, whose table of prices is then known; it takes seconds, once for the process."""
-    _import()
-
-
 def _note_unknown_finishes() -> None:
     from litellm.litellm_core_utils import core_helpers
 

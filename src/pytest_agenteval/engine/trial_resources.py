@@ -109,17 +109,12 @@ def open_model_traffic(
 
     What they are played from is added to ``tapes``.
     """
-    from pytest_agenteval.chat.litellm_chat import load_prices
     from pytest_agenteval.chat.model_tape import ModelTape
     from pytest_agenteval.chat.model_traffic import ModelTraffic
-    from pytest_agenteval.chat.retries import LONGEST_HOLD_UP_S
 
     mode, hosts, tape = plan.conditions.record_chat, plan.task.model_hosts, None
     if mode == "off" and not plan.asks_own_models and _has_recordings(plan):
         mode = "none"  # to be sent, a request needs somebody's word; to be answered by a recording, none
-    if plan.task.limits.cost_usd is not None:
-        with budget.held_up(LONGEST_HOLD_UP_S):  # the import is no second of the agent's
-            load_prices()  # else a limit of money would never be reached
     if mode != "off" and plan.task.cassette:
         opened = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
         tape = ModelTape(opened, _retry(plan, context, "--agent-record-chat=new_episodes"), hosts)
