@@ -57,12 +57,12 @@ def test_type_checkers_see_what_can_be_imported() -> None:
     assert _names_for_types() == pytest_agenteval._MODULE_OF
 
 
-@pytest.mark.parametrize("name", sorted(pytest_agenteval._MODULE_OF))
-def test_a_public_name_says_in_a_sentence_what_it_is(name: str) -> None:
+def test_a_public_name_says_in_a_sentence_what_it_is() -> None:
     """A name that is offered has a docstring whose first sentence ends, and a row with it in docs/api.md."""
-    sentence = _first_sentence(name)
-    assert sentence.endswith("."), f"{name}: {sentence!r}"
-    assert f"| `{name}` | {sentence} |" in PAGE.read_text("utf-8").splitlines()
+    sentences = {name: _first_sentence(name) for name in sorted(pytest_agenteval._MODULE_OF)}
+    assert [each for each in sentences.items() if not each[1].endswith(".")] == []
+    rows = set(PAGE.read_text("utf-8").splitlines())
+    assert [row for name, text in sentences.items() if (row := f"| `{name}` | {text} |") not in rows] == []
 
 
 def test_the_page_of_names_lists_no_other() -> None:
@@ -140,10 +140,9 @@ def test_what_public_docstrings_name_is_public() -> None:
     sources = {module: FACE.parent / f"{module.replace('.', '/')}.py" for module in pytest_agenteval._NAMES}
     trees = {module: ast.parse(file.read_text("utf-8")) for module, file in sources.items()}
     ours = {
-        node.name
+        name
         for file in FACE.parent.rglob("*.py")
-        for node in ast.parse(file.read_text("utf-8")).body
-        if isinstance(node, ast.ClassDef)
+        for name in re.findall(r"^class (\w+)", file.read_text("utf-8"), re.MULTILINE)
     }
     hidden = {
         (node.name, word)

@@ -30,13 +30,13 @@ def counts(draw: st.DrawFn) -> tuple[int, int, int]:
     return n, draw(st.integers(0, n)), draw(st.integers(1, n))
 
 
-@pytest.mark.parametrize(("n", "c", "k"), SMALL)
-def test_both_estimators_count_the_choices_of_k_trials(n: int, c: int, k: int) -> None:
+def test_both_estimators_count_the_choices_of_k_trials() -> None:
     """pass@k is the share of k-subsets with a pass, pass^k that of k-subsets of passes only."""
-    trials = [True] * c + [False] * (n - c)
-    choices = list(combinations(trials, k))
-    assert pass_at_k(n, c, k) == pytest.approx(sum(map(any, choices)) / len(choices), abs=1e-12)
-    assert pass_hat_k(n, c, k) == pytest.approx(sum(map(all, choices)) / len(choices), abs=1e-12)
+    for n, c, k in SMALL:
+        choices = list(combinations([True] * c + [False] * (n - c), k))
+        some, every = (sum(map(which, choices)) / len(choices) for which in (any, all))
+        assert pass_at_k(n, c, k) == pytest.approx(some, abs=1e-12), (n, c, k)
+        assert pass_hat_k(n, c, k) == pytest.approx(every, abs=1e-12), (n, c, k)
 
 
 @given(counts())

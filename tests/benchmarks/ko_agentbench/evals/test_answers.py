@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-
-import pytest
+from collections.abc import Iterator
 
 from pytest_agenteval.cassettes.interaction import text_of
 from tests.benchmarks.ko_agentbench.evals.playing import HERE, names, read, says_the_facts, tape, unanswered
@@ -21,28 +20,28 @@ def test_each_task_has_answers_in_other_words() -> None:
     assert sorted(SAID) == NAMES
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_a_fact_is_found_in_other_words(name: str) -> None:
+def test_a_fact_is_found_in_other_words() -> None:
     """Units, honorifics, tables, bold type, other orders, rounding as people round: the fact is the same."""
-    assert [answer for answer in SAID[name]["right"] if not says_the_facts(name, answer)] == []
+    assert [each for each in _answers("right") if not says_the_facts(*each)] == []
 
 
-@pytest.mark.parametrize("name", SAID)
-def test_another_fact_is_not_found(name: str) -> None:
+def test_another_fact_is_not_found() -> None:
     """Nor does the neighbour's number, the wrong direction, a list of all in place of one, or giving up."""
-    assert [answer for answer in SAID[name]["wrong"] if says_the_facts(name, answer)] == []
+    assert [each for each in _answers("wrong") if says_the_facts(*each)] == []
 
 
-@pytest.mark.parametrize("name", ASKED)
-def test_a_call_of_a_right_run_is_answered(name: str) -> None:
+def _answers(which: str) -> Iterator[tuple[str, str]]:
+    return ((name, answer) for name in SAID for answer in SAID[name][which])
+
+
+def test_a_call_of_a_right_run_is_answered() -> None:
     """Other search words, radii, sizes and orders, and all defaults written out, find a recording."""
-    assert list(unanswered(name, ASKED[name])) == []
+    assert [(name, *call) for name in ASKED for call in unanswered(name, ASKED[name])] == []
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_what_lies_around_a_place_is_within_the_radius(name: str) -> None:
+def test_what_lies_around_a_place_is_within_the_radius() -> None:
     """A search around a place finds nothing that is farther than it was asked to look."""
-    for item in tape(name).own.cassette.interactions:
+    for item in (item for name in NAMES for item in tape(name).own.cassette.interactions):
         radius = AROUND.search(item.request.uri)
         distances = DISTANCE.findall(text_of(item.response.body)) if radius else []
         assert [distance for distance in distances if radius and float(distance) > float(radius[1])] == [], (
