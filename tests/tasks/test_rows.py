@@ -11,7 +11,9 @@ import pytest
 
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows
+from pytest_agenteval.tasks.rows.row_problems import RowProblems
+from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows, RowSource
+from pytest_agenteval.tasks.rows.tables import read_table
 from pytest_agenteval.tasks.task_spec import Task
 from tests.suites import only_our_plugin, run, write
 
@@ -41,7 +43,7 @@ CSV = (
 def rows(folder: Path, table: str, more: str = "", *, file: str = "data.csv") -> tuple[LoadedTask, ...]:
     """Give the tasks of a suite that reads one table, whose text is given."""
     (folder / file).write_bytes(table.encode())
-    tasks = f"name: rows\ntasks:\n  rows: {file}\n{more}"
+    tasks = "name: rows\ntasks:\n" + ("" if "rows:" in more else f"  rows: {file}\n") + more
     if "graders:" not in more:
         tasks += "  graders: [{name: answer_contains, config: {text: x}}]\n"
     suite = folder / "suite.yaml"
@@ -124,6 +126,8 @@ def test_texts_are_read_as_numbers_json_and_lists(tmp_path: Path) -> None:
 def test_ids_are_safe_and_unique(tmp_path: Path) -> None:
     """What node ids cannot bear becomes _, what stands twice is numbered; no number takes another's id."""
     table = "id,q\na b,1\na/b,2\na_b-2,3\n" + "x" * 300 + ",4\n"
+    halves = '{"id": "\\ud800b", "q": 1}'
+    assert [task.task.id for task in rows(tmp_path, halves, "  input: q\n", file="data.jsonl")] == ["b"]
     ids = [task.task.id for task in rows(tmp_path, table, "  input: q\n")]
     assert ids[:3] == ["a_b", "a_b-3", "a_b-2"]
     assert len(ids[3]) <= 80
@@ -172,6 +176,15 @@ def test_rows_are_chosen(tmp_path: Path) -> None:
             [("suite.yaml", 5), ("data.csv", 2), ("data.csv", 3)],
         ),
         ("none.txt", "id,q\n1,a\n", "  input: q\n", [("suite.yaml", 3)]),
+        *(
+            (
+                "data.csv",
+                "q\na\n",
+                f"  rows: {{file: data.csv, encoding: {name}}}\n  input: q\n",
+                [("data.csv", None)],
+            )
+            for name in ("rot13", "undefined", '"\\0"')
+        ),
     ],
 )
 def test_everything_wrong_is_told_where_it_stands(
@@ -187,6 +200,29 @@ def test_a_row_of_another_length_hides_no_other_problem(tmp_path: Path) -> None:
     more = "  input: q\n  graders: [{name: answer_contains, weight: '{{ w | number }}', config: {text: x}}]\n"
 
     assert problems(tmp_path, table, more) == [("data.csv", line) for line in (3, 4, 5, 6)]
+
+
+@pytest.mark.parametrize(
+    ("reading", "unreadable", "readable"),
+    [("json", ('{"a": NaN}', '{"a": 1, "a": 2}'), "{}"), ("number", ("NaN", "1e999", "true"), "7")],
+)
+def test_what_a_cell_holds_is_read_as_strictly_as_a_file(
+    tmp_path: Path, reading: str, unreadable: tuple[str, ...], readable: str
+) -> None:
+    """JSON that says two things, is none, or is too deep is told on its line: no value is made up."""
+    cells = [*unreadable, "[" * 100_000, readable]
+    table = "".join(json.dumps({"q": "a", "cell": cell}) + "\n" for cell in cells)
+    more = f'  input: {{content: "{{{{ q }}}}", cell: "{{{{ cell | {reading} }}}}"}}\n'
+    lines = range(1, len(cells))
+    assert problems(tmp_path, table, more, file="data.jsonl") == [("data.jsonl", line) for line in lines]
+
+
+def test_a_byte_that_is_no_text_is_told_on_its_line(tmp_path: Path) -> None:
+    """The byte and its line are those of the file, also behind a byte order mark."""
+    (tmp_path / "data.csv").write_bytes(b"\xef\xbb\xbfq\na\n\xff\n")
+    with pytest.raises(ProblemsFound) as wrong:
+        read_table(tmp_path / "data.csv", RowSource(file="data.csv"), RowProblems())
+    assert [(each.line, each.found) for each in wrong.value.problems] == [(3, "the byte 0xff")]
 
 
 def test_rows_may_say_whatever_a_task_may() -> None:

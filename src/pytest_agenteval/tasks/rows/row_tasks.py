@@ -28,7 +28,7 @@ from pytest_agenteval.tasks.rows.templates import Template, UnreadableCell, cell
 
 SPLITS = ("dev", "held_out")
 LONGEST_ID = 80
-_UNSAFE = re.compile(r"[\s/\\:\[\]\x00-\x1f\x7f]+")
+_UNSAFE = re.compile(r"[\s/\\:\[\]\x00-\x1f\x7f\ud800-\udfff]+")  # halves of a character fit no file's name
 
 
 class RowPlace(FrozenValue, frozen=True):

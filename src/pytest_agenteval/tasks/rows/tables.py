@@ -8,7 +8,6 @@ import io
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import isinf
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -16,6 +15,7 @@ from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.rows.row_problems import RowProblems
 from pytest_agenteval.tasks.rows.spec import RowSource
+from pytest_agenteval.tasks.rows.strict_json import STRICT_JSON
 from pytest_agenteval.tasks.validation_errors import value_text
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
@@ -77,15 +77,16 @@ def _text(path: Path, encoding: str) -> str:
     data = read_bytes(path)
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):  # as Excel's "Unicode text"
         encoding = "utf-16"
-    name = "utf-8-sig" if encoding.lower().replace("_", "-") in ("utf-8", "utf8") else encoding
+    if encoding.lower().replace("_", "-") in ("utf-8", "utf8"):
+        data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        return data.decode(name)
-    except LookupError:
-        _refuse(path, None, "the name of an encoding, as in cp949", repr(encoding))
+        return data.decode(encoding)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         hint = "save the file as UTF-8, or say `rows: {file: ..., encoding: cp949}`"
         _refuse(path, line, f"a text in {encoding}", f"the byte 0x{data[error.start]:02x}", hint)
+    except (LookupError, ValueError):  # codecs that are none of texts, a zero byte in the name
+        _refuse(path, None, "the name of an encoding, as in cp949", repr(encoding))
 
 
 def _refuse(path: Path, line: int | None, expected: str, found: str, hint: str = "") -> NoReturn:
@@ -155,33 +156,6 @@ def _is_header(columns: Sequence[str], line: int, wrong: _BrokenRows) -> bool:
     return not wrong
 
 
-class _NotJson(ValueError):
-    """A number that JSON does not know, or a key that stands twice."""
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    mapping = dict(pairs)
-    if len(mapping) != len(pairs):
-        names = [name for name, _ in pairs]
-        again = next(name for name in names if names.count(name) > 1)
-        raise _NotJson(f"the key {again!r} a second time")
-    return mapping
-
-
-def _constant(text: str) -> NoReturn:
-    raise _NotJson(f"{text}, which JSON does not know")
-
-
-def _float(text: str) -> float:
-    number = float(text)
-    if isinf(number):
-        raise _NotJson(f"{text}, which no number can hold")
-    return number
-
-
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
-
-
 def _json_lines(text: str, wrong: _BrokenRows) -> Iterator[Row]:
     # Not splitlines: JSON's texts may hold what Unicode calls a line break.
     for line, written in enumerate(text.split("\n"), start=1):
@@ -191,7 +165,7 @@ def _json_lines(text: str, wrong: _BrokenRows) -> Iterator[Row]:
 
 def _json_row(written: str, line: int, wrong: _BrokenRows) -> Iterator[Row]:
     try:
-        value = _DECODER.decode(written)
+        value = STRICT_JSON.decode(written)
     except RecursionError:
         wrong.add(line, "lists and maps not nested too deeply", "more levels than can be read")
     except ValueError as broken:
@@ -222,7 +196,7 @@ def _json_list(text: str, wrong: _BrokenRows) -> Iterator[Row]:
         line += text.count("\n", counted, at)
         counted = at
         try:
-            value, at = _DECODER.raw_decode(text, at)
+            value, at = STRICT_JSON.raw_decode(text, at)
         except (ValueError, RecursionError) as broken:
             broken_at = broken.lineno if isinstance(broken, json.JSONDecodeError) else line
             found = _reason(broken) if isinstance(broken, ValueError) else "more levels than can be read"

@@ -7,13 +7,14 @@ value is written as text. ``{{ points | number }}`` reads a text as a number, ``
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.errors import KeyPath, nearest, nearest_names
+from pytest_agenteval.tasks.rows.strict_json import STRICT_JSON
+from pytest_agenteval.tasks.validation_errors import value_text
 from pytest_agenteval.value_paths import ABSENT, PathError, parse_path, value_at
 
 Fill: TypeAlias = Callable[[Mapping[str, Any]], Any]
@@ -170,11 +171,11 @@ def _number(value: Any) -> Any:
     if value == "":
         return None
     try:
-        number = json.loads(text)
-    except ValueError:
+        number = STRICT_JSON.decode(text)
+    except (ValueError, RecursionError):
         number = None
     if isinstance(number, bool) or not isinstance(number, int | float):
-        raise UnreadableCell("a number, as in 12 or 0.5", repr(value))
+        raise UnreadableCell("a number, as in 12 or 0.5", value_text(value))
     return number
 
 
@@ -184,9 +185,12 @@ def _json(value: Any) -> Any:
     if not value.strip():
         return None
     try:
-        return json.loads(value)
+        return STRICT_JSON.decode(value)
+    except RecursionError:
+        found = "more levels than can be read"
     except ValueError as wrong:
-        raise UnreadableCell("JSON", f"{value[:60]!r} ({wrong})") from None
+        found = f"{value[:60]!r} ({wrong})"
+    raise UnreadableCell("JSON", found)
 
 
 def _list(value: Any) -> Any:
