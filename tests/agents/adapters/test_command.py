@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +367,66 @@ def test_odd_events_are_read_as_far_as_they_can_be() -> None:
     assert output.answers[0] == '["a",NaN]'
     assert len(output.answers) == 2
     assert [call.raw_args is not None for call in recorder.calls] == [True, True]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        '{"type": "answer", "text": "half of an ans',
+        '{"type":"tool_call","id":"a","args":' + "[" * 9000 + "]" * 9000 + "}",
+        '\ufeff {\'type\': \'answer\'}\n{ "type" : "tool_result", "result": nothing}',
+    ],
+    ids=["half", "deep", "no-json"],
+)
+def test_half_an_event_is_no_answer(broken: str) -> None:
+    """A line that begins as an event and is none is told with its place: an answer is lost in it."""
+    output = CommandOutput(Recorder(float), shape="events", log=str, on_answer=str)
+    for line in broken.split("\n"):
+        output.take(line)
+
+    assert f"line {len(broken.splitlines())}: expected an event, one whole JSON object" in str(
+        output.unreadable
+    )
+
+
+def test_an_event_is_found_behind_marks_that_are_no_text() -> None:
+    """A byte order mark, as of PowerShell, and a line of progress that is written over hide no event."""
+    output = CommandOutput(Recorder(float), shape="events", log=str, on_answer=str)
+    for line in ('\ufeff{"type": "answer", "text": "one"}', '1%\r2%\r{"type": "answer", "text": "two"}'):
+        output.take(line)
+
+    assert (output.answers, output.unreadable) == (["one", "two"], None)
+
+
+def test_what_got_away_and_reads_nothing_holds_up_no_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that left its group may keep the standard input open for ever, and read none of it."""
+    monkeypatch.setattr(command_process, "LEFT_OPEN_S", 0.1)
+    lines: list[str] = []
+    process = command_process.CommandProcess(
+        ["bash", "-c", "env -i setsid sleep 60 <&0 >/dev/null 2>&1 & echo $!"],
+        folder=tmp_path,
+        environ={},
+        mark="X=0",
+        take_output=lines.append,
+        take_error=str,
+    )
+    for blocks in (partial(process.write_line, "x" * 1_000_000), process.end):
+        thread = threading.Thread(target=blocks, daemon=True)
+        thread.start()
+        assert process.wait() == 0
+    thread.join(20)
+
+    os.kill(int(lines[0]), signal.SIGKILL)
+    assert not thread.is_alive()
+
+
+def test_a_pipe_for_a_file_is_not_read(pytester: pytest.Pytester) -> None:
+    """What a program leaves in its folder may be no file, and have no end."""
+    script = "mkfifo $AGENTEVAL_OUT/trajectory.json; echo Mina"
+    write(pytester.path, shell(script, answering("Mina", limits={"seconds": 3})))
+    run(pytester).assert_outcomes(passed=1)
 
 
 def test_output_that_cannot_be_taken_is_read_on_and_breaks_its_trial(tmp_path: Path) -> None:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.bounds import bounded
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import NOT_FINISHED, ToolCall, ToolError
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 Event = Mapping[str, Any]
+_BEGINS_AS_EVENT = re.compile(r'\s*\{\s*"type"\s*:\s*"(?:tool_call|tool_result|answer)"')
+BYTE_ORDER_MARK = "\ufeff"
+LONGEST_QUOTE = 80
+
+
+class UnreadableEvent(TrialBroken):
+    """A line that begins as an event and is none: an answer or a call is lost in it."""
+
+    cause = "answer"
 
 
 class CommandOutput:
     """Reads a program's standard output line by line, and writes its tool calls into the transcript.
 
-    ``log`` is given each line that is no event of ours. ``on_answer`` is called at each answer.
+    ``log`` is given each line that is no event of ours. ``on_answer`` is called at each answer. What is lost
+    in a line that cannot be read is told by ``unreadable``.
     """
 
     def __init__(
@@ -40,10 +53,15 @@ class CommandOutput:
         self._state: Any = None
         self.answers: list[str] = []
         self.has_events = False
+        self.unreadable: UnreadableEvent | None = None
+        self._taken = 0
 
     def take(self, line: str) -> None:
         """Read one line."""
-        event = _event(line) if self._shape == "events" else None
+        self._taken += 1
+        if self._taken == 1:
+            line = line.removeprefix(BYTE_ORDER_MARK)
+        event = self._event(line.rpartition("\r")[2]) if self._shape == "events" else None
         if event is not None and (act := self._events.get(event["type"])):
             self.has_events = True
             act(event)
@@ -71,6 +89,26 @@ class CommandOutput:
                 error = ToolError(NOT_FINISHED, "the call did not end")
                 self._recorder.end_call_event(place, None, error, self._recorder.at())
 
+    def _event(self, line: str) -> Event | None:
+        """Read a line as an event; what stood before a return of the carriage is no part of it."""
+        if not line.lstrip().startswith("{"):
+            return None
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError) as broken:
+            if _BEGINS_AS_EVENT.match(line):
+                self._note_unreadable(line, broken)
+            return None
+        return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
+
+    def _note_unreadable(self, line: str, broken: Exception) -> None:
+        reason = broken.msg if isinstance(broken, json.JSONDecodeError) else "nested too deeply, or too large"
+        quote = KNOWN_SECRETS.text(line.strip())[:LONGEST_QUOTE]
+        self.unreadable = self.unreadable or UnreadableEvent(
+            f"standard output, line {self._taken}: expected an event, one whole JSON object, "
+            f"found {quote!r} ({reason})"
+        )
+
     def _begin_call(self, event: Event) -> None:
         args = event.get("args")
         args, raw = (args, None) if isinstance(args, Mapping) else ({}, _text(args))
@@ -95,16 +133,6 @@ class CommandOutput:
         self._state = event.get("state")
         self._recorder.last_words = self.answers[-1]  # what one that is ended for its time has answered
         self._on_answer()
-
-
-def _event(line: str) -> Event | None:
-    if not line.lstrip().startswith("{"):
-        return None
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) and isinstance(value.get("type"), str) else None
 
 
 def _text(value: Any) -> str:

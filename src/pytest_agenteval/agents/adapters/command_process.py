@@ -107,9 +107,11 @@ class CommandProcess:
             end_group(self._process, GRACE_S, self._mark)
         finally:
             disown_group(self._process)
-        self.close_input()
-        for reader in self._readers:
-            reader.join(LEFT_OPEN_S)
+        # What got away may hold its input open too, and read none of it: then the line is never written.
+        closing = threading.Thread(target=self.close_input, name="agenteval-command", daemon=True)
+        closing.start()
+        for thread in (closing, *self._readers):
+            thread.join(LEFT_OPEN_S)
 
     def _reader(self, name: str, stream: IO[bytes] | None, take: TakeLine) -> threading.Thread:
         thread = threading.Thread(

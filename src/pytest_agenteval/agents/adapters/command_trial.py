@@ -173,6 +173,8 @@ class CommandTrial:
             raise self._process.broken
         if status := self._process.status:
             raise AgentCrash(self._crash(status))
+        if self._stdout.unreadable is not None:
+            raise self._stdout.unreadable
         answer, is_seen = self._stdout.answer(), self._ctx.transcript.usage.asks > 0
         if self._trajectory and not is_seen:
             return replace(answer or Answer(), transcript=self._trajectory)
@@ -225,6 +227,8 @@ def _exchange(user_messages: Sequence[str], answers: Sequence[str]) -> Transcrip
 
 
 def _text_of(path: Path) -> str:
+    if not path.is_file():  # a pipe has no end
+        return ""
     try:
         with path.open("rb") as file:
             return file.read(MOST_BYTES).decode("utf-8", "replace")
