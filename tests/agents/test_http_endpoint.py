@@ -204,6 +204,40 @@ FAILURES: dict[str, tuple[Reply, str, int]] = {
     ),
 }
 
+PAGE = Reply("<!DOCTYPE html><p>Sign in to see -7", headers={"Content-Type": "text/html"})
+NO_ANSWERS: dict[str, tuple[Reply, str]] = {
+    "page": (PAGE, "*expected a text, or JSON that can be read, found '<!DOCTYPE html>*"),
+    "half": (Reply('{"answer": "-7 and a ha'), "*expected a text, or JSON that can be read*"),
+    "deep": (Reply('{"answer": -7, "x": ' + "[" * 9000), "*expected a text, or JSON that can be read*"),
+    "moved": (
+        Reply("-7", 307, {"Location": "https://example.com/chat"}),
+        "*HTTP 307: it is elsewhere, at https://example.com/chat; look at agent.http in suite.yaml",
+    ),
+    "endless": (Reply("-7" * 20_000), "*a reply of more than 0 MB; look at the log of its server"),
+}
+
+
+def test_what_is_no_answer_is_not_graded_as_one(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of an endpoint that answers in plain text, too, a page, half a document, an address are no text."""
+    monkeypatch.setattr(endpoint, "MOST_BYTES", 20_000)
+    with serving(lambda asked: NO_ANSWERS[asked.body["task"]][0]) as server:
+        _suite(pytester, {"http": server.url})
+        task = json.loads((pytester.path / "evals/oslo.json").read_text("utf-8"))
+        write(pytester.path, {"evals/oslo.json": [{**task, "id": id} for id in NO_ANSWERS]})
+        run(pytester, "--agent-live").assert_outcomes(errors=len(NO_ANSWERS))
+    for trial in _trials(pytester.path):
+        assert fnmatch(trial.message, NO_ANSWERS[trial.key.task][1]), trial.message
+
+
+def test_a_byte_order_mark_is_no_part_of_a_reply(pytester: pytest.Pytester) -> None:
+    """What its server puts before the JSON does not make a text of it."""
+    with serving(lambda asked: Reply('\ufeff{"answer": "It is -7"}')) as server:
+        _suite(pytester, {"http": server.url})
+        run(pytester, "--agent-live").assert_outcomes(passed=1)
+    assert _trials(pytester.path)[0].transcript.messages[-1].content == "It is -7"
+
 
 def test_an_endpoint_that_fails_is_an_errored_trial_with_its_reason(pytester: pytest.Pytester) -> None:
     """It is asked again only where nothing can have been done; one line says what to look at."""

@@ -13,7 +13,7 @@ import random
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pytest_agenteval.agents.agent import AgentContext
@@ -27,6 +27,9 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.redaction.spellings import MARK
 from pytest_agenteval.tools.http.template_values import Nested, Value, compiled
 
+if TYPE_CHECKING:
+    import httpx
+
 TRIAL_HEADER = "x-agenteval-trial"
 """Names the trial to the endpoint: suite, task, model, repetition, percent-encoded where it is no ASCII."""
 
@@ -34,6 +37,9 @@ ATTEMPTS = 3
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 60.0
 REQUEST_SECONDS = 600.0
 """How long one request may take where neither the form nor the trial's own limit says less."""
+
+MOST_BYTES = 10_000_000
+"""What a reply may hold; of a larger one the trial is errored."""
 
 RETRY = "endpoint_retry"
 """The kind of event that tells of an attempt that failed."""
@@ -162,20 +168,26 @@ class _Attempts:
         try:
             with untaped():
                 client = await loop_client()
-                async with asyncio.timeout(self._seconds):
-                    reply = await client.post(
-                        request.uri, content=text_of(request.body).encode(), headers=headers, timeout=None
-                    )
+                content = text_of(request.body).encode()
+                async with (
+                    asyncio.timeout(self._seconds),
+                    client.stream(
+                        "POST", request.uri, content=content, headers=headers, timeout=None
+                    ) as reply,
+                ):
+                    text = await _bounded_text(reply)
         except TimeoutError:
             raise _Failed(f"no reply within {self._seconds:g} s", again=False) from None
         except httpx.ConnectError as failed:
             raise _Failed(f"it cannot be reached ({_text(failed)})", again=True) from None
         except (httpx.HTTPError, httpx.InvalidURL) as failed:  # it may have acted: nobody asks it again
             raise _Failed(_text(failed), again=False) from None
-        headers_kept = {name: value for name, value in reply.headers.items() if name == "content-type"}
-        response = Response(reply.status_code, reply.reason_phrase, headers_kept, reply.text)
+        kept = {name: value for name, value in reply.headers.items() if name == "content-type"}
+        response = Response(reply.status_code, reply.reason_phrase, kept, text)
         if response.status >= 400:
             raise _refused(response, retry_after_s(reply.headers))
+        if response.status >= 300:  # nobody knows whether the same may be sent there
+            raise _moved(response, reply.headers.get("location", ""))
         return response
 
     async def _wait(self, failed: _Failed, attempt: int) -> None:
@@ -189,7 +201,8 @@ class _Attempts:
     def _down(self, failed: _Failed, attempts: int) -> ProviderDown:
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         running = "look at the log of its server" if failed.status else "see that its server runs"
-        advice = _ADVICE.get(failed.status, running)
+        moved = _ADVICE[404] if 300 <= failed.status < 400 else running
+        advice = _ADVICE.get(failed.status, moved)
         return ProviderDown(f"{self._address}: no reply after {tries}; last: {failed.why}; {advice}")
 
 
@@ -197,6 +210,24 @@ def _refused(response: Response, wait_s: float | None) -> _Failed:
     text = " ".join(KNOWN_SECRETS.text(text_of(response.body)).split())[:LONGEST_TEXT]
     why = f"HTTP {response.status}: {text or response.message}"
     return _Failed(why, again=response.status in BUSY, status=response.status, wait_s=wait_s)
+
+
+def _moved(response: Response, to: str) -> _Failed:
+    why = (
+        f"HTTP {response.status}: it is elsewhere, at {KNOWN_SECRETS.text(to)[:LONGEST_TEXT] or 'no address'}"
+    )
+    return _Failed(why, again=False, status=response.status)
+
+
+async def _bounded_text(reply: httpx.Response) -> str:
+    """Read a reply as it comes, for it may have no end; raises _Failed for one that is too large."""
+    data = bytearray()
+    async for chunk in reply.aiter_bytes():
+        data += chunk
+        if len(data) > MOST_BYTES:
+            why = f"a reply of more than {MOST_BYTES // 1_000_000} MB"
+            raise _Failed(why, again=False, status=reply.status_code)
+    return data.decode(reply.encoding or "utf-8", "replace").removeprefix("\ufeff")
 
 
 def _text(raised: Exception) -> str:

@@ -94,11 +94,14 @@ class ReplyReader:
         """Give a reply's JSON; a plain text is the answer where the form names no path at all."""
         text = text_of(response.body)
         try:
-            body = json.loads(text)
-        except ValueError:
-            body = text
+            body, is_json = json.loads(text), True
+        except (ValueError, RecursionError):
+            body, is_json = text, False
         if isinstance(body, str) and not self._may_be_text:
             raise UnreadableReply(f"{self._address}: expected a reply in JSON, found {text[:60]!r}")
+        if not is_json and _is_no_words(text, response):
+            expected = "a text, or JSON that can be read"
+            raise UnreadableReply(f"{self._address}: expected {expected}, found {text[:60]!r}")
         return body
 
     def _answer(self, body: Any) -> str:
@@ -116,6 +119,19 @@ class ReplyReader:
             return None
         value = value_at(body, self._paths[key])
         return None if value is ABSENT or value is None else Place(value, self._paths[key])
+
+
+def _is_no_words(text: str, response: Response) -> bool:
+    """Whether a text is half of a JSON document, or a page that a server shows in place of an answer."""
+    begins = text[:60].lstrip().lower()
+    types = [
+        value
+        for name, values in response.headers.items()
+        if name.lower() == "content-type"
+        for value in values
+    ]
+    says_json = any("json" in value.lower() for value in types)
+    return begins.startswith(("<!doctype html", "<html")) or (says_json and begins.startswith(("{", "[")))
 
 
 def _call(place: Place) -> ToolCall:
