@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.store.run_reader import load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
@@ -189,7 +190,7 @@ async def test_coroutine(agenteval):
     trial = await agenteval.arun({"input": "hi"}, agent=lambda question: question)
     assert trial.outcome.answer.text == "hi"
 
-@pytest.mark.parametrize("town", ["Oslo", "Lima/Callao"])
+@pytest.mark.parametrize("town", ["Oslo", "Lima/Callao", "Lima Callao"])
 class TestTowns:
     def test_town(self, agenteval, town):
         for _ in range(2):
@@ -208,16 +209,16 @@ def test_coroutines_classes_parameters_and_rows(
 ) -> None:
     """Every test has trials of its own, by names that ``agenteval show`` finds; a regrade tries none."""
     write(pytester.path, {"tests/test_edges.py": EDGES, "tests/rows.csv": "id,q\none,Oslo\n"})
-    run(pytester, "-p", "anyio", "tests").assert_outcomes(passed=4)
+    run(pytester, "-p", "anyio", "tests").assert_outcomes(passed=5)
     towns = {task: ends for task, ends in endings(pytester.path).items() if "town" in task}
     assert towns == {
         f"TestTowns.test_town_{town}{again}": ["passed"]
-        for town in ("Oslo", "Lima_Callao")
+        for town in ("Oslo", *(f"Lima_Callao-{digest_text(f'Lima{mark}Callao]')[:8]}" for mark in "/ "))
         for again in ("", "-2")
     }
     assert main(["show", "tests/test_edges.py::table::one[rules-1]"]) == 0
     assert main(["show", "tests/test_edges.py::TestTowns::test_town_Oslo-2"]) == 0
-    run(pytester, "-p", "anyio", "tests", "--agent-regrade=latest").assert_outcomes(passed=1, skipped=3)
+    run(pytester, "-p", "anyio", "tests", "--agent-regrade=latest").assert_outcomes(passed=1, skipped=4)
 
 
 def test_plain_tests_leave_no_run(pytester: pytest.Pytester) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -21,6 +22,7 @@ from pytest_agenteval.api.running import given_back, refuse_running_loop, tool_c
 from pytest_agenteval.api.session_environment import SessionEnvironment
 from pytest_agenteval.api.task_choice import TaskGiven
 from pytest_agenteval.api.trials import Trials
+from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.engine.pool import Slot
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING
@@ -29,6 +31,8 @@ from pytest_agenteval.records.trial import TapeCounts, Trial
 from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.tasks.documents import path_in_root
 from pytest_agenteval.tasks.rows.row_tasks import safe_id
+
+_LOST_IN_IDS = re.compile(r"[\s/:\[\]]")
 
 
 def place_of(item: pytest.Item) -> CodePlace:
@@ -43,8 +47,14 @@ def suite_of(item: pytest.Item) -> str:
 
 
 def task_of(item: pytest.Item) -> str:
-    """Give the id of the task that a test is: its name, with those of its classes."""
-    return safe_id(item.nodeid.partition("::")[2].replace("::", "."))
+    """Give the id of the task that a test is: its name, with those of its classes and its parameters.
+
+    Where a parameter loses characters, a digest keeps ``a/b`` and ``a b`` apart: in journal and on tape.
+    """
+    name, bracket, parameter = item.nodeid.partition("::")[2].partition("[")
+    id = safe_id(f"{name.replace('::', '.')}{bracket}{parameter}")
+    lost = _LOST_IN_IDS.search(parameter.removesuffix("]"))
+    return f"{id}-{digest_text(parameter)[:8]}" if lost else id
 
 
 class AgentEval:
