@@ -25,8 +25,11 @@ TOOLS = {
     "secret": ("Gives what it knows.", {"type": "object", "properties": {"token": {"type": "string"}}}),
     "die": ("Ends its server.", NOTHING),
     "hang": ("Starts a process that outlives it, and never answers.", NOTHING),
+    "babble": ("Gives what is no result.", NOTHING),
     "files.read": ("Has a name that models cannot be told.", NOTHING),
 }
+if "NAMESAKE" in os.environ:
+    TOOLS["files/read"] = ("Has a name that models are told as that of another.", NOTHING)
 calls = 0
 
 
@@ -58,6 +61,8 @@ def call(name: str, args: dict) -> dict:
     if name == "secret":
         known = {name: os.environ.get(name) for name in ("TOKEN", "OTHER_API_KEY")}
         return {"content": [], "structuredContent": {**known, "folder": os.path.basename(os.getcwd())}}
+    if name == "babble":
+        return {"content": 7}
     if name == "die":
         print("one moment", "the database is gone", sep="\n", file=sys.stderr, flush=True)
         os._exit(3)

@@ -193,6 +193,17 @@ def test_a_server_that_dies_breaks_its_trial_only(project: Project) -> None:
     )
 
 
+def test_an_answer_that_is_no_result_breaks_its_trial_in_one_line(project: Project) -> None:
+    """It says where the answer is not as the protocol has it; nobody hears that the server was gone."""
+    project.write(served(), asking("babble"))
+    project.run("--agent-record=once").assert_outcomes(errors=1)
+    odd = project.trial()
+    assert odd.cause == "mcp_server"
+    assert odd.message.endswith(
+        "server.py` did not answer babble as the protocol says: content: Input should be a valid list"
+    )
+
+
 def test_a_server_that_hangs_is_waited_for_as_long_as_its_suite_says(project: Project) -> None:
     """A call has its seconds, the start has its own; then the server ends with all that it started."""
     project.write(served("  seconds: 0.2\n", NOTED), asking("hang", "count"))
@@ -347,3 +358,17 @@ def test_names_that_two_tools_have_are_refused(project: Project) -> None:
     assert [call.result for call in project.calls()] == ["1", "1", {"sum": 2, "carry": None}]
     project.write(served("  only: [ad, count]\n  prefix: my_\n"), asking("my_count"))
     project.run().stdout.fnmatch_lines(["*tools[[]0].only[[]0]", "*did you mean 'add'[?]"])
+
+
+def test_of_one_server_two_tools_have_no_one_name(project: Project) -> None:
+    """Letters that models are not told make equals of names that differ: one of the tools would vanish."""
+    project.write(served(where=', env: {NAMESAKE: "1"}'), asking("files_read"))
+    project.run("--agent-record=once").stdout.fnmatch_lines(
+        [
+            "evals/suite.yaml:*: tools[[]0].mcp",
+            "  found:    'files.read' and 'files/read' of this server, which are both 'files_read' to*",
+            "  hint:     `only: [[]…]` takes one of them",
+        ]
+    )
+    project.write(served("  only: [files.read]\n", ', env: {NAMESAKE: "1"}'), asking("files_read"))
+    project.run("--agent-record=once").assert_outcomes(passed=1)

@@ -128,7 +128,12 @@ class _ServerEntry(FrozenValue, frozen=True):
 
     def find(self, recordings: str) -> ToolEntry:
         """Find out which tools the server offers; raises ProblemsFound."""
-        from pytest_agenteval.tools.mcp.server_tools import know_secrets, server_of, tools_of_server
+        from pytest_agenteval.tools.mcp.server_tools import (
+            equal_names,
+            know_secrets,
+            server_of,
+            tools_of_server,
+        )
 
         if problems := list(self._mistakes()):
             raise ProblemsFound(problems)
@@ -137,7 +142,17 @@ class _ServerEntry(FrozenValue, frozen=True):
         served = self._served(server)
         if problems := list(self._unknown_names([tool.name for tool in served])):
             raise ProblemsFound(problems)
+        if clashes := list(equal_names(server, served)):
+            raise ProblemsFound(map(self._clash, clashes))
         return ToolEntry(server, tuple(tools_of_server(server, served)))
+
+    def _clash(self, clash: tuple[str, str, str]) -> Problem:
+        name, *served = clash
+        both = " and ".join(map(repr, served))
+        found = f"{both} of this server, which are both {name!r} to a model"
+        return self._problem(
+            ("mcp",), "tools whose names no other has", found, "`only: […]` takes one of them"
+        )
 
     def _mistakes(self) -> Iterator[Problem]:
         where = self.entry.mcp

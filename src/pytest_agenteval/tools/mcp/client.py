@@ -24,6 +24,10 @@ class ConnectionLost(Exception):
     """Nobody answers any more; what the client knows of it."""
 
 
+class NoResult(Exception):
+    """The server answered with what the protocol does not know; where in the answer, and what is wrong."""
+
+
 class Refused(Exception):
     """The server answered a request with an error of the protocol, or with what breaks the protocol."""
 
@@ -65,13 +69,15 @@ async def list_tools(session: Session) -> list[dict[str, Any]]:
 
 
 async def call_tool(session: Session, name: str, args: Mapping[str, Any]) -> dict[str, Any]:
-    """Have a tool called; raises Refused or ConnectionLost where no result comes."""
+    """Have a tool called; raises Refused, NoResult or ConnectionLost where no result comes."""
     return _in_protocol_words(await _answer(session.call_tool(name, dict(args))))
 
 
 async def _answer(request: Awaitable[Any]) -> Any:
     try:
         return await request
+    except ValueError as odd:  # pydantic's, of the package's classes
+        raise NoResult(first_mistake(odd)) from None
     except RuntimeError as broken:  # a result that does not fit the schema that the server gave of it
         raise Refused(str(broken)) from None
     except Exception as raised:
@@ -79,6 +85,16 @@ async def _answer(request: Awaitable[Any]) -> Any:
         if error is None or error.code == CONNECTION_CLOSED:
             raise ConnectionLost(str(raised) or type(raised).__name__) from None
         raise Refused(error.message) from None
+
+
+def first_mistake(raised: BaseException) -> str:
+    """Give what an exception says; of a long list of pydantic's the first line, with its place."""
+    mistakes: Any = getattr(raised, "errors", None)
+    if not isinstance(raised, ValueError) or not callable(mistakes):
+        return str(raised) or type(raised).__name__
+    listed = mistakes(include_url=False, include_context=False, include_input=False)
+    more = f", and {len(listed) - 1} more" if len(listed) > 1 else ""
+    return f"{'.'.join(map(str, listed[0]['loc']))}: {listed[0]['msg']}{more}" if listed else "no result"
 
 
 def _in_protocol_words(value: Any) -> dict[str, Any]:

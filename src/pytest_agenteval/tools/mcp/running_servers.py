@@ -12,7 +12,14 @@ from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.mcp import client
 from pytest_agenteval.tools.mcp.answers import ServedTool, read_result, read_tool
-from pytest_agenteval.tools.mcp.client import ConnectionLost, Refused, Session, Transport
+from pytest_agenteval.tools.mcp.client import (
+    ConnectionLost,
+    NoResult,
+    Refused,
+    Session,
+    Transport,
+    first_mistake,
+)
 from pytest_agenteval.tools.mcp.loop_thread import LoopThread
 from pytest_agenteval.tools.mcp.server_process import CLOSING_S, ServerProcess, filled_in
 from pytest_agenteval.tools.tool import ToolFailed
@@ -102,6 +109,8 @@ class RunningServer:
             raise ToolFailed(str(refused), MCP_ERROR) from None
         except TimeoutError:
             raise await self._down(f"did not {what} within {seconds:g} s", patience_s=0) from None
+        except NoResult as odd:
+            raise await self._down(f"did not {what} as the protocol says", str(odd), patience_s=0) from None
         except ConnectionLost as lost:
             raise await self._down(f"was gone before it could {what}", str(lost)) from None
 
@@ -110,7 +119,7 @@ class RunningServer:
             raised = raised.exceptions[0]
         if isinstance(raised, AgentEvalError):
             return raised
-        return await self._down("did not start", str(raised) or type(raised).__name__)
+        return await self._down("did not start", first_mistake(raised))
 
     async def _down(self, what: str, reason: str = "", patience_s: float = CLOSING_S) -> McpServerDown:
         ending = ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -58,8 +58,20 @@ def server_of(entry: ServedTools, folder: Path, recordings: str) -> McpServer:
 def tools_of_server(server: McpServer, served: Iterable[ServedTool]) -> dict[str, McpTool]:
     """Give those of a server's tools that are offered, by the names that models are told."""
     know_secrets(server)
-    tools = (_tool(server, each) for each in served if not server.only or each.name in server.only)
-    return {tool.spec.name: tool for tool in tools}
+    return {tool.spec.name: tool for tool in _offered(server, served)}
+
+
+def equal_names(server: McpServer, served: Iterable[ServedTool]) -> Iterator[tuple[str, str, str]]:
+    """Give each name that two of a server's own tools has for models, and what these are called."""
+    first: dict[str, str] = {}
+    for tool in _offered(server, served):
+        other = first.setdefault(tool.spec.name, tool.served_name)
+        if other != tool.served_name:
+            yield tool.spec.name, other, tool.served_name
+
+
+def _offered(server: McpServer, served: Iterable[ServedTool]) -> Iterator[McpTool]:
+    return (_tool(server, each) for each in served if not server.only or each.name in server.only)
 
 
 def recorded_tools(server: McpServer) -> dict[str, McpTool]:
