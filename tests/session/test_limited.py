@@ -93,12 +93,19 @@ class Late:
 
 
 class Dear:
+    cost_usd = 0.4
+
     async def ask(self, messages, **more):
-        return Reply("Hello, Mina!", usage=Usage(cost_usd=0.4, asks=1, attempts=1))
+        return Reply("Hello, Mina!", usage=Usage(cost_usd=self.cost_usd, asks=1, attempts=1))
+
+
+class Unpriced(Dear):
+    cost_usd = None
 
 
 def pytest_agenteval_register(registry):
     registry.model("dear", lambda model, plan: Dear())
+    registry.model("unpriced", lambda model, plan: Unpriced())
     for agent in (Asking, Swallowing, Wrapping, Stubborn, Blocking, Forgiven, Excused, Late):
         registry.agent(agent.__name__.lower(), agent)
 """
@@ -141,6 +148,14 @@ def test_money_is_a_limit_too(pytester: pytest.Pytester) -> None:
     line = finished(pytester.path)["dear"]
     assert (line["limit"], line["usage"]["asks"]) == ("cost_usd", 3)
     assert line["usage"]["cost_usd"] == pytest.approx(1.2)
+
+
+def test_a_limit_of_money_without_prices_is_said_to_be_none(pytester: pytest.Pytester) -> None:
+    """Nobody knows what was spent: who set the limit learns that it did not hold."""
+    limits = {"cost_usd": 0.01, "steps": 3}
+    result = carry_out(pytester, task("free", agent="asking", limits=limits), model="unpriced")
+    assert finished(pytester.path)["free"]["limit"] == "steps"
+    result.stdout.fnmatch_lines(["! 1 trial with a limit of money asked models of unknown prices:*"])
 
 
 def test_a_missed_trial_names_its_limit(pytester: pytest.Pytester) -> None:

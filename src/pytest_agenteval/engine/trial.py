@@ -44,6 +44,7 @@ from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.transcript import UNPRICED_LIMIT
 from pytest_agenteval.records.trial import NO_ERROR, Digests, ErrorDetails, TapeCounts, Trial
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.faults import faults_of
@@ -139,6 +140,8 @@ class _TrialRun:
             self.digests = self._digests(stage)
             self.after = self.workspace.after()
             self._add_end_state(stage)
+        if self.plan.task.limits.cost_usd is not None and self.recorder.usage.cost_usd is None:
+            self.recorder.event(UNPRICED_LIMIT, "cost_usd: the price of what was asked is unknown")
         self.tool_tape = stage.ctx.tools.tape
         if self.recorder.broken is not None:  # even where the agent swallowed it
             self.error = error_details(self.recorder.broken)

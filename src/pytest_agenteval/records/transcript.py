@@ -116,12 +116,13 @@ PROMPT_READ = "prompt_read"
 
 UNREAD_REQUEST, UNREAD_REPLY = "unread_model_request", "unread_model_reply"
 CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT = "prompt_changed", "around_the_tapes", "output_cut"
-UNTOLD_TOKENS = "untold_tokens"
+UNTOLD_TOKENS, UNPRICED_LIMIT = "untold_tokens", "unpriced_limit"
 """Kinds of events that make a trial doubtful: traffic that nobody could read, a reply to another prompt, what
-was asked where nobody looks, output that was too long, a reply that does not say what it took."""
+was asked where nobody looks, output that was too long, a reply that does not say what it took, a limit of
+money where nobody knows the price."""
 
 DOUBTFUL_EVENTS = frozenset(
-    {UNREAD_REQUEST, UNREAD_REPLY, CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT, UNTOLD_TOKENS}
+    {UNREAD_REQUEST, UNREAD_REPLY, CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT, UNTOLD_TOKENS, UNPRICED_LIMIT}
 )
 
 

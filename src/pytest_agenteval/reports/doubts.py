@@ -9,6 +9,7 @@ from pytest_agenteval.records.transcript import (
     AROUND_TAPES,
     CHANGED_PROMPT,
     OUTPUT_CUT,
+    UNPRICED_LIMIT,
     UNREAD_REPLY,
     UNREAD_REQUEST,
     UNTOLD_TOKENS,
@@ -64,6 +65,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     ),
     AROUND_TAPES: ("request", "went around the tapes: a command asked where nobody looks"),
     UNTOLD_TOKENS: ("reply", "said no tokens, as streams that nobody asked for them: sums are too low"),
+    UNPRICED_LIMIT: ("trial", "with a limit of money asked models of unknown prices: it was no limit"),
     OUTPUT_CUT: ("output", "of a command too long, and cut"),
 }
 
