@@ -158,6 +158,20 @@ def test_a_user_who_fails_is_no_doing_of_the_agent(
     result.stdout.fnmatch_lines([f"simulated_user: {says}"])
 
 
+def test_a_users_registered_model_that_raises_is_no_crash_of_the_agent(pytester: pytest.Pytester) -> None:
+    """Whatever class the exception has, also where the agent catches all of them."""
+    prepare(pytester, AGENTS["function"], input={"content": "hello"}, user=PERSON)
+    conftest = (
+        "class Broken:\n    async def ask(self, messages, **more):\n        return 1 / 0\n"
+        "def pytest_agenteval_register(registry):\n"
+        "    registry.model('broken', lambda model, plan: Broken())\n"
+    )
+    write(pytester.path, {"conftest.py": conftest})
+    result = run(pytester, "evals", "--agent-user=broken")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["simulated_user: *: ZeroDivisionError: division by zero"])
+
+
 def test_without_a_model_a_user_speaks_to_nobody_but_offline_agents(pytester: pytest.Pytester) -> None:
     """A task with a user asks for one; the oracle, whom nobody pays for, hears the first words."""
     reference = {"turns": [{"text": "HELLO"}]}

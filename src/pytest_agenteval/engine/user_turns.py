@@ -132,6 +132,11 @@ class SimulatedUser:
                 reply = await chat.ask(messages, response_schema=_SCHEMA)
             except (TrialBroken, ProblemsFound, LimitReached) as broken:
                 raise self._break(f"the simulated user: {broken}") from broken
+            except (
+                Exception
+            ) as raised:  # a registered model's own: the agent, who asks for it, has no part in it
+                why = f"the simulated user: {type(raised).__name__}: {raised}"
+                raise self._break(why) from raised
             message = _read(reply.text)
             if message is not None:
                 return message
