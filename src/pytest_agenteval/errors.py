@@ -81,7 +81,8 @@ CAUSES: Mapping[str, str] = {
     "grader_hangs": "a grader did not come back",
     "pattern_too_slow": "a pattern of a task, a tool or a schema backtracks without end",
     "ungraded": "no grade is decided, or one that says `require: true` is not",
-    "answer": "the agent returned what is neither a text nor an `Answer`, or a state that is no map",
+    "answer": "the agent returned what is neither a text nor an `Answer`, or a state that is no map; "
+    "a command or an endpoint wrote what cannot be read",
     "agent": "what was registered as an agent cannot act",
     "crash": "the agent's own code raised; or ours",
     "agent_crash": "an agent that is a command ended with a status other than 0",

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
+import urllib.request
+from http.client import IncompleteRead
 from pathlib import Path
 
 import httpx
@@ -11,6 +14,7 @@ import pytest
 
 from pytest_agenteval import CassetteMiss, TrialBroken, UsageMistake, record
 from pytest_agenteval.api import script
+from tests.agents.endpoints import Reply, serving
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
 CALL = ReplyPlan(calls=(("find_order", {"id": 7}),))
@@ -159,3 +163,44 @@ def test_a_name_is_a_path_below_the_cassettes(name: str) -> None:
     block = record("twice")
     with block, pytest.raises(UsageMistake, match="a second time"), block:
         pass
+
+
+REPLY = {
+    "model": "gpt-5-mini",
+    "choices": [{"finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}],
+    "usage": {"prompt_tokens": 10, "completion_tokens": 5},
+}
+ASKED = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "hi"}]}
+PATH = "/v1/chat/completions"
+
+
+@pytest.mark.parametrize(
+    ("first", "asks"),
+    [
+        (Reply("", 307, {"Location": f"/moved{PATH}"}), 1),
+        (Reply({"error": {"message": "too long"}}, 400), 0),
+    ],
+    ids=["moved", "refused"],
+)
+def test_what_is_no_reply_is_none_in_a_replay_too(project: Path, first: Reply, asks: int) -> None:
+    """Who is sent elsewhere, or refused for what it asks, has not been answered: live as in a replay."""
+    with serving(lambda asked: first if asked.path == PATH else Reply(REPLY)) as server:
+        for mode in ("once", "none"):
+            with record("odd", record_chat=mode) as seen:
+                status = httpx.post(f"{server.url}{PATH}", json=ASKED, follow_redirects=True).status_code
+            assert status == (200 if asks else 400)
+            assert [message.role for message in seen.messages] == ["user", *["assistant"] * asks]
+            assert len(seen.asks) == asks
+        assert len(server.received) == 1 + asks
+
+
+def test_a_body_that_is_shorter_than_it_says_is_read_once(project: Path) -> None:
+    """The client's own exception holds what came of it, too: it is no second part of the reply."""
+    with serving(lambda asked: Reply(REPLY, headers={"Content-Length": "5000"})) as server:
+        asked = urllib.request.Request(
+            f"{server.url}{PATH}", json.dumps(ASKED).encode(), {"Content-Type": "application/json"}
+        )
+        seen = record("short", record_chat="once")
+        with seen, pytest.raises(IncompleteRead), urllib.request.urlopen(asked) as response:
+            response.read()
+    assert seen.messages[-1].content == "hello"

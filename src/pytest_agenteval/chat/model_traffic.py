@@ -129,7 +129,10 @@ class ModelTraffic:
         if recorded is not None:
             if recorded.prompt_differs:
                 self._note_changed_prompt(exchange)
-            self._finish(exchange, recorded.response, None)
+            if recorded.response.status >= 300:  # what only says to try again is in no recording
+                self._note_failure(exchange, request, recorded.response, passing=False)
+            else:
+                self._finish(exchange, recorded.response, None)
             return recorded.response
         if not self.sends:
             self._undo(exchange)
@@ -141,14 +144,14 @@ class ModelTraffic:
     def begin_response(self, request: Request, status: int) -> None:
         """Take a request back that brings no reply: who asked may ask again before reading why."""
         exchange = self._under_way.get(id(request))
-        if status >= 400 and exchange is not None:
+        if status >= 300 and exchange is not None:
             self._undo(exchange)
             self._under_way[id(request)] = exchange._replace(refused_at=self._recorder.at())
 
     def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
         """Read what was really answered, and keep it for a replay, unless it only says to try again."""
         exchange = self._under_way.pop(id(request), None)
-        if response.status >= 400:
+        if response.status >= 300:
             passing = response.status in PASSING_FAILURES or response.status >= 500
             self._note_failure(exchange, request, response, passing=passing)
             if passing:

@@ -122,7 +122,9 @@ def _body_of(head: bytes, raw: bytes, rest: Any) -> tuple[bytes, bool]:
         received.begin()
         return received.read(), True
     except http.client.IncompleteRead as incomplete:
-        inner = incomplete.__context__  # the chunk that was cut, after those that are whole
+        # The chunk that was cut, after those that are whole. Not the context: this may go on within the
+        # handling of the agent's own exception, which holds the same bytes.
+        inner = incomplete.__cause__
         return incomplete.partial + getattr(inner, "partial", b""), False
     except (http.client.HTTPException, OSError, ValueError):
         return b"", False
