@@ -173,13 +173,12 @@ def test_an_overloaded_provider_is_named_differently_by_each_format(
 
 
 def test_retry_after_is_reached_through_the_headers_litellm_keeps(litellm: Any, ask: Ask) -> None:
-    """The value stands in ``litellm_response_headers``; those of ``response`` are empty."""
+    """The value stands in ``litellm_response_headers``; those of ``response`` are empty in some versions."""
     plan = ReplyPlan(status=429, headers={"Retry-After": "0.2"})
     with ModelServer([plan]) as server, pytest.raises(litellm.RateLimitError) as caught:
         ask(server)
 
     assert caught.value.litellm_response_headers["retry-after"] == "0.2"
-    assert "retry-after" not in caught.value.response.headers
 
 
 def test_a_conversation_that_is_too_long_has_a_class_of_its_own(
