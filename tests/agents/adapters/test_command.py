@@ -209,6 +209,20 @@ def test_a_real_key_is_in_no_child_cassette_transcript_or_log(
     assert CANARY not in str(result.stdout) + str(result.stderr)
 
 
+def test_a_word_for_a_key_is_left_in_replies(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Servers of one's own take any text for a key: what is a word of their replies is hidden nowhere."""
+    with ModelServer([ReplyPlan(text="There is none, none at all.")]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_base)
+        monkeypatch.setenv("OPENAI_API_KEY", "none")
+        write(pytester.path, shell(f"n=1; {ASK}", answering("none, none at all"), output="text"))
+        run(pytester, *RECORDED).assert_outcomes(passed=1)
+    (reply,) = trials(pytester.path)["one"].transcript.messages[1:]
+    assert reply.content == "There is none, none at all."
+    run(pytester, *PLAYED).assert_outcomes(passed=1)
+
+
 def test_the_environment_is_made_for_the_program(pytester: pytest.Pytester) -> None:
     """Nothing of the user's but what is named; a home of its own; the trial's addresses."""
     pytester._monkeypatch.setenv("PASSED", "yes")

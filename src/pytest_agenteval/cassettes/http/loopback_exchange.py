@@ -14,7 +14,7 @@ from pytest_agenteval.cassettes.http.messages import recordable_request, recorda
 from pytest_agenteval.cassettes.http.scope import GIVEN_UP, NothingSent
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.errors import RequestRefused, exception_text
-from pytest_agenteval.redaction.spellings import MARK
+from pytest_agenteval.redaction.spellings import MARK, worth_hiding
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http.loopback_address import TrialAddress, Upstream
@@ -118,7 +118,9 @@ class Exchange:
 
     @cached_property
     def _keys(self) -> Sequence[bytes]:
-        return [key.removeprefix(self._upstream.prefix).encode() for key in self._signature.values()]
+        # One that a client only wants to have, such as `none`, is a word of replies too.
+        keys = (key.removeprefix(self._upstream.prefix) for key in self._signature.values())
+        return [key.encode() for key in keys if worth_hiding(key)]
 
     def unanswered(self, failed: BaseException) -> Response:
         """Say that nobody answered, in the way in which providers do: it may be tried again."""
