@@ -115,6 +115,24 @@ def test_replies_of_another_prompt_are_played_with_a_warning(recorded: str) -> N
     assert warned[0].filename == __file__
 
 
+@pytest.mark.parametrize("recorded_streamed", [True, False])
+def test_who_reads_events_is_played_no_document(project: Path, recorded_streamed: bool) -> None:
+    """A recorded stream is no reply to who asks for none, nor the other way round: an answer would be lost."""
+
+    def ask(base: str, *, streamed: bool) -> str:
+        asked = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "hi"}], "stream": streamed}
+        return httpx.post(f"{base}/chat/completions", json=asked).text
+
+    with ModelServer([WORDS]) as server:
+        base = server.openai_base
+        with record("way", record_chat="once"):
+            reply = ask(base, streamed=recorded_streamed)
+    with pytest.raises(CassetteMiss, match="stream"), record("way"):
+        ask(base, streamed=not recorded_streamed)
+    with record("way"):
+        assert ask(base, streamed=recorded_streamed) == reply
+
+
 def test_a_client_without_a_key_is_helped_in_a_replay(recorded: str) -> None:
     """Clients look for keys when they are made: the exception says that any text will do."""
     with pytest.raises(ValueError, match="set ACME_API_KEY") as raised, record("shop/refund"):

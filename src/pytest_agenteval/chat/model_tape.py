@@ -64,21 +64,22 @@ class ModelTape:
         asked = self._read(self._tape.cassette.redactor.request(request))
         if asked is None:
             return None
-        identity = prompt_identity(asked)
+        # Who asks for events cannot read a document, nor the other way round.
+        identity = (asked.streamed, prompt_identity(asked))
         same = self._tape.find_next(lambda recorded: self._identity(recorded) == identity)
         if same is not None:
             return RecordedReply(same.response, prompt_differs=False)
         near = None if self.recording else self._tape.find_nearest(partial(self._nearness, asked))
         return None if near is None else RecordedReply(near.response, prompt_differs=True)
 
-    def _identity(self, recorded: Request) -> str:
+    def _identity(self, recorded: Request) -> tuple[bool, str] | None:
         asked = self._recorded_ask(recorded)
-        return "" if asked is None else prompt_identity(asked)
+        return None if asked is None else (asked.streamed, prompt_identity(asked))
 
     def _nearness(self, asked: ModelRequest, recorded: Request) -> int | None:
         """Count the messages that two asks of one model have in common, each at its place."""
         other = self._recorded_ask(recorded)
-        if other is None or (other.format, other.model) != (asked.format, asked.model):
+        if other is None or _way(other) != _way(asked):
             return None
         pairs = zip(map(without_ids, asked.messages), map(without_ids, other.messages), strict=False)
         return sum(ours == theirs for ours, theirs in pairs)
@@ -112,3 +113,8 @@ class ModelTape:
         """Make the error that says what differs from the nearest recording, and how to record this one."""
         self._tape.missed()
         return self._tape.miss(request, self._retry_command)
+
+
+def _way(asked: ModelRequest) -> tuple[str, str, bool]:
+    """Give what has to be equal for the reply to one ask to be read as that to another."""
+    return asked.format, asked.model, asked.streamed
