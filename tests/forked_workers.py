@@ -92,6 +92,7 @@ def _orders() -> socket.socket:
         pass_fds=[theirs.fileno()],
     )
     theirs.close()
+    atexit.register(ours.close)  # else Python warns of it as it ends
     return ours
 
 
