@@ -117,7 +117,7 @@ def test_replies_of_another_prompt_are_played_with_a_warning(recorded: str) -> N
 
 @pytest.mark.parametrize("recorded_streamed", [True, False])
 def test_who_reads_events_is_played_no_document(project: Path, recorded_streamed: bool) -> None:
-    """A recorded stream is no reply to who asks for none, nor the other way round: an answer would be lost."""
+    """A recorded stream is no reply to who asks for none, nor the other way round: an answer is lost."""
 
     def ask(base: str, *, streamed: bool) -> str:
         asked = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "hi"}], "stream": streamed}
