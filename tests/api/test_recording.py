@@ -99,6 +99,13 @@ def test_nothing_goes_out_that_nobody_let_out(project: Path) -> None:
     assert not (project / "cassettes").exists()
 
 
+def test_why_a_model_gave_no_response_is_told(project: Path) -> None:
+    """As its client said it: a certificate, a port, a name that nobody knows is what there is to mend."""
+    block = record("down", record_chat="once")
+    with pytest.raises(TrialBroken, match=r"no response came: ConnectError: .*refused"), block:
+        answer(f"{PORT_THAT_REFUSES}/v1")
+
+
 def test_a_miss_is_told_though_the_code_swallows_it(recorded: str) -> None:
     """What is not recorded breaks the block at its end, with the nearest recording."""
     block = record("shop/refund")

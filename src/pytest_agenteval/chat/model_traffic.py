@@ -176,7 +176,8 @@ class ModelTraffic:
         if response.message == GIVEN_UP:
             self._give_up(exchange)
         elif response.status == 0:
-            self._fail(exchange, "no response came")
+            why = f": {' '.join(response.message.split())}" if response.message else ""
+            self._fail(exchange, f"no response came{why}")
         elif response.status >= 400:
             self._note_failure(exchange, request, response, passing=True)
         elif not exchange.asked.streamed:  # half of one is none: nobody can read it

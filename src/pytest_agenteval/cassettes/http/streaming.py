@@ -9,6 +9,7 @@ from pytest_agenteval.cassettes.http.events import is_event_stream
 from pytest_agenteval.cassettes.http.messages import Pairs, recordable_response
 from pytest_agenteval.cassettes.http.scope import GIVEN_UP, Scope, Sending, answering
 from pytest_agenteval.cassettes.interaction import Request, Response
+from pytest_agenteval.errors import exception_text
 
 
 class Exchange:
@@ -81,6 +82,10 @@ class Exchange:
             if not self._scope.closed:
                 self._scope.cut(self._request, self._response(whole=False))
 
+    def reason_of_none(self, raised: BaseException) -> str:
+        """Say why no response began; nothing of one that has begun, which has a reason of its own."""
+        return "" if self._status else f"{type(raised).__name__}: {exception_text(raised)}"
+
     def _note_first_byte(self) -> None:
         if self._first_byte_s is None:
             self._first_byte_s = time.monotonic() - self._began
@@ -103,5 +108,5 @@ class Reading(Sending):
         super().__exit__()
         if raised[0] is asyncio.CancelledError:
             self._exchange.cut(GIVEN_UP)
-        elif raised[0] is not None:
-            self._exchange.cut()
+        elif isinstance(raised[1], BaseException):
+            self._exchange.cut(self._exchange.reason_of_none(raised[1]))
