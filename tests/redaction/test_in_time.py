@@ -17,6 +17,8 @@ HOSTILE = {
     "tokens": "eyJ" * 100_000,
     "two parts": "eyJ12345678.a." * 25_000,
     "addresses": "@ " + "://a:b" * 50_000,
+    "beginnings": "task-" * 60_000 + "sk-a_" * 60_000,
+    "parameters": "?a-b_key= " * 30_000 + "?" + "a-" * 30_000,
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -47,11 +47,10 @@ _PART = re.compile(
 _ELEMENT = re.compile(rf"(<(?:[\w.-]+:)?{_NAMES}(?:\s[^<>]*)?>)[^<>]+(?=</)", re.I)
 _USER = re.compile(r"(?<=://)[^/?#@&\s]+(?=@)")
 _FORM = re.compile(r"[^\s{}\[\]\"<>=&]+=[^\s{}\[\]\"]*")
-_JSON = re.compile(rf"(?<!\\)(\\*\"){_IN_JSON}\1\s*:\s*", re.I)
-# How every name ends that is looked for in JSON: to look behind each quote takes a hundredth of the pattern's
-# time, a tenth of that of looking for the words.
+_JSON = re.compile(rf"(\\*\"){_IN_JSON}\1\s*:\s*", re.I)
+# How every name ends: to look before each quote takes a twentieth of the time of looking for the names.
 _ENDS = ("key", "token", "secret", "passwd", "password", "passphrase", "authorization", "jwt")
-_END_IN_JSON = re.compile(rf'["\\](?:{"|".join(rf"(?<={end}.)" for end in _ENDS)})')
+_LONGEST_END = max(map(len, _ENDS))
 _NUMBER = re.compile(r"-?\d[\w.+-]*")
 _TORN = re.compile(r"\"?[^\",}\]\n]*\"?")
 _decoder = json.JSONDecoder()
@@ -128,12 +127,12 @@ class Redactor:
         if _FORM.fullmatch(body):
             return self.uri(body)
         folded = body.casefold()
-        named = _json_values(body) if _END_IN_JSON.search(folded) else body
-        # Each with a text without which it matches nothing: bodies may be long, and most hold none.
-        for needed, under_a_name in (("=", _LINK), ("content-disposition", _PART), ("</", _ELEMENT)):
-            if needed in folded:
-                named = under_a_name.sub(rf"\1{MARK}", named)
-        return self.text(named)
+        # Each with what it does not match without: bodies may be long, and most hold none.
+        body = _json_values(body) if _name_ends_before('"', folded) else body
+        body = _LINK.sub(rf"\1{MARK}", body) if _name_ends_before("=", folded) else body
+        body = _PART.sub(rf"\1{MARK}", body) if "content-disposition" in folded else body
+        body = _ELEMENT.sub(rf"\1{MARK}", body) if "<" in folded and "</" in folded else body
+        return self.text(body)
 
     def _headers(self, headers: Headers) -> Headers:
         return {
@@ -145,18 +144,36 @@ class Redactor:
         return self.uri(value) if isinstance(value, str) else value
 
 
+def _name_ends_before(sign: str, folded: str) -> bool:
+    """Whether a sign, which may be escaped, stands behind what may end a telling name."""
+    return any([part.rstrip("\\").endswith(_ENDS) for part in folded.split(sign)])
+
+
 def _json_values(text: str) -> str:
     """Replace texts, numbers and lists that stand under a telling key, also in JSON kept inside a JSON text.
 
     Maps are not replaced but looked into: under ``"password"`` a tool's schema says ``{"type": "string"}``.
     """
     parts, done = [], 0
-    for key in _JSON.finditer(text):
+    for key in _telling_keys(text):
         end = _value_end(text, key.end(), key[1])
         if key.start() >= done and end is not None:
             parts += [text[done : key.end()], key[1], MARK, key[1]]
             done = end
     return "".join([*parts, text[done:]]) if parts else text
+
+
+def _telling_keys(text: str) -> Iterator[re.Match[str]]:
+    """Find the telling keys: each stands between two quotes, which have as many backslashes before them."""
+    begins = 0
+    for part in text.split('"'):
+        opening = begins - 1
+        begins += len(part) + 1
+        if opening >= 0 and part.rstrip("\\")[-_LONGEST_END:].casefold().endswith(_ENDS):
+            while opening and text[opening - 1] == "\\":
+                opening -= 1
+            if key := _JSON.match(text, opening):
+                yield key
 
 
 def _value_end(text: str, start: int, mark: str) -> int | None:

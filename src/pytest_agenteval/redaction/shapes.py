@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from pytest_agenteval.redaction.spellings import MARK
 
@@ -19,61 +21,137 @@ _VARIABLE = re.compile(
 # Such a name may also be that of a cache or a table: then the value has to look like a key.
 _ANY_KEY = ("KEY", "KEYS")
 _LIKE_A_KEY = r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}"
-# Not within a word; the letter of a line break as JSON writes it is part of none.
-_BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
-_FIGURE = r"(?=[A-Za-z_-]*[0-9])"
-_SIGNED_IN = r"(?<=://)[^/?#@\s\"'<>:]*:[^/?#@\s\"'<>]++(?=@)"
-_IN_QUERY = (
-    r"(?i)(?<=[?&])((?:[\w-]*[_-])?(?:api_?key|service_?key|key|token|secret|password|signature|sig)=)"
-    r"(?!<redacted>)[^&#\s\"'<>\\]{8,}"
+
+class _Shape(NamedTuple):
+    """A pattern, and texts of which one stands in every match: to look for those costs next to nothing."""
+
+    literals: tuple[str, ...]
+    pattern: str
+
+
+def _each(*literals: str, then: str, begins: bool = False, stays: bool = False) -> tuple[_Shape, ...]:
+    """Give for each literal the pattern that it begins.
+
+    ``begins`` where no letter or figure may stand before it, ``stays`` where it is no part of the secret.
+    """
+    return tuple(_Shape((literal,), _pattern(literal, begins, stays) + then) for literal in literals)
+
+
+def _pattern(literal: str, begins: bool, stays: bool) -> str:
+    escaped = re.escape(literal)
+    return f"({escaped})" if stays else escaped + (_begun(literal) if begins else "")
+
+
+def _begun(literal: str) -> str:
+    """Look back over a literal: it stands within no word; the letter of JSON's line break is part of none.
+
+    It is written after the literal: a pattern is looked for by what it begins with, and by a literal a
+    hundred times as quickly as by what may stand before one.
+    """
+    literal = re.escape(literal)
+    return rf"(?:(?<![A-Za-z0-9]{literal})|(?<=\\[nrt]{literal}))"
+
+
+# What stays of a match is its first group. None goes over a text twice: it may be hostile, and of many
+# megabytes. ``none`` is where what begins like a secret is over.
+_SHAPES: tuple[_Shape, ...] = (
+    *_each(
+        "sk-",
+        then=r"(?:(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_-]{16,}"
+        rf"|{_begun('sk-')}(?=[A-Za-z_-]{{0,99}}[0-9])[A-Za-z0-9_-]{{16,}})",
+    ),
+    *_each(
+        *("sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"), then="[A-Za-z0-9]{16,}", begins=True
+    ),
+    *_each("AIza", then="[A-Za-z0-9_-]{30,}"),
+    *_each("ya29.", then="[A-Za-z0-9_-]{20,}"),
+    *_each("ghp_", "gho_", "ghu_", "ghs_", "ghr_", then="[A-Za-z0-9]{20,}"),
+    *_each("github_pat_", "glpat-", then="[A-Za-z0-9_-]{20,}"),
+    *_each("xox", then="[abeoprs]-[A-Za-z0-9-]{10,}"),
+    *_each("xapp-", then="[A-Za-z0-9-]{10,}"),
+    *_each("AKIA", "ASIA", then="[A-Z0-9]{16}(?![A-Z0-9])", begins=True),
+    *_each("eyJ", then=r"[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}|(?P<none>))"),
+    *_each("hf_", "gsk_", "npm_", "xai-", "pplx-", then="[A-Za-z0-9]{20,}", begins=True),
+    *_each("shpat_", "dop_v1_", "r8_", then="[A-Za-z0-9]{20,}", begins=True),
+    *_each("tvly-", then="(?:dev-)?[A-Za-z0-9]{20,}", begins=True),
+    *_each("nvapi-", "GOCSPX-", "pypi-AgE", then="[A-Za-z0-9_-]{24,}", begins=True),
+    *_each("hooks.slack.com/services/", then="[A-Za-z0-9/]{20,}", stays=True),
+    *_each("SG.", then=r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    _Shape(
+        ("PRIVATE KEY-",),
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    ),
+    *_each(
+        *("bearer ", "Bearer ", "BEARER "),
+        then=r"(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*",
+        stays=True,
+    ),
+    *_each(
+        *("basic ", "Basic ", "BASIC "), then="(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*", stays=True
+    ),
+    _Shape(("@",), r"(://)[^/?#@\s\"'<>:]*:[^/?#@\s\"'<>]++(?=@)"),
+    _Shape(
+        ("key=", "oken=", "ecret=", "assword=", "ig=", "ature=", "Key=", "KEY="),
+        r"([?&](?i:[\w-]*[_-])?(?i:api_?key|service_?key|key|token|secret|password|signature|sig)=)"
+        r"(?!<redacted>)[^&#\s\"'<>\\]{8,}",
+    ),
 )
 
-# Each with texts of which one stands in every match: looking for them costs next to nothing. None goes over
-# a text twice: it may be hostile, and of many megabytes. ``none`` is where what begins like a secret is over.
-_SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
-    (
-        ("sk-",),
-        rf"sk-(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_-]{{16,}}|{_BEGINS}sk-{_FIGURE}[A-Za-z0-9_-]{{16,}}",
-    ),
-    (("k_live_", "k_test_", "whsec_"), rf"{_BEGINS}(?:[sr]k_(?:live|test)|whsec)_[A-Za-z0-9]{{16,}}"),
-    (("AIza",), r"AIza[A-Za-z0-9_-]{30,}"),
-    (("ya29.",), r"ya29\.[A-Za-z0-9_-]{20,}"),
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh[pousr]_[A-Za-z0-9]{20,}"),
-    (("github_pat_", "glpat-"), r"(?:github_pat_|glpat-)[A-Za-z0-9_-]{20,}"),
-    (("xox", "xapp-"), r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}"),
-    (("AKIA", "ASIA"), rf"{_BEGINS}A[KS]IA[A-Z0-9]{{16}}(?![A-Z0-9])"),
-    (("eyJ",), r"eyJ[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}|(?P<none>))"),
-    (("hf_", "gsk_", "npm_"), rf"{_BEGINS}(?:hf|gsk|npm)_[A-Za-z0-9]{{20,}}"),
-    (
-        ("xai-", "pplx-", "tvly-", "nvapi-", "GOCSPX-", "pypi-AgE", "shpat_", "dop_v1_", "r8_"),
-        rf"{_BEGINS}(?:(?:xai-|pplx-|tvly-(?:dev-)?|shpat_|dop_v1_|r8_)[A-Za-z0-9]{{20,}}"
-        r"|(?:nvapi-|GOCSPX-|pypi-AgE)[A-Za-z0-9_-]{24,})",
-    ),
-    (("hooks.slack.com/services/",), r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}"),
-    (("SG.",), r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
-    (("PRIVATE KEY-",), r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"),
-    (
-        ("earer ", "EARER ", "asic ", "ASIC "),
-        r"(?i)(?<=bearer )(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*"
-        r"|(?<=basic )(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*",
-    ),
-    (("@",), _SIGNED_IN),
-    (("key=", "oken=", "ecret=", "assword=", "ig=", "ature=", "Key=", "KEY="), _IN_QUERY),
-)
+_SIGNS = "@=J_Ix-Bb."
+"""Characters of which each literal holds one, those first that are rare in what models read and write."""
 
-_LITERALS = tuple((literal, shape) for literals, shape in _SHAPES for literal in literals)
+_LONG = 2_000
+"""Characters from which on it is quicker to look beside each sign than for each literal."""
 
 
-def _literals_by_sign() -> dict[str, list[tuple[str, str]]]:
-    """Put literals together that hold the same sign: where it stands nowhere in a text, none of them does."""
-    by_sign: dict[str, list[tuple[str, str]]] = {}
-    for literal, shape in _LITERALS:
-        sign = next((sign for sign in "_=@-." if sign in literal), "")
-        by_sign.setdefault(sign, []).append((literal, shape))
-    return by_sign
+class _Literal(NamedTuple):
+    """A literal as it stands around its sign, and the pattern of the shape that it belongs to."""
+
+    text: str
+    before: str
+    after: str
+    pattern: str
 
 
-_LITERALS_BY_SIGN = tuple(_literals_by_sign().items())
+class _Sign(NamedTuple):
+    """The literals that hold a sign: sought beside it by what stands before it, else by what stands after."""
+
+    sign: str
+    literals: tuple[_Literal, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def patterns_for(self, text: str) -> Iterable[str]:
+        """Give the patterns that may match in a text which holds the sign: no other does."""
+        if len(text) < _LONG:
+            return [literal.pattern for literal in self.literals if literal.text in text]
+        parts = text.split(self.sign)
+        ends = [part for part in parts if part.endswith(self.before)] if self.before else []
+        starts = [part for part in parts if part.startswith(self.after)] if self.after else []
+        return {
+            literal.pattern
+            for literal in self.literals
+            if (
+                any(part.startswith(literal.after) for part in starts)
+                if literal.after in self.after
+                else any(part.endswith(literal.before) for part in ends)
+            )
+        }
+
+
+def _sign(sign: str) -> _Sign:
+    literals = tuple(
+        _Literal(text, *text.split(sign)[-2:], shape.pattern)
+        for shape in _SHAPES
+        for text in shape.literals
+        if next(sign for sign in _SIGNS if sign in text) == sign
+    )
+    after = tuple(it.after for it in literals if len(it.after) > len(it.before))
+    before = tuple(it.before for it in literals if len(it.after) <= len(it.before))
+    return _Sign(sign, literals, before, after)
+
+
+_BY_SIGN = tuple(map(_sign, _SIGNS))
 
 
 # Compiled when a text first holds its literal: all of them together take longer than a whole offline trial.
@@ -84,21 +162,27 @@ def _compiled(shape: str) -> re.Pattern[str]:
 
 def has_shape(text: str) -> bool:
     """Whether something in a text has the shape of a key."""
-    for sign, literals in _LITERALS_BY_SIGN:
-        if sign not in text:
-            continue
-        for literal, shape in literals:
-            if literal in text and _compiled(shape).search(text):
-                return True
+    for sign in _BY_SIGN:
+        if sign.sign in text:
+            for pattern in sign.patterns_for(text):
+                if _compiled(pattern).search(text):
+                    return True
     return False
 
 
 def without_shapes(text: str) -> str:
     """Give the text with a mark in place of whatever has the shape of a key."""
-    for literal, shape in _LITERALS:
-        if literal in text:
-            text = _compiled(shape).sub(_mark, text)
+    for shape in _SHAPES:
+        if _holds(shape, text):
+            text = _compiled(shape.pattern).sub(_mark, text)
     return text
+
+
+def _holds(shape: _Shape, text: str) -> bool:
+    for literal in shape.literals:  # a loop, and no generator: each text of each trial comes by
+        if literal in text:
+            return True
+    return False
 
 
 def _mark(match: re.Match[str]) -> str:
