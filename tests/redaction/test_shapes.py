@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.redaction.shapes import has_shape, without_shapes
+from pytest_agenteval.redaction.shapes import has_shape, without_repeats, without_shapes
 from pytest_agenteval.redaction.spellings import MARK
 
 BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
@@ -37,15 +37,41 @@ PLAIN = (
 """What is a key, in the fewest words: one pattern after the other goes over the whole text."""
 
 BEGINNINGS = st.sampled_from(
-    "sk- sk-proj- task- sk_live_ rk_test_ whsec_ AIza ya29. ghp_ ghr_ github_pat_ glpat- xoxb- xapp- AKIA ASIA "
-    "eyJ hf_ gsk_ npm_ xai- tvly-dev- shpat_ dop_v1_ r8_ nvapi- GOCSPX- pypi-AgE hooks.slack.com/services/ SG. "
-    "bearer Bearer basic Basic :// ?key= &api_key= &x-token= ?sig= &KEY= ?page= a_ -----BEGIN PRIVATE".split(" ")
+    [
+        *("sk-", "sk-proj-", "task-", "sk_live_", "rk_test_", "whsec_", "AIza", "ya29.", "ghp_", "ghr_"),
+        *("github_pat_", "glpat-", "xoxb-", "xapp-", "AKIA", "ASIA", "eyJ", "hf_", "gsk_", "npm_", "xai-"),
+        *(
+            "tvly-dev-",
+            "shpat_",
+            "dop_v1_",
+            "r8_",
+            "nvapi-",
+            "GOCSPX-",
+            "pypi-AgE",
+            "SG.",
+            "bearer",
+            "Bearer",
+        ),
+        *("hooks.slack.com/services/", "basic", "Basic", "://", "?key=", "&api_key=", "&x-token=", "?sig="),
+        *("&KEY=", "?page=", "a_", "-----BEGIN PRIVATE KEY-----"),
+    ]
 )
 BODIES = st.sampled_from(
-    ("a1" * 20, "A1" * 8, "a1b2c3d4e5f6.g7h8i9j0k1l2m3n4.o5p6q7r8s9", "abcdefghijklmnop", "mina:pa:ss@host", "9", "")
+    (
+        "a1" * 20,
+        "A1" * 8,
+        "a1b2c3d4e5f6.g7h8i9j0k1l2m3n4.o5p6q7r8s9",
+        "abcdefghijklmnop",
+        "mina:pa:ss@host",
+        "9",
+        "",
+    )
 )
+BETWEEN = st.sampled_from(["", " "])
 REST = st.builds("".join, st.tuples(BODIES, st.text("aZ09_-./ =:@&\\n", max_size=9)))
-TEXTS = st.lists(st.tuples(st.sampled_from(["", " ", "x", "\\n", "\n", "9"]), BEGINNINGS, REST), max_size=6)
+TEXTS = st.lists(
+    st.tuples(st.sampled_from(["", " ", "x", "\\n", "\n", "9"]), BEGINNINGS, BETWEEN, REST), max_size=6
+)
 
 
 def plainly(text: str) -> str:
@@ -58,16 +84,22 @@ def plainly(text: str) -> str:
 @settings(max_examples=200)
 @given(TEXTS, st.sampled_from([0, 300]))
 def test_what_is_found_beside_rare_characters_is_what_plain_patterns_find(
-    pieces: list[tuple[str, str, str]], filler: int
+    pieces: list[tuple[str, ...]], filler: int
 ) -> None:
     """Short texts are looked through for literals and long ones beside signs: neither misses a key."""
-    text = "".join(before + beginning + rest for before, beginning, rest in pieces) + " " + "so it is; " * filler
+    text = "".join(map("".join, pieces)) + " " + "so it is; " * filler
 
     assert without_shapes(text) == plainly(text)
-    assert has_shape(text) == any(re.search(pattern, text) for pattern in PLAIN)
+    if any(re.search(pattern, text) for pattern in PLAIN):
+        assert has_shape(text)
+        assert has_shape(without_repeats(f'{{"text": "{text}", "again": "{text}"}}'))
+    elif "eyJ" not in text:  # whose beginning is enough to look closely
+        assert not has_shape(text)
 
 
-@pytest.mark.parametrize("header", ["Authorization: bearer ", "Authorization: Bearer ", "AUTHORIZATION: BEARER "])
+@pytest.mark.parametrize(
+    "header", ["Authorization: bearer ", "Authorization: Bearer ", "AUTHORIZATION: BEARER "]
+)
 def test_what_a_header_says_before_its_key_stays(header: str) -> None:
     """However the word is written: the key goes, the word stays."""
     assert without_shapes(f"{header}abcdefgh12345678") == f"{header}{MARK}"

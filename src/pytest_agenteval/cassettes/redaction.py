@@ -19,7 +19,7 @@ from pytest_agenteval.cassettes.interaction import (
     Response,
 )
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets
-from pytest_agenteval.redaction.shapes import is_secret_header
+from pytest_agenteval.redaction.shapes import is_secret_header, without_repeats
 from pytest_agenteval.redaction.spellings import MARK
 
 HEADERS = frozenset({"extra_headers", "headers", "default_headers"})
@@ -126,13 +126,14 @@ class Redactor:
     def _text_body(self, body: str) -> str:
         if _FORM.fullmatch(body):
             return self.uri(body)
-        folded = body.casefold()
+        once = without_repeats(body)
+        folded = once.casefold()
         # Each with what it does not match without: bodies may be long, and most hold none.
-        body = _json_values(body) if _name_ends_before('"', folded) else body
-        body = _LINK.sub(rf"\1{MARK}", body) if _name_ends_before("=", folded) else body
-        body = _PART.sub(rf"\1{MARK}", body) if "content-disposition" in folded else body
-        body = _ELEMENT.sub(rf"\1{MARK}", body) if "<" in folded and "</" in folded else body
-        return self.text(body)
+        clean = _json_values(body) if _name_ends_before('"', folded) else body
+        clean = _LINK.sub(rf"\1{MARK}", clean) if _name_ends_before("=", folded) else clean
+        clean = _PART.sub(rf"\1{MARK}", clean) if "content-disposition" in folded else clean
+        clean = _ELEMENT.sub(rf"\1{MARK}", clean) if "<" in folded and "</" in folded else clean
+        return self._secrets.text(clean, once)
 
     def _headers(self, headers: Headers) -> Headers:
         return {
@@ -146,7 +147,7 @@ class Redactor:
 
 def _name_ends_before(sign: str, folded: str) -> bool:
     """Whether a sign, which may be escaped, stands behind what may end a telling name."""
-    return any([part.rstrip("\\").endswith(_ENDS) for part in folded.split(sign)])
+    return any(part.rstrip("\\").endswith(_ENDS) for part in folded.split(sign))
 
 
 def _json_values(text: str) -> str:

@@ -33,6 +33,7 @@ class ModelTape:
     def __init__(self, tape: Tape, retry_command: str, model_hosts: Collection[str] = ()) -> None:
         self._tape, self._retry_command, self._model_hosts = tape, retry_command, model_hosts
         self._asks: dict[int, ModelRequest | None] = {}
+        self._identities: dict[int, tuple[bool, str] | None] = {}
 
     @property
     def recording(self) -> bool:
@@ -59,9 +60,11 @@ class ModelTape:
         """How many requests were recorded."""
         return self._tape.recorded
 
-    def find_ask(self, request: Request) -> RecordedReply | None:
-        """Play the reply to an ask, or give None."""
-        asked = self._read(self._tape.cassette.redactor.request(request))
+    def find_ask(self, request: Request, asked: ModelRequest | None) -> RecordedReply | None:
+        """Play the reply to an ask, or give None; ``asked`` is what was read of the request, if it was."""
+        redacted = self._tape.cassette.redactor.request(request)
+        if asked is None or (redacted.uri, redacted.body) != (request.uri, request.body):
+            asked = self._read(redacted)
         if asked is None:
             return None
         # Who asks for events cannot read a document, nor the other way round.
@@ -73,8 +76,11 @@ class ModelTape:
         return None if near is None else RecordedReply(near.response, prompt_differs=True)
 
     def _identity(self, recorded: Request) -> tuple[bool, str] | None:
-        asked = self._recorded_ask(recorded)
-        return None if asked is None else (asked.streamed, prompt_identity(asked))
+        if id(recorded) not in self._identities:
+            asked = self._recorded_ask(recorded)
+            identity = None if asked is None else (asked.streamed, prompt_identity(asked))
+            self._identities[id(recorded)] = identity
+        return self._identities[id(recorded)]
 
     def _nearness(self, asked: ModelRequest, recorded: Request) -> int | None:
         """Count the messages that two asks of one model have in common, each at its place."""

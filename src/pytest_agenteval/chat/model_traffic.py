@@ -24,7 +24,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     UnreadableTraffic,
 )
 from pytest_agenteval.chat.chat import UNKNOWN, credible_usage
-from pytest_agenteval.chat.model_tape import ModelTape
+from pytest_agenteval.chat.model_tape import ModelTape, RecordedReply
 from pytest_agenteval.chat.prices import with_price
 from pytest_agenteval.errors import CassetteMiss, LimitIgnored, LimitReached, ProviderDown, TrialBroken
 from pytest_agenteval.limits import Budget
@@ -125,7 +125,7 @@ class ModelTraffic:
         if asked is None:
             return self._play_other(request, classified)
         exchange = self._begin(request, asked)
-        recorded = None if self._tape is None else self._tape.find_ask(request)
+        recorded = self._find_recorded(request, asked)
         if recorded is not None:
             if recorded.prompt_differs:
                 self._note_changed_prompt(exchange)
@@ -209,6 +209,13 @@ class ModelTraffic:
         except UnreadableTraffic as unreadable:
             self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
             return None
+
+    def _find_recorded(self, request: Request, asked: ModelRequest) -> RecordedReply | None:
+        if self._tape is None:
+            return None
+        # What refers to earlier replies was read with them; the tape compares requests as they stand.
+        alone = not self._items or "item_reference" not in text_of(request.body)
+        return self._tape.find_ask(request, asked if alone else None)
 
     def _play_other(self, request: Request, classified: Classified) -> Response | None:
         """Play what is asked of a model's server beside replies: embeddings, counts, lists of models."""

@@ -17,6 +17,7 @@ from pytest_agenteval.redaction.shapes import (
     is_secret_header,
     is_secret_variable,
     names_a_secret,
+    without_repeats,
     without_shapes,
 )
 from pytest_agenteval.redaction.spellings import (
@@ -151,8 +152,11 @@ class Secrets:
             if is_secret_header(str(name)):
                 self.know((str(value), str(value).rpartition(" ")[2]))
 
-    def dirty(self, text: str) -> bool:
-        """Whether there may be a secret in a text: never wrongly False."""
+    def dirty(self, text: str, once: str | None = None) -> bool:
+        """Whether there may be a secret in a text: never wrongly False.
+
+        ``once`` is the text without its repeats, where who asks has it.
+        """
         if len(text) < SHORTEST and not self._patterns:
             return False
         for start in self._starts:  # a loop, and no generator: each text of each trial comes by
@@ -160,7 +164,7 @@ class Secrets:
                 return True
         if self._cut_within(text):
             return True
-        return has_shape(text) or bool(self._patterns)
+        return has_shape(without_repeats(text) if once is None else once) or bool(self._patterns)
 
     def all_clean(self, texts: Mapping[str, str]) -> bool:
         """Whether none of many texts holds a secret; each stands under what it is remembered by.
@@ -176,9 +180,9 @@ class Secrets:
             clean_texts |= fresh
         return True
 
-    def text(self, text: str) -> str:
-        """Give the text with a mark in place of each secret."""
-        if not self.dirty(text):
+    def text(self, text: str, once: str | None = None) -> str:
+        """Give the text with a mark in place of each secret; ``once`` is that of ``dirty``."""
+        if not self.dirty(text, once):
             return text
         for start, form in self._spelled:
             if start in text:

@@ -22,6 +22,7 @@ _VARIABLE = re.compile(
 _ANY_KEY = ("KEY", "KEYS")
 _LIKE_A_KEY = r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}"
 
+
 class _Shape(NamedTuple):
     """A pattern, and texts of which one stands in every match: to look for those costs next to nothing."""
 
@@ -60,9 +61,7 @@ _SHAPES: tuple[_Shape, ...] = (
         then=r"(?:(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_-]{16,}"
         rf"|{_begun('sk-')}(?=[A-Za-z_-]{{0,99}}[0-9])[A-Za-z0-9_-]{{16,}})",
     ),
-    *_each(
-        *("sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"), then="[A-Za-z0-9]{16,}", begins=True
-    ),
+    *_each(*("sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"), then="[A-Za-z0-9]{16,}", begins=True),
     *_each("AIza", then="[A-Za-z0-9_-]{30,}"),
     *_each("ya29.", then="[A-Za-z0-9_-]{20,}"),
     *_each("ghp_", "gho_", "ghu_", "ghs_", "ghr_", then="[A-Za-z0-9]{20,}"),
@@ -86,9 +85,7 @@ _SHAPES: tuple[_Shape, ...] = (
         then=r"(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*",
         stays=True,
     ),
-    *_each(
-        *("basic ", "Basic ", "BASIC "), then="(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*", stays=True
-    ),
+    *_each(*("basic ", "Basic ", "BASIC "), then="(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*", stays=True),
     _Shape(("@",), r"(://)[^/?#@\s\"'<>:]*:[^/?#@\s\"'<>]++(?=@)"),
     _Shape(
         ("key=", "oken=", "ecret=", "assword=", "ig=", "ature=", "Key=", "KEY="),
@@ -141,7 +138,7 @@ class _Sign(NamedTuple):
 
 def _sign(sign: str) -> _Sign:
     literals = tuple(
-        _Literal(text, *text.split(sign)[-2:], shape.pattern)
+        _Literal(text, *_around(sign, text), shape.pattern)
         for shape in _SHAPES
         for text in shape.literals
         if next(sign for sign in _SIGNS if sign in text) == sign
@@ -151,6 +148,11 @@ def _sign(sign: str) -> _Sign:
     return _Sign(sign, literals, before, after)
 
 
+def _around(sign: str, literal: str) -> tuple[str, str]:
+    *_, before, after = literal.split(sign)
+    return before, after
+
+
 _BY_SIGN = tuple(map(_sign, _SIGNS))
 
 
@@ -158,6 +160,15 @@ _BY_SIGN = tuple(map(_sign, _SIGNS))
 @cache
 def _compiled(shape: str) -> re.Pattern[str]:
     return re.compile(shape)
+
+
+def without_repeats(text: str) -> str:
+    """Give what stands between the quotation marks of a long text, each once, in any order.
+
+    A text has the shape of a key if this has it: no shape goes over a quotation mark, but for that of private
+    keys, which begins before it. Streams and lists of results say the same names thousands of times.
+    """
+    return '"'.join(set(text.split('"'))) if len(text) >= _LONG else text
 
 
 def has_shape(text: str) -> bool:
@@ -179,10 +190,7 @@ def without_shapes(text: str) -> str:
 
 
 def _holds(shape: _Shape, text: str) -> bool:
-    for literal in shape.literals:  # a loop, and no generator: each text of each trial comes by
-        if literal in text:
-            return True
-    return False
+    return any(literal in text for literal in shape.literals)
 
 
 def _mark(match: re.Match[str]) -> str:

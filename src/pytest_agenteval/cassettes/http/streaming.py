@@ -49,7 +49,8 @@ class Exchange:
     def take(self, part: bytes) -> None:
         """Take the next part of the body; raises what ends a thread, or a task, whose trial has ended."""
         answering()
-        self.note_part(part)
+        if not self._has_begun:
+            self.note_part(part)
         self._parts.append(part)
 
     def note_part(self, part: bytes) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
@@ -25,6 +25,8 @@ NUMBERED = False
 
 _READ = ("model", "messages", "tools", "functions", "stream", "stream_options")
 _THOUGHTS = ("reasoning_content", "reasoning")
+_TEXTS = frozenset({"content", "refusal", *_THOUGHTS})
+_OF_PIECE = frozenset({"delta", "message", "index", "logprobs"})
 _FINISHES = {
     "end_turn": "stop",
     "eos": "stop",
@@ -151,40 +153,59 @@ def _usage(usage: Json) -> Usage:
 
 def join(events: Iterable[Json]) -> Json:
     """Give the whole reply that a stream's events make."""
-    message: dict[str, Any] = {}
-    calls: list[dict[str, Any]] = []
+    message = _StreamedMessage()
     whole: dict[str, Any] = {}
     choice: dict[str, Any] = {}
     for event in events:
         if event is DONE:
             choice.setdefault("finish_reason", "stop")
-        whole.update({name: event[name] for name in ("id", "model", "usage") if event.get(name)})
-        if served := as_map(event.get("x_groq")).get("usage"):
+        for name in ("id", "model", "usage"):
+            if value := event.get(name):
+                whole[name] = value
+        if "x_groq" in event and (served := as_map(event["x_groq"]).get("usage")):
             whole["usage"] = served
-        for piece in _first_choices(event):
-            choice.update(rest_of(piece, "delta", "message", "index", "logprobs"))
-            _join_delta(message, calls, as_map(piece.get("delta") or piece.get("message")))
+        for piece in maps(event.get("choices")):
+            if as_count(piece.get("index")):  # of several choices the first, as of a whole reply
+                continue
+            for name, value in piece.items():
+                if value is not None and name not in _OF_PIECE:
+                    choice[name] = value
+            message.add(as_map(piece.get("delta") or piece.get("message")))
             whole["choices"] = [choice]
     choice.setdefault("finish_reason", "incomplete")
-    choice["message"] = {**message, "tool_calls": calls}
+    choice["message"] = message.whole()
     return whole
 
 
-def _first_choices(event: Json) -> Iterator[Json]:
-    return (choice for choice in maps(event.get("choices")) if not as_count(choice.get("index")))
+class _StreamedMessage:
+    """Puts a message together of the pieces that a stream brings: there may be tens of thousands of them."""
 
+    def __init__(self) -> None:
+        self._texts: dict[str, list[str]] = {"content": []}
+        self._calls: list[dict[str, Any]] = []
+        self._legacy: dict[str, Any] = {}
 
-def _join_delta(message: dict[str, Any], calls: list[dict[str, Any]], delta: Json) -> None:
-    content = delta.get("content")
-    pieces = {name: as_text(delta.get(name)) for name in ("refusal", *_THOUGHTS) if delta.get(name)}
-    if isinstance(content, list):  # Mistral, which streams parts
-        pieces["reasoning"] = _thoughts(delta)
-    for name, piece in {**pieces, "content": text_of(content, "")}.items():
-        message[name] = message.get(name, "") + piece
-    if words := as_text(as_map(delta.get("audio")).get("transcript")):
-        before = as_text(as_map(message.get("audio")).get("transcript"))
-        message["audio"] = {"transcript": before + words}
-    for call in maps(delta.get("tool_calls")):
-        join_call(calls, call)
-    if legacy := as_map(delta.get("function_call")):
-        join_function(message.setdefault("function_call", {"name": "", "arguments": ""}), legacy)
+    def add(self, delta: Json) -> None:
+        """Add a piece; what is null or empty in it says nothing."""
+        for name, value in delta.items():
+            if not value:
+                continue
+            if name in _TEXTS and isinstance(value, str):
+                self._texts.setdefault(name, []).append(value)
+            elif name == "content":  # Mistral, which streams parts
+                self._texts["content"].append(text_of(value, ""))
+                self._texts.setdefault("reasoning", []).append(_thoughts({"content": value}))
+            elif name == "audio":
+                self._texts.setdefault("transcript", []).append(as_text(as_map(value).get("transcript")))
+            elif name == "tool_calls":
+                for call in maps(value):
+                    join_call(self._calls, call)
+            elif name == "function_call" and isinstance(value, dict):
+                self._legacy = self._legacy or {"name": "", "arguments": ""}
+                join_function(self._legacy, value)
+
+    def whole(self) -> Json:
+        """Give the message as one that came whole holds it."""
+        texts = {name: "".join(pieces) for name, pieces in self._texts.items()}
+        audio = {"transcript": texts.pop("transcript", "")}
+        return {**texts, "audio": audio, "tool_calls": self._calls, "function_call": self._legacy}

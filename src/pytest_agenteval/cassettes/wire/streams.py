@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.aws_events import is_event_stream, objects_of
 from pytest_agenteval.cassettes.wire.json_body import DECODER, raw_body, read_json, text_of_body
@@ -15,6 +17,7 @@ from pytest_agenteval.records.record import FrozenValue
 DONE: Json = {"type": "[DONE]"}
 """Stands for the line that ends a stream of OpenAI's, which is no JSON."""
 
+_LINES = msgspec.json.Decoder()
 _LINE = re.compile(r"\r\n|\n|\r")
 _SSE_FIELD = re.compile(r"(?:data|event|id|retry)?:")
 
@@ -39,15 +42,38 @@ def parts_of(response: Response) -> Parts:
     if not text:
         raise UnreadableTraffic("the body is empty")
     if _SSE_FIELD.match(text):
-        return Parts(list(_sse_objects(text)), True)
+        return Parts(_sse_objects(text), True)
     if text.startswith("["):
         return Parts(_array_objects(text), True)
     objects, whole = _line_objects(text)
     return Parts(objects, not whole)
 
 
-def _sse_objects(text: str) -> Iterator[Json]:
+def _sse_objects(text: str) -> list[Json]:
     blocks = list(_sse_data(text))
+    ended = bool(blocks) and blocks[-1].strip() == "[DONE]"
+    values = _values_at_once(blocks[:-1] if ended else blocks)
+    if values is None:
+        return list(_values_one_by_one(blocks))
+    return [*values, DONE] if ended else values
+
+
+def _values_at_once(blocks: list[str]) -> list[Json] | None:
+    """Read blocks each of which is one object; None where that is not sure: it is much quicker.
+
+    Where each begins and ends with a brace, no value goes on from one into the next: JSON has no brace that
+    opens right behind one that closes.
+    """
+    if not all(block.startswith("{") and block.endswith("}") for block in blocks):
+        return None
+    try:
+        values: list[Json] = _LINES.decode_lines("\n".join(blocks))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return values if len(values) == len(blocks) else None
+
+
+def _values_one_by_one(blocks: list[str]) -> Iterator[Json]:
     for place, data in enumerate(blocks, start=1):
         if data.strip() == "[DONE]":
             yield DONE
@@ -65,7 +91,8 @@ def _sse_objects(text: str) -> Iterator[Json]:
 def _sse_data(text: str) -> Iterator[str]:
     """Give the data of each event; what has none, as comments that keep a connection open, is left out."""
     data: list[str] = []
-    for line in (*_LINE.split(text), ""):
+    # Most servers end lines in one way alone: to split there takes a tenth of the pattern's time.
+    for line in (*(_LINE.split(text) if "\r" in text else text.split("\n")), ""):
         if not line:
             if data:
                 yield "\n".join(data)
