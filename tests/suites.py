@@ -71,7 +71,10 @@ def import_litellm() -> None:
 
 
 def import_multiprocessing() -> None:
-    """Import what pytester would forget, upon which multiprocessing loses count of its semaphores."""
+    """Import what pytester would forget, upon which multiprocessing loses count of its semaphores.
+
+    To be called by a module: when a test begins, pytester has noted already what it will not forget.
+    """
     for name in ("resource_tracker", "synchronize", "queues", "popen_spawn_posix", "spawn"):
         with suppress(ImportError):
             import_module(f"multiprocessing.{name}")

@@ -11,10 +11,12 @@ import pytest
 from pytest_agenteval import Run, Trial, load_run
 from pytest_agenteval.cli.main import main
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import run, write
+from tests.suites import import_multiprocessing, run, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
+
+import_multiprocessing()
 
 BOT = """
 import json

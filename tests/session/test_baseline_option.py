@@ -24,6 +24,8 @@ from tests.suites import import_multiprocessing, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
+
+import_multiprocessing()
 WORSE = "night is worse on these 5 tasks (1.00 -> 0.00)"
 
 
@@ -79,7 +81,6 @@ def test_a_comment_that_cannot_be_written_is_named(pytester: pytest.Pytester) ->
 )
 def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester, executor: str, workers: int) -> None:
     """A file is as good a baseline as a run, also in other processes; exit status 0 stays."""
-    import_multiprocessing()
     write_tried_greeters(pytester)
 
     args = ("--agent-baseline=kept.json", f"--agent-executor={executor}")

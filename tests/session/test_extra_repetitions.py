@@ -21,6 +21,8 @@ from tests.suites import import_multiprocessing, run, write
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
+import_multiprocessing()
+
 CONFTEST = '''
 import json
 from pathlib import Path
@@ -308,7 +310,6 @@ def test_a_gate_names_the_baseline_of_its_suite(
     path.write_text(path.read_text() + "gate: {baseline: base.json}\n")
     improve(pytester)
     monkeypatch.setenv("AGENTEVAL_REPETITIONS", "2..4")
-    import_multiprocessing()
 
     greet(pytester, "--agent-executor=processes:1")
 
