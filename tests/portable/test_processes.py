@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
@@ -102,3 +103,39 @@ def test_what_a_process_owns_ends_with_it() -> None:
 
     pids = [int(word) for word in owner.stdout.split()]
     assert [process_table.is_running(pid) for pid in pids] == [False] * 3
+
+
+HEAVY = """
+import mmap
+import os
+import signal
+if not os.fork():
+    held = mmap.mmap(-1, 2**26)
+    held[::4096] = bytes(2**26 // 4096)
+    os.write(1, b"%d\\n" % os.getpid())
+signal.pause()
+"""
+
+
+@pytest.mark.posix
+def test_what_is_killed_is_gone() -> None:
+    """Also what takes longer to die than its leader, as it has more to give back: its port is free."""
+    leader = subprocess.Popen([sys.executable, "-S", "-c", HEAVY], stdout=subprocess.PIPE, **processes.GROUP)
+    assert leader.stdout is not None
+    with leader.stdout as told:
+        child = int(told.readline())
+
+        processes.end_group(leader, 0)
+
+    assert not process_table.is_running(child)
+
+
+@pytest.mark.posix
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="only /proc tells who is there")
+def test_a_process_that_ends_while_it_is_looked_at_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two looks it may be gone: then it was there a moment ago, and is there no more."""
+    gone = subprocess.Popen([sys.executable, "-S", "-c", ""])
+    gone.wait()
+    monkeypatch.setattr(os, "kill", lambda pid, number: None)
+
+    assert not process_table.is_running(gone.pid)

@@ -21,7 +21,9 @@ def is_running(pid: int) -> bool:
     except ProcessLookupError:
         return False
     now = _stat(pid)
-    return now is None or not now.has_ended
+    if now is None:  # it has ended since; or there is no /proc, and a signal is all that can be tried
+        return not Path("/proc/self").exists()
+    return not now.has_ended
 
 
 def signal_each(started: dict[int, str], number: int) -> None:

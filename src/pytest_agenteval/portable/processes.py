@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -36,6 +36,9 @@ NEEDED_VARIABLES: tuple[str, ...] = (
 """Variables without which programs do not even start, where that is so (Windows)."""
 
 POLL_S = 0.05
+
+KILLED_S = 5.0
+"""Seconds until what was killed is taken for unable to die; to give back much memory takes a while."""
 
 _owned: set[subprocess.Popen[bytes]] = set()
 _guard = GroupGuard()
@@ -74,7 +77,8 @@ def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = ""
     """End a process started with GROUP, and what it started: asked first, forced after ``grace`` seconds.
 
     What is left in its group is ended also where the process itself has ended before; so is what left the
-    group, wherever ``variable``, which is ``NAME=value``, stands in its environment.
+    group, wherever ``variable``, which is ``NAME=value``, stands in its environment. All of it is gone when
+    this returns: its ports and files are free.
     """
     if not POSIX:
         if process.poll() is None:
@@ -87,14 +91,23 @@ def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = ""
     try:
         _signal_group(process.pid, signal.SIGTERM)
         signal_each(started, signal.SIGTERM)
-        end = time.monotonic() + grace
-        while (process.poll() is None or has_members(process.pid)) and time.monotonic() < end:
-            time.sleep(POLL_S)
+        _wait_while(lambda: process.poll() is None or has_members(process.pid), grace)
     finally:  # also where Ctrl-C is pressed once more
         started |= _started_by(process, variable)
         _signal_group(process.pid, signal.SIGKILL)
         signal_each(started, signal.SIGKILL)
         process.wait()
+        _wait_while(lambda: has_members(process.pid) or _any_running(started), KILLED_S, POLL_S / 10)
+
+
+def _wait_while(running: Callable[[], bool], seconds: float, poll: float = POLL_S) -> None:
+    end = time.monotonic() + seconds
+    while running() and time.monotonic() < end:
+        time.sleep(poll)
+
+
+def _any_running(started: Iterable[int]) -> bool:
+    return any(map(is_running, started))
 
 
 def _started_by(process: subprocess.Popen[bytes], variable: str) -> dict[int, str]:
@@ -116,10 +129,10 @@ def end_marked(variable: str, grace: float) -> None:
     if not POSIX or not (left := with_variable(variable)):
         return
     signal_each(left, signal.SIGTERM)
-    end = time.monotonic() + grace
-    while any(is_running(pid) for pid in left) and time.monotonic() < end:
-        time.sleep(POLL_S)
-    signal_each(left | with_variable(variable), signal.SIGKILL)
+    _wait_while(lambda: _any_running(left), grace)
+    left |= with_variable(variable)
+    signal_each(left, signal.SIGKILL)
+    _wait_while(lambda: _any_running(left), KILLED_S, POLL_S / 10)
 
 
 PR_SET_CHILD_SUBREAPER = 36  # of linux/prctl.h
