@@ -166,6 +166,31 @@ def test_telling_keys_of_a_body_in_another_encoding(body: str, cleaned: str) -> 
     assert given == cleaned.encode("euc-kr")
 
 
+SAYINGS = st.sampled_from(
+    (
+        *("all is well", "the key is under the mat", "x=1&page=2", "<b>bold</b>", 'a " quote', "task-12"),
+        *('{"api_key": "SECRET-IT-IS"}', "https://host/x?access_token=SECRET-IT-IS"),
+        *("Bearer SECRET-IT-IS-01234", "<x:auth_token a='b'>SECRET-IT-IS</x:auth_token>"),
+    )
+)
+
+
+@given(st.lists(st.lists(SAYINGS, max_size=4), max_size=6), st.booleans())
+def test_a_body_is_redacted_whatever_was_seen_before(conversations: list[list[str]], nested: bool) -> None:
+    """What was clean is not looked at again: no secret beside it is overlooked for that."""
+    experienced = Redactor()
+    for said in conversations:
+        body = json.dumps({"messages": [{"role": "user", "content": saying} for saying in said]})
+        body = json.dumps({"log": body, "token_type": "x"}) if nested else body
+        asked = Request("POST", "https://models.test/v1/chat", body)
+
+        redacted = experienced.request(asked)
+
+        assert redacted == Redactor().request(asked)
+        assert "SECRET-IT-IS" not in (redacted.body or "")
+        assert ("SECRET-IT-IS" in body) == (redacted.body != body)
+
+
 def test_addresses_in_headers() -> None:
     """The address of the next page or of the way back may hold a credential."""
     given = {"Link": '<https://x/?page=2&access_token=abc>; rel="next"', "Location": "/cb#token=abc"}

@@ -24,9 +24,17 @@ from tests.loopback.served import serving
 
 PROMPT, REPLY = 80_000, 20_000
 CALLS, ROUNDS, GOAL_MS = 40, 9, 3.0
-WORDS = "the of a weather in Oslo is cold and windy today; what will it be like on Friday, or after?"
-TEXT = " ".join(random.Random(1).choices(WORDS.split(), k=PROMPT // 100))
-TURNS = [{"role": role, "content": TEXT} for role in ("user", "assistant")] * 10
+WORDS = """
+the of a weather in Oslo is cold and windy today; what will it be like on Friday, or after?
+`get_weather` gave {"temp_c": -7, "source": "https://api.example.com/v1/now?city=Oslo&units=metric"} for
+task-1 and <b>met.no</b>:
+x = max(day.temp for day in week)  # see docs/weather.md#units, 오늘 서울은 비가 와요
+"""
+_ANY = random.Random(1)
+TURNS = [
+    {"role": role, "content": " ".join(_ANY.choices(WORDS.split(), k=PROMPT // 160))}
+    for role in ("user", "assistant") * 10
+]
 STREAMED_CHARS = 6_000
 """A stream says each few letters in an event of 200 bytes: 100 kB of it are 6,000 letters."""
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pytest_agenteval.canonical import compact
@@ -18,8 +19,8 @@ from pytest_agenteval.cassettes.interaction import (
     Request,
     Response,
 )
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets
-from pytest_agenteval.redaction.shapes import is_secret_header, without_repeats
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, MOST_CLEAN_TEXTS, Secrets
+from pytest_agenteval.redaction.shapes import has_shape, is_secret_header
 from pytest_agenteval.redaction.spellings import MARK
 
 HEADERS = frozenset({"extra_headers", "headers", "default_headers"})
@@ -44,7 +45,8 @@ _PART = re.compile(
     r".*?(?=\r?\n--)",
     re.I | re.S,
 )
-_ELEMENT = re.compile(rf"(<(?:[\w.-]+:)?{_NAMES}(?:\s[^<>]*)?>)[^<>]+(?=</)", re.I)
+_TAG = re.compile(rf"<(?:[\w.-]+:)?{_NAMES}", re.I)
+_ELEMENT = re.compile(rf"({_TAG.pattern}(?:\s[^<>]*)?>)[^<>]+(?=</)", re.I)
 _USER = re.compile(r"(?<=://)[^/?#@&\s]+(?=@)")
 _FORM = re.compile(r"[^\s{}\[\]\"<>=&]+=[^\s{}\[\]\"]*")
 _JSON = re.compile(rf"(\\*\"){_IN_JSON}\1\s*:\s*", re.I)
@@ -62,6 +64,7 @@ class Redactor:
     def __init__(self, values: Iterable[str] = (), secrets: Secrets | None = None) -> None:
         self._secrets = Secrets(values) if secrets is None else secrets
         self._latest: tuple[Request, Request, object] | None = None
+        self._clean_parts: set[int] = set()
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str] | None = None) -> Redactor:
@@ -126,14 +129,24 @@ class Redactor:
     def _text_body(self, body: str) -> str:
         if _FORM.fullmatch(body):
             return self.uri(body)
-        once = without_repeats(body)
-        folded = once.casefold()
-        # Each with what it does not match without: bodies may be long, and most hold none.
-        clean = _json_values(body) if _name_ends_before('"', folded) else body
-        clean = _LINK.sub(rf"\1{MARK}", clean) if _name_ends_before("=", folded) else clean
-        clean = _PART.sub(rf"\1{MARK}", clean) if "content-disposition" in folded else clean
-        clean = _ELEMENT.sub(rf"\1{MARK}", clean) if "<" in folded and "</" in folded else clean
-        return self._secrets.text(clean, once)
+        if self._holds_nothing_telling(body):
+            return self._secrets.text(body, shapeless=True)
+        return self._secrets.text(_without_telling(body))
+
+    def _holds_nothing_telling(self, body: str) -> bool:
+        """Whether nothing in a body has a telling name or the shape of a key: never wrongly True.
+
+        What says so stands between two quotation marks, and there it is looked for: each request of a
+        conversation repeats all that was said, and each event of a stream names the same things.
+        """
+        parts = set(body.split('"'))
+        fresh = [part for part in parts if hash(part) not in self._clean_parts]
+        joined = '"'.join(fresh)
+        if _is_telling(f'{joined}"') or has_shape(joined):
+            return False
+        if len(self._clean_parts) < MOST_CLEAN_TEXTS:
+            self._clean_parts.update(map(hash, fresh))
+        return True
 
     def _headers(self, headers: Headers) -> Headers:
         return {
@@ -145,9 +158,33 @@ class Redactor:
         return self.uri(value) if isinstance(value, str) else value
 
 
+def _is_telling(text: str) -> bool:
+    """Whether a text may hold a telling name as the patterns look for it, and much quicker than they do."""
+    folded = text.casefold()
+    return _name_ends_before('"', folded) or any(begins(folded) for begins in _PATTERNS.values())
+
+
+def _without_telling(text: str) -> str:
+    """Replace what stands under a telling name."""
+    folded = text.casefold()
+    text = _json_values(text) if _name_ends_before('"', folded) else text
+    for pattern, begins in _PATTERNS.items():
+        text = pattern.sub(rf"\1{MARK}", text) if begins(folded) else text
+    return text
+
+
 def _name_ends_before(sign: str, folded: str) -> bool:
     """Whether a sign, which may be escaped, stands behind what may end a telling name."""
-    return any(part.rstrip("\\").endswith(_ENDS) for part in folded.split(sign))
+    parts = folded.split(sign)
+    return any(part.rstrip("\\").endswith(_ENDS) for part in parts[:-1])
+
+
+_PATTERNS: Mapping[re.Pattern[str], Callable[[str], bool]] = {
+    _LINK: partial(_name_ends_before, "="),
+    _PART: lambda folded: "content-disposition" in folded,
+    _ELEMENT: lambda folded: "<" in folded and _TAG.search(folded) is not None,
+}
+"""Patterns that keep their first group, each with what says of a folded text whether it may match."""
 
 
 def _json_values(text: str) -> str:

@@ -17,7 +17,6 @@ from pytest_agenteval.redaction.shapes import (
     is_secret_header,
     is_secret_variable,
     names_a_secret,
-    without_repeats,
     without_shapes,
 )
 from pytest_agenteval.redaction.spellings import (
@@ -152,10 +151,10 @@ class Secrets:
             if is_secret_header(str(name)):
                 self.know((str(value), str(value).rpartition(" ")[2]))
 
-    def dirty(self, text: str, once: str | None = None) -> bool:
+    def dirty(self, text: str, *, shapeless: bool = False) -> bool:
         """Whether there may be a secret in a text: never wrongly False.
 
-        ``once`` is the text without its repeats, where who asks has it.
+        ``shapeless`` says that nothing in it has the shape of a key, where who asks has looked.
         """
         if len(text) < SHORTEST and not self._patterns:
             return False
@@ -164,7 +163,7 @@ class Secrets:
                 return True
         if self._cut_within(text):
             return True
-        return has_shape(without_repeats(text) if once is None else once) or bool(self._patterns)
+        return bool(self._patterns) or (not shapeless and has_shape(text))
 
     def all_clean(self, texts: Mapping[str, str]) -> bool:
         """Whether none of many texts holds a secret; each stands under what it is remembered by.
@@ -180,9 +179,9 @@ class Secrets:
             clean_texts |= fresh
         return True
 
-    def text(self, text: str, once: str | None = None) -> str:
-        """Give the text with a mark in place of each secret; ``once`` is that of ``dirty``."""
-        if not self.dirty(text, once):
+    def text(self, text: str, *, shapeless: bool = False) -> str:
+        """Give the text with a mark in place of each secret; ``shapeless`` is that of ``dirty``."""
+        if not self.dirty(text, shapeless=shapeless):
             return text
         for start, form in self._spelled:
             if start in text:

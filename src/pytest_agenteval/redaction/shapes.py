@@ -162,15 +162,6 @@ def _compiled(shape: str) -> re.Pattern[str]:
     return re.compile(shape)
 
 
-def without_repeats(text: str) -> str:
-    """Give what stands between the quotation marks of a long text, each once, in any order.
-
-    A text has the shape of a key if this has it: no shape goes over a quotation mark, but for that of private
-    keys, which begins before it. Streams and lists of results say the same names thousands of times.
-    """
-    return '"'.join(set(text.split('"'))) if len(text) >= _LONG else text
-
-
 def has_shape(text: str) -> bool:
     """Whether something in a text has the shape of a key."""
     for sign in _BY_SIGN:
