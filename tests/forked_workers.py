@@ -121,6 +121,7 @@ def _import_all() -> None:
     from _pytest.config import get_config
 
     config = get_config()
+    vars(config).setdefault("inicfg", {})  # which pytest 8 has only once it has read a command line
     install_importhook(config).mark_rewrite("pytest_agenteval", "xdist")
     for name in LIBRARIES:
         import_module(name)

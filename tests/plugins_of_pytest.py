@@ -25,8 +25,8 @@ def look_once() -> None:
     lasting = {name: module for name, module in sys.modules.items() if name.split(".")[0] in PACKAGES}
     _manager.dir = Names(lasting, _hooks, of_instances=True)  # type: ignore[attr-defined]
     fixtures.dir = Names(lasting, _fixtures, of_instances=False)  # type: ignore[attr-defined]
-    slow = _manager._static_hook_attr
-    if not hasattr(slow, "look"):
+    slow = getattr(_manager, "_static_hook_attr", None)  # older ones ask the plugin itself, which is quick
+    if slow is not None and not hasattr(slow, "look"):
         _manager._static_hook_attr = QuickLook(slow)  # type: ignore[assignment]
 
 
