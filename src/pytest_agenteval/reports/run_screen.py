@@ -1,7 +1,8 @@
 """The end of a run on one screen: each suite in a line, its worst buckets, what makes the figures doubtful.
 
 Names of buckets and runs are never cut: they are there to be copied. With -v the tables of all buckets stand
-in the place of the worst, with -q only suites and doubts are left.
+in the place of the worst, with -q only suites, what model
+an agent chose by itself, and doubts are left.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.doubts import doubts, doubts_of_the_run
 from pytest_agenteval.reports.formatting import printable
-from pytest_agenteval.reports.suite_rows import even_marks, remarks_on_all, suite_cells
+from pytest_agenteval.reports.suite_rows import even_marks, own_model, remarks_on_all, suite_cells
 from pytest_agenteval.reports.suite_table import suite_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.reports.text_width import (
@@ -85,8 +86,8 @@ def _apart(blocks: Sequence[Sequence[StyledLine]]) -> list[StyledLine]:
 
 def _suites(view: RunView, width: int, verbosity: int) -> Iterator[StyledLine]:
     yield from (StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width))
-    if verbosity >= 0:
-        yield from (StyledLine(line) for line in flow(remarks_on_all(view), width))
+    remarks = remarks_on_all(view) if verbosity >= 0 else own_model(view)
+    yield from (StyledLine(line) for line in flow(remarks, width))
 
 
 def fold_rows(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
