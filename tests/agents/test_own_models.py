@@ -295,6 +295,30 @@ def test_a_reply_to_another_prompt_is_played_and_told(
     assert "! 2 replies recorded for another prompt and played; " in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("workers", [0, 1], ids=["one-process", "one-worker"])
+def test_replies_that_an_agent_asks_for_no_more_are_told(
+    pytester: pytest.Pytester, server: ModelServer, workers: int
+) -> None:
+    """Of trials that came to their own end: other repetitions, and one cut off, may play theirs yet."""
+    prepare(pytester)
+    recorded = run(pytester, "evals", *RECORDING, "--repetitions=2", workers=workers)
+    shorter = BOT.replace("        messages.append(message)\n", '        return "It is -7."\n')
+
+    cut_off = run(pytester, "evals", "-v", "--agent-max-steps=1", workers=workers)
+    write(pytester.path, {"evals/weather/bot.py": shorter})
+    changed = run(pytester, "evals", "-v", workers=workers)
+    briefly = run(pytester, "evals", workers=workers)
+
+    changed.stdout.fnmatch_lines(
+        [
+            "1 of 2 recorded replies of agents' own models were not played:",
+            "  cassettes/weather/oslo.chat/own-1.yaml (1)",
+        ]
+    )
+    for result in (recorded, cut_off, briefly):
+        result.stdout.no_fnmatch_line("*were not played*")
+
+
 def test_offline_models_act_in_place_of_an_agent_that_asks_its_own(pytester: pytest.Pytester) -> None:
     """The oracle proves that the task can be solved by the suite's tools, whoever the agent is."""
     prepare(

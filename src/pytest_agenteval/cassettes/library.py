@@ -69,7 +69,7 @@ class Library:
         """Save what holds something new, of all cassettes or of these, and say which; problems come last."""
         saved: list[Path] = []
         problems: list[Problem] = []
-        for cassette in self.cassettes if paths is None else self._cassettes_at(paths):
+        for cassette in self.cassettes if paths is None else self.cassettes_at(paths):
             try:
                 if cassette.save():
                     saved.append(cassette.path)
@@ -79,7 +79,8 @@ class Library:
             raise ProblemsFound(problems)
         return tuple(saved)
 
-    def _cassettes_at(self, paths: Iterable[Path]) -> list[Cassette]:
+    def cassettes_at(self, paths: Iterable[Path]) -> list[Cassette]:
+        """Give the cassettes of these files, of those that are open."""
         cassettes = (self._open.get((self._root / path).resolve()) for path in paths)
         return [cassette for cassette in cassettes if cassette is not None]
 

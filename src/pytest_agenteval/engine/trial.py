@@ -31,6 +31,7 @@ from pytest_agenteval.engine.trial_resources import (
     Tapes,
     TrialJudges,
     cassette_files,
+    chat_cassette_file,
     open_chat,
     open_model_traffic,
     open_tool_tape,
@@ -81,6 +82,7 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
         if not plan.conditions.keep_workspaces:
             run.workspace.remove()
     run.save_recordings()  # after the grades: what judges replied is recorded, too
+    run.note_whole_chat()
     return run.trial()
 
 
@@ -289,6 +291,11 @@ class _TrialRun:
         except Exception as raised:
             # What broke first is told with the trial, the rest when all is closed.
             self.error = self.error or error_details(raised)
+
+    def note_whole_chat(self) -> None:
+        """Say that the agent has asked all that it asks; cut off, it might have asked more."""
+        if self.error is None and not self.limit and self.chat_tapes:
+            self.context.note_whole_chat(chat_cassette_file(self.plan))
 
     def _outcome(self) -> Outcome:
         return Outcome(self.answer, self.before, self.after)

@@ -23,6 +23,7 @@ from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.engine.executors.executor import UnusedRecordings
 from pytest_agenteval.engine.first_use import FirstUse
 from pytest_agenteval.engine.grading import GradingService
+from pytest_agenteval.engine.unused_recordings import unused_calls, unused_replies
 from pytest_agenteval.limits import Budget, CrossLoopSemaphore
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.plan import McpServer, Plan, PlannedTask, Variant
@@ -31,8 +32,6 @@ from pytest_agenteval.registry import Registry
 from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from pytest_agenteval.cassettes.cassette import Cassette
-    from pytest_agenteval.cassettes.interaction import Request
     from pytest_agenteval.cassettes.library import Library
     from pytest_agenteval.chat.local.model_servers import ModelServers
     from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
@@ -90,6 +89,7 @@ class WorkerContext:
         self.digest_cache = DigestCache()
         self._running_agents: dict[Budget, bool] = {}
         self._library: Library | None = None
+        self._whole_chats: set[str] = set()
         self._opening, self._making = threading.Lock(), threading.Lock()
         self._tools: dict[tuple[str | McpServer, ...], Mapping[str, Tool]] = {}
         self._servers: ProcessServers | None = None
@@ -210,20 +210,13 @@ class WorkerContext:
         return self._servers.of_trial(budget)
 
     def unused_recordings(self) -> dict[str, UnusedRecordings]:
-        """Look at the tool cassettes that this process has opened, without the shared ones.
-
-        A stale call is one that no tool of the run can make any more: another name, address or schema. What
-        agents of the user's own may ask, nobody knows.
-        """
-        opened = () if self._library is None else self._library.cassettes
-        cassettes = [cassette for cassette in opened if cassette.kind == "tool" and len(cassette)]
-        if not cassettes:
+        """Say what of the cassettes that this process has opened nobody had a use for."""
+        if self._library is None:
             return {}
-        from pytest_agenteval.tools.tape import can_replay
-
         suites = (tool for tools in self._tools.values() for tool in tools.values())
-        can = can_replay((*self.registry.tools.values(), *suites), agents=self._has_user_agents)
-        return {cassette.name: _unused_recordings_of(cassette, can) for cassette in cassettes}
+        tools = (*self.registry.tools.values(), *suites)
+        calls = unused_calls(self._library, tools, agents=self._has_user_agents)
+        return {**calls, **unused_replies(self._library, self._whole_chats)}
 
     @property
     def _has_user_agents(self) -> bool:
@@ -265,6 +258,10 @@ class WorkerContext:
         """Whether any cassette of this process was opened."""
         return self._library is not None
 
+    def note_whole_chat(self, name: str) -> None:
+        """Take note that the trial whose chats lie in this file has asked all that it asks."""
+        self._whole_chats.add(name)
+
     def save_cassettes(self, names: Iterable[str]) -> None:
         """Write what was recorded into these files; raises ProblemsFound for one that cannot be written."""
         if self._library is not None:
@@ -280,11 +277,6 @@ class WorkerContext:
             if self._servers is not None:
                 await self._servers.close()
             await close_clients()
-
-
-def _unused_recordings_of(cassette: Cassette, can_be_asked: Callable[[Request], bool]) -> UnusedRecordings:
-    stale = [slot for slot, request in enumerate(cassette.requests) if not can_be_asked(request)]
-    return UnusedRecordings(len(cassette), tuple(sorted(cassette.unused_slots)), tuple(stale))
 
 
 def _is_ours(agent: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pytest
 
@@ -96,15 +96,26 @@ def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
 
 def format_unused(cassettes: Mapping[str, UnusedRecordings]) -> Iterator[str]:
     """Say how many recordings nobody had a use for, and in which files most of them lie."""
-    recorded = sum(cassette.recorded for cassette in cassettes.values())
-    unused = {name: len(cassette.unused) for name, cassette in cassettes.items() if cassette.unused}
-    stale = {name: len(cassette.stale) for name, cassette in cassettes.items() if cassette.stale}
-    for counts, means in ((unused, "were not played"), (stale, "can be made by no tool any more")):
+    tools = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "tool"}
+    chats = {name: cassette for name, cassette in cassettes.items() if cassette.kind == "chat"}
+    calls, replies = (sum(cassette.recorded for cassette in kind.values()) for kind in (tools, chats))
+    for whole, counts in (
+        (f"{calls} recorded calls were not played", _counts(tools, "unused")),
+        (f"{calls} recorded calls can be made by no tool any more", _counts(tools, "stale")),
+        (f"{replies} recorded replies of agents' own models were not played", _counts(chats, "unused")),
+    ):
         if counts:
-            most = sorted(counts, key=lambda name: (-counts[name], name))
-            files = ", ".join(f"{name} ({counts[name]})" for name in most[:MOST_FILES])
-            more = f" and {len(most) - MOST_FILES} more files" if len(most) > MOST_FILES else ""
-            yield f"{sum(counts.values())} of {recorded} recorded calls {means}: {files}{more}"
+            yield f"{sum(counts.values())} of {whole}: {_most_files(counts)}"
+
+
+def _counts(cassettes: Mapping[str, UnusedRecordings], which: Literal["unused", "stale"]) -> dict[str, int]:
+    return {name: count for name, cassette in cassettes.items() if (count := len(getattr(cassette, which)))}
+
+
+def _most_files(counts: Mapping[str, int]) -> str:
+    most = sorted(counts, key=lambda name: (-counts[name], name))
+    files = ", ".join(f"{name} ({counts[name]})" for name in most[:MOST_FILES])
+    return files + (f" and {len(most) - MOST_FILES} more files" if len(most) > MOST_FILES else "")
 
 
 def _lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:

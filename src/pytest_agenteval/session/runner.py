@@ -226,11 +226,12 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         log_level=getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_level", None),
         secrets=values,
         secret_patterns=patterns,
-        # Under -v, and while tools are recorded: elsewhere nobody wants to know.
         names_models=bool(settings.models),
         servers=str(get_run_info(config).folder / SERVERS),
         controller=get_run_info(config).controller,
-        reports_unused=config.getoption("verbose", 0) > 0 or settings.record != "none",
+        # Under -v, and while anything is recorded: elsewhere nobody wants to know.
+        reports_unused=config.getoption("verbose", 0) > 0
+        or not {settings.record, settings.record_chat} <= {"none", "off"},
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
 
 from pytest_agenteval.errors import Problem, TrialBroken
 from pytest_agenteval.name_table import raised_where
@@ -88,12 +88,14 @@ class CalibrationResult(Record, frozen=True):
 class UnusedRecordings(Record, frozen=True):
     """Of one cassette: how many calls it holds, and the places of those that nobody had a use for.
 
-    ``unused`` were not played. ``stale`` can be made by no tool any more.
+    ``unused`` were not played. ``stale`` can be made by no tool any more. Of a ``chat`` cassette they are the
+    replies to what an agent asked models by itself.
     """
 
     recorded: int
     unused: tuple[int, ...] = ()
     stale: tuple[int, ...] = ()
+    kind: Literal["tool", "chat"] = "tool"
 
 
 class ExecutorReport(Record, frozen=True):
@@ -211,5 +213,5 @@ def merge_unused(
     for name, there in other.items():
         here = merged.get(name, there)
         unused = sorted(set(here.unused) & set(there.unused))
-        merged[name] = UnusedRecordings(here.recorded, tuple(unused), here.stale)
+        merged[name] = UnusedRecordings(here.recorded, tuple(unused), here.stale, here.kind)
     return merged
