@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -175,6 +176,19 @@ def test_an_agent_is_seen_recorded_and_replayed_without_its_server(
     assert second.chat_tape.hits == 2
     cassettes = "".join(file.read_text("utf-8") for file in (pytester.path / "cassettes").rglob("*.yaml"))
     assert "sk-bot" not in cassettes
+
+
+def test_an_agent_of_ones_own_needs_neither_litellm_nor_mcp(
+    pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose own versions of openai or certifi shut them out records and replays all the same."""
+    prepare(pytester)
+    for name in ("litellm", "mcp"):
+        monkeypatch.setitem(sys.modules, name, None)  # importing it fails
+
+    run(pytester, "evals", *RECORDING).assert_outcomes(passed=1)
+    server.stop()
+    run(pytester, "evals", "--agent-record-chat=none").assert_outcomes(passed=1)
 
 
 def test_without_a_word_nothing_is_sent_and_the_flags_are_named(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -44,6 +45,14 @@ def test_what_fits_together_is_in_range_and_what_does_not_is_out(
 ) -> None:
     """litellm imports names from mcp that 1.26 does not have: each call of a tool failed with it."""
     assert (version in NEEDED[name]) is works
+
+
+def test_what_is_installed_without_litellm_is_all_else() -> None:
+    """Whose own versions shut litellm out types what docs/agents.md says, and an agent of theirs is tried."""
+    page = (ROOT / "docs/agents.md").read_text(encoding="utf-8")
+    (command,) = re.findall("`pip install (pytest pytest-xdist [^`]*)`", page)
+
+    assert {*command.split(), "pluggy", "litellm", "mcp"} == {*NEEDED}  # pluggy comes with pytest
 
 
 def test_both_ends_of_the_ranges_are_run() -> None:
