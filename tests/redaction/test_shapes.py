@@ -28,8 +28,8 @@ PLAIN = (
     r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}",
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    r"(?<=[Bb]earer )(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*",
-    r"(?<=[Bb]asic )(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*",
+    r"(?<=[Bb]earer )(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*"
+    r"|(?<=[Bb]asic )(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*",
     r"(?<=://)[^/?#@\s\"'<>:]*:[^/?#@\s\"'<>]++(?=@)",
     r"(?i)(?<=[?&])((?:[\w-]*[_-])?(?:api_?key|service_?key|key|token|secret|password|signature|sig)=)"
     r"(?!<redacted>)[^&#\s\"'<>\\]{8,}",
@@ -102,3 +102,21 @@ def test_what_is_found_beside_rare_characters_is_what_plain_patterns_find(
 def test_what_a_header_says_before_its_key_stays(header: str) -> None:
     """However the word is written: the key goes, the word stays."""
     assert without_shapes(f"{header}abcdefgh12345678") == f"{header}{MARK}"
+
+
+@pytest.mark.parametrize(
+    ("before", "word"),
+    [
+        ("Bearer ", "Bearer "),
+        ("Bearer ", "basic "),
+        ("hooks.slack.com/services/", "hooks.slack.com/services/"),
+    ],
+    ids=["bearer", "basic", "slack"],
+)
+def test_a_key_is_found_where_another_ends_in_the_word_before_it(before: str, word: str) -> None:
+    """Two texts were put together without a blank: the second key is one all the same."""
+    keys = "abcdefghij0123456789abcd", "zyxwvutsrq9876543210zyxw"
+
+    clean = without_shapes(f"{before}{keys[0]}{word}{keys[1]}")
+
+    assert not [key for key in keys if key in clean]

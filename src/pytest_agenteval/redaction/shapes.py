@@ -24,23 +24,23 @@ _LIKE_A_KEY = r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}"
 
 
 class _Shape(NamedTuple):
-    """A pattern, and texts of which one stands in every match: to look for those costs next to nothing."""
+    """A pattern, and texts of which one stands in every match: to look for those costs next to nothing.
+
+    ``removal`` is what to take out of a text that has the shape, where that is another pattern: one secret
+    may end in what another begins behind, and looking back finds both.
+    """
 
     literals: tuple[str, ...]
     pattern: str
+    removal: str = ""
 
 
-def _each(*literals: str, then: str, begins: bool = False, stays: bool = False) -> tuple[_Shape, ...]:
-    """Give for each literal the pattern that it begins.
-
-    ``begins`` where no letter or figure may stand before it, ``stays`` where it is no part of the secret.
-    """
-    return tuple(_Shape((literal,), _pattern(literal, begins, stays) + then) for literal in literals)
-
-
-def _pattern(literal: str, begins: bool, stays: bool) -> str:
-    escaped = re.escape(literal)
-    return f"({escaped})" if stays else escaped + (_begun(literal) if begins else "")
+def _each(*literals: str, then: str, begins: bool = False, removal: str = "") -> tuple[_Shape, ...]:
+    """Give for each literal the pattern that it begins; ``begins`` where it stands within no word."""
+    return tuple(
+        _Shape((literal,), re.escape(literal) + (_begun(literal) if begins else "") + then, removal)
+        for literal in literals
+    )
 
 
 def _begun(literal: str) -> str:
@@ -52,6 +52,10 @@ def _begun(literal: str) -> str:
     literal = re.escape(literal)
     return rf"(?:(?<![A-Za-z0-9]{literal})|(?<=\\[nrt]{literal}))"
 
+
+_BEARER = r"(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*"
+_BASIC = r"(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*"
+_SIGNED_IN = rf"(?i:(?<=bearer ){_BEARER}|(?<=basic ){_BASIC})"
 
 # What stays of a match is its first group. None goes over a text twice: it may be hostile, and of many
 # megabytes. ``none`` is where what begins like a secret is over.
@@ -74,18 +78,18 @@ _SHAPES: tuple[_Shape, ...] = (
     *_each("shpat_", "dop_v1_", "r8_", then="[A-Za-z0-9]{20,}", begins=True),
     *_each("tvly-", then="(?:dev-)?[A-Za-z0-9]{20,}", begins=True),
     *_each("nvapi-", "GOCSPX-", "pypi-AgE", then="[A-Za-z0-9_-]{24,}", begins=True),
-    *_each("hooks.slack.com/services/", then="[A-Za-z0-9/]{20,}", stays=True),
+    _Shape(
+        ("hooks.slack.com/services/",),
+        r"hooks\.slack\.com/services/[A-Za-z0-9/]{20,}",
+        r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}",
+    ),
     *_each("SG.", then=r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
     _Shape(
         ("PRIVATE KEY-",),
         r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
     ),
-    *_each(
-        *("bearer ", "Bearer ", "BEARER "),
-        then=r"(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*",
-        stays=True,
-    ),
-    *_each(*("basic ", "Basic ", "BASIC "), then="(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*", stays=True),
+    *_each("bearer ", "Bearer ", "BEARER ", then=_BEARER, removal=_SIGNED_IN),
+    *_each("basic ", "Basic ", "BASIC ", then=_BASIC, removal=_SIGNED_IN),
     _Shape(("@",), r"(://)[^/?#@\s\"'<>:]*:[^/?#@\s\"'<>]++(?=@)"),
     _Shape(
         ("key=", "oken=", "ecret=", "assword=", "ig=", "ature=", "Key=", "KEY="),
@@ -176,7 +180,7 @@ def without_shapes(text: str) -> str:
     """Give the text with a mark in place of whatever has the shape of a key."""
     for shape in _SHAPES:
         if _holds(shape, text):
-            text = _compiled(shape.pattern).sub(_mark, text)
+            text = _compiled(shape.removal or shape.pattern).sub(_mark, text)
     return text
 
 
