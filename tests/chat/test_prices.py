@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.cassettes.wire.traffic import PricedApart
 from pytest_agenteval.chat import price_table
 from pytest_agenteval.chat.prices import with_price
 from pytest_agenteval.records.transcript import Usage
@@ -20,6 +21,8 @@ SHAPES = (
     "input_cost_per_token",
 )
 PROMPTS = ((1000, 0), (1000, 600), (32_000, 1), (128_000, 0), (200_000, 10), (250_001, 240_000), (600_000, 7))
+
+USAGE = Usage(1000, 50, cost_usd=None, asks=1)
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +64,74 @@ def test_prices_are_litellms_own(litellm: Any) -> None:
             assert (name, prompt, usage.cost_usd) == (name, prompt, pytest.approx(cost) if cost else None)
             compared += 1
     assert compared > 500
+
+
+APART = (
+    {},
+    {"cache_writes": 4_000},
+    {"cache_writes": 4_000, "hour_writes": 3_000},
+    {"audio_input": 2_000, "audio_output": 100},
+    {"service_tier": "flex"},
+    {"service_tier": "priority"},
+)
+MODELS_APART = (
+    "claude-sonnet-4-5",
+    "us.anthropic.claude-sonnet-4-5-20250929-v1:0",
+    "gpt-audio",
+    "gpt-5-mini",
+    "gemini/gemini-2.5-flash",
+    "gemini-2.5-pro",
+    "dashscope/qwen-turbo",
+    "perplexity/sonar-deep-research",
+)
+
+
+@pytest.mark.parametrize("prompt", [10_000, 250_001])
+def test_what_has_a_price_of_its_own_is_priced_as_litellm_does(litellm: Any, prompt: int) -> None:
+    """What was written to a cache, audio, thoughts, and replies that were quicker or slower than usual."""
+    for name in MODELS_APART:
+        for told in APART:
+            apart = PricedApart(**told)
+            cost = sum(
+                litellm.cost_per_token(
+                    name,
+                    usage_object=_in_litellms_words(litellm, prompt, apart),
+                    service_tier=apart.service_tier,
+                )
+            )
+
+            usage = with_price(name, Usage(prompt, 500, 1_000, 200, None, asks=1), apart)
+
+            assert (name, told, usage.cost_usd) == (name, told, pytest.approx(cost))
+
+
+def _in_litellms_words(litellm: Any, prompt: int, apart: PricedApart) -> Any:
+    words, for_an_hour = litellm.types.utils, apart.hour_writes
+    kept = {"ephemeral_5m_input_tokens": apart.cache_writes - for_an_hour}
+    return words.Usage(
+        prompt_tokens=prompt,
+        completion_tokens=500,
+        prompt_tokens_details=words.PromptTokensDetailsWrapper(
+            cached_tokens=1_000,
+            audio_tokens=apart.audio_input,
+            cache_creation_tokens=apart.cache_writes,
+            cache_creation_token_details=words.CacheCreationTokenDetails(
+                **kept, ephemeral_1h_input_tokens=for_an_hour
+            ),
+        ),
+        completion_tokens_details=words.CompletionTokensDetailsWrapper(
+            reasoning_tokens=200, audio_tokens=apart.audio_output
+        ),
+    )
+
+
+@pytest.mark.parametrize("region", ["us.", "eu.", "apac.", "global.", "jp."])
+def test_a_model_of_bedrock_has_its_price_in_every_region(litellm: Any, region: str) -> None:
+    """Under names that the table has not, which are asked across regions, it has the model's own."""
+    name = f"{region}anthropic.claude-v2:1"
+    assert name not in litellm.model_cost
+
+    assert with_price(name, USAGE).cost_usd == with_price("anthropic.claude-v2:1", USAGE).cost_usd is not None
 
 
 def test_prices_do_not_depend_on_what_is_imported() -> None:

@@ -275,7 +275,8 @@ class ModelTraffic:
             self._fail(exchange, str(refused))
             return False
         model, first_token_s = reply.model or asked.model, first_byte_s if asked.streamed else None
-        usage, ended = with_price(model, credible_usage(reply.usage)), self._recorder.at()
+        usage = with_price(model, credible_usage(reply.usage), reply.priced_apart)
+        ended = self._recorder.at()
         ask = Ask(turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model)
         with self._lock:
             self._failure, self._failed_in_a_row = None, 0

@@ -1,7 +1,7 @@
 """What models cost by litellm's table, which is read as data: importing litellm takes seconds.
 
-The figures are those of litellm's own arithmetic for plain text at standard rates. What it alone can know is
-left out: hours at which a provider is cheaper, service tiers, regions.
+The figures are those of litellm's own arithmetic for text and audio. What it alone can know is left out:
+hours at which a provider is cheaper, regions, searches that a provider made.
 """
 
 from __future__ import annotations
@@ -17,8 +17,16 @@ import msgspec
 
 TABLE = "model_prices_and_context_window_backup.json"
 _INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
-_CACHED = "cache_read_input_token_cost"
-_THRESHOLD = re.compile(rf"(?:{_INPUT}|{_OUTPUT}|{_CACHED})_above_(\d+)(k?)_tokens")
+_CACHED, _WRITTEN = "cache_read_input_token_cost", "cache_creation_input_token_cost"
+_HOUR_WRITTEN = f"{_WRITTEN}_above_1hr"
+_REASONING = "output_cost_per_reasoning_token"
+_AUDIO_INPUT, _AUDIO_OUTPUT = "input_cost_per_audio_token", "output_cost_per_audio_token"
+_BY_LENGTH = (_INPUT, _OUTPUT, _CACHED, _WRITTEN, _HOUR_WRITTEN)
+_THRESHOLD = re.compile(rf"(?:{'|'.join(_BY_LENGTH)})_above_(\d+)(k?)_tokens")
+_TIERS = {"flex": "_flex", "priority": "_priority", "fast": "_priority"}
+"""Words of providers for how quickly they answered, and how the keys of their rates end."""
+_REGION = re.compile(r"(?:us|eu|apac|us-gov|jp|au|global)\.(?=[a-z0-9]+\.)")
+"""What stands before the name of a model of Bedrock's that is asked across regions."""
 _AT_THRESHOLD = frozenset({"xai"})
 """Providers that take their higher rate for a prompt of exactly so many tokens, too."""
 _CACHED_SHARES: Mapping[object, float] = {"fireworks_ai": 0.5}
@@ -30,25 +38,66 @@ Entry = Mapping[str, Any]
 
 
 class Rates(NamedTuple):
-    """What one token costs in USD: of the prompt, of what the provider had cached of it, of the reply."""
+    """What one token costs in USD, by what it is.
+
+    Of the prompt: as such, read from the provider's cache, written to it, also for an hour, or audio; of the
+    reply: as such, thought, or audio.
+    """
 
     prompt: float
     cached: float
+    cache_write: float
+    hour_write: float
+    audio_prompt: float
     reply: float
+    reasoning: float
+    audio_reply: float
 
 
-def rates_of(model: str, prompt_tokens: int) -> Rates | None:
+def rates_of(model: str, prompt_tokens: int, service_tier: str = "") -> Rates | None:
     """Give what a model's tokens cost in a request of so many; None for one that the table does not have."""
     entry = _entry(model)
     if entry is None:
         return None
     tier = _tier(entry, prompt_tokens)
-    own = _own_rates(entry, prompt_tokens) if tier is None else {_OUTPUT: entry.get(_OUTPUT), **tier}
-    provider, prompt = entry.get("litellm_provider"), float(own[_INPUT] or 0)
+    ending = _TIERS.get(service_tier, "")
+    own = _own_rates(entry, prompt_tokens, ending) if tier is None else {_OUTPUT: entry.get(_OUTPUT), **tier}
+    prompt, reply = float(own[_INPUT] or 0), float(own[_OUTPUT] or 0)
+    write = prompt if entry.get("litellm_provider") in _ONE_RATE else _first(own.get(_WRITTEN), prompt)
+    return Rates(
+        prompt,
+        _cached_rate(entry, own, prompt),
+        write,
+        _first(own.get(_HOUR_WRITTEN), write),
+        _first(_at(entry, _AUDIO_INPUT, ending), prompt),
+        reply,
+        _first(own.get(_REASONING), reply) if tier else _reasoning_rate(entry, ending, reply),
+        _first(entry.get(_AUDIO_OUTPUT), reply),
+    )
+
+
+def _first(rate: float | None, otherwise: float) -> float:
+    """Give a rate, or the one that holds where the table has none: 0 is a rate too."""
+    return otherwise if rate is None else float(rate)
+
+
+def _at(entry: Entry, key: str, ending: str) -> float | None:
+    """Give what stands under a key for a service tier, else what stands there for all."""
+    rate: float | None = entry.get(f"{key}{ending}")
+    return entry.get(key) if rate is None else rate
+
+
+def _cached_rate(entry: Entry, own: Entry, prompt: float) -> float:
+    provider = entry.get("litellm_provider")
     cached = None if provider in _ONE_RATE else own.get(_CACHED)
-    if cached is None:
-        cached = prompt * _CACHED_SHARES.get(provider, 1)
-    return Rates(prompt, float(cached), float(own[_OUTPUT] or 0))
+    return _first(cached, prompt * _CACHED_SHARES.get(provider, 1))
+
+
+def _reasoning_rate(entry: Entry, ending: str, reply: float) -> float:
+    """Give the rate of thoughts: a service tier with a rate of its own for replies takes that for both."""
+    if ending and entry.get(f"{_OUTPUT}{ending}") is not None:
+        return _first(entry.get(f"{_REASONING}{ending}"), reply)
+    return _first(entry.get(_REASONING), reply)
 
 
 @cache
@@ -66,7 +115,7 @@ def _table() -> Mapping[str, msgspec.Raw]:
 
 @cache
 def _entry(model: str) -> Entry | None:
-    """Give a model's line of the table: by its whole name, else without what stands before a slash."""
+    """Give a model's line of the table: by its whole name, else without provider or region."""
     for name in _names(model):
         if (written := _table().get(name)) is not None:
             entry: Entry = msgspec.json.decode(written, type=dict[str, Any])
@@ -79,6 +128,8 @@ def _names(model: str) -> Iterator[str]:
     _, slash, name = model.partition("/")
     if slash:
         yield name
+    if region := _REGION.match(bare := name or model):
+        yield bare[region.end() :]
 
 
 def _tier(entry: Entry, prompt_tokens: int) -> Entry | None:
@@ -94,13 +145,14 @@ def _tier(entry: Entry, prompt_tokens: int) -> Entry | None:
     return tier if _INPUT in tier else None
 
 
-def _own_rates(entry: Entry, prompt_tokens: int) -> Entry:
+def _own_rates(entry: Entry, prompt_tokens: int, ending: str) -> Entry:
     """Give a model's rates, those of the highest threshold that a prompt exceeds, for the whole request."""
-    rates = {name: entry.get(name) for name in (_INPUT, _OUTPUT, _CACHED)}
+    rates = {name: _at(entry, name, ending) for name in _BY_LENGTH}
     if entry.get("litellm_provider") in _ONE_RATE:
         return rates
     for above in _exceeded(entry, prompt_tokens):
-        rates = {name: entry.get(f"{name}{above}", rate) for name, rate in rates.items()}
+        longer = {name: _at(entry, f"{name}{above}", ending) for name in _BY_LENGTH}
+        rates.update({name: rate for name, rate in longer.items() if rate is not None})
     return rates
 
 

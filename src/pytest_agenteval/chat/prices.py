@@ -4,20 +4,40 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.price_table import rates_of
+from pytest_agenteval.cassettes.wire.traffic import PricedApart
+from pytest_agenteval.chat.price_table import Rates, rates_of
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 
+NOTHING_APART = PricedApart()
 
-def with_price(model: str, usage: Usage) -> Usage:
+
+def with_price(model: str, usage: Usage, apart: PricedApart = NOTHING_APART) -> Usage:
     """Give the usage of one reply with its price in USD, None where nobody here knows it."""
     if usage.cost_usd:
         return usage
-    rates = rates_of(model, usage.input_tokens) if usage.tokens else None
-    if rates is None:
-        return replace(usage, cost_usd=None)
-    fresh = max(0, usage.input_tokens - usage.cached_tokens)
-    cost = fresh * rates.prompt + usage.cached_tokens * rates.cached + usage.output_tokens * rates.reply
+    rates = rates_of(model, usage.input_tokens, apart.service_tier) if usage.tokens else None
+    cost = None if rates is None else _prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates)
     return replace(usage, cost_usd=cost or None)
+
+
+def _prompt_cost(usage: Usage, apart: PricedApart, rates: Rates) -> float:
+    for_an_hour = min(apart.hour_writes, apart.cache_writes)
+    fresh = max(0, usage.input_tokens - usage.cached_tokens - apart.cache_writes)
+    audio = min(apart.audio_input, fresh)  # of what was cached, some may have been audio too
+    return (
+        (fresh - audio) * rates.prompt
+        + audio * rates.audio_prompt
+        + usage.cached_tokens * rates.cached
+        + (apart.cache_writes - for_an_hour) * rates.cache_write
+        + for_an_hour * rates.hour_write
+    )
+
+
+def _reply_cost(usage: Usage, apart: PricedApart, rates: Rates) -> float:
+    text = max(0, usage.output_tokens - usage.reasoning_tokens - apart.audio_output)
+    return (
+        text * rates.reply + usage.reasoning_tokens * rates.reasoning + apart.audio_output * rates.audio_reply
+    )
 
 
 def with_prices(transcript: Transcript) -> Transcript:

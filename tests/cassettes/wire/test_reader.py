@@ -17,6 +17,7 @@ from pytest_agenteval.cassettes.wire.reader import (
     read_reply,
     read_request,
 )
+from pytest_agenteval.cassettes.wire.traffic import PricedApart
 
 CHAT = "http://localhost/v1/chat/completions"
 
@@ -157,3 +158,81 @@ def test_ids_that_clients_invent_still_say_which_result_is_whose() -> None:
     reply, *answers = read_request("gemini", _asked(contents=contents)).messages
     first, second = (call["id"] for call in reply["tool_calls"])
     assert [(it["tool_call_id"], it["content"]) for it in answers] == [(second, "y"), (first, "x")]
+
+
+DETAILS = {"cache_write_tokens": 40, "audio_tokens": 7}
+PRICED_APART: dict[str, tuple[dict[str, Any], PricedApart]] = {
+    "openai.chat": (
+        {
+            "choices": [{"message": {"content": "Hi"}}],
+            "service_tier": "flex",
+            "usage": {"prompt_tokens_details": DETAILS, "completion_tokens_details": {"audio_tokens": 3}},
+        },
+        PricedApart(40, 0, 7, 3, "flex"),
+    ),
+    "openai.responses": (
+        {"output": [], "service_tier": "priority", "usage": {"input_tokens_details": DETAILS}},
+        PricedApart(40, 0, 7, 0, "priority"),
+    ),
+    "anthropic.messages": (
+        {
+            "content": [],
+            "usage": {
+                "cache_creation_input_tokens": 40,
+                "cache_creation": {"ephemeral_5m_input_tokens": 30, "ephemeral_1h_input_tokens": 10},
+            },
+        },
+        PricedApart(40, 10),
+    ),
+    "bedrock.converse": (
+        {
+            "output": {"message": {"content": []}},
+            "usage": {
+                "cacheWriteInputTokens": 40,
+                "cacheDetails": [{"ttl": "5m", "inputTokens": 30}, {"ttl": "1h", "inputTokens": 10}],
+            },
+        },
+        PricedApart(40, 10),
+    ),
+    "gemini": (
+        {
+            "usageMetadata": {
+                "promptTokensDetails": [
+                    {"modality": "TEXT", "tokenCount": 5},
+                    {"modality": "AUDIO", "tokenCount": 9},
+                ],
+                "cacheTokensDetails": [{"modality": "AUDIO", "tokenCount": 2}],
+                "candidatesTokensDetails": [{"modality": "AUDIO", "tokenCount": 3}],
+                "trafficType": "ON_DEMAND_FLEX",
+            }
+        },
+        PricedApart(0, 0, 7, 3, "flex"),
+    ),
+}
+
+
+@pytest.mark.parametrize("format", PRICED_APART)
+def test_tokens_that_have_prices_of_their_own_are_told_apart(format: str) -> None:
+    """What was written to a cache costs more than what was read, audio more than text, and haste more."""
+    body, apart = PRICED_APART[format]
+
+    assert read_reply(format, _asked(), Response(200, body=json.dumps(body))).priced_apart == apart
+
+
+def test_a_service_tier_is_read_of_a_stream() -> None:
+    """Each piece of a stream names it, as a whole reply does."""
+    piece = json.dumps({"choices": [{"delta": {"content": "Hi"}}], "service_tier": "flex"})
+
+    reply = read_reply("openai.chat", _asked(), Response(200, body=f"data: {piece}\n\ndata: [DONE]\n\n"))
+
+    assert reply.priced_apart.service_tier == "flex"
+
+
+def test_thoughts_that_a_server_streams_in_two_ways_are_read_once() -> None:
+    """They stand in parts of the content and in a field of their own."""
+    parts = [{"type": "thinking", "thinking": "So."}, {"type": "text", "text": "Hi"}]
+    piece = json.dumps({"choices": [{"delta": {"content": parts, "reasoning": "So."}}]})
+
+    reply = read_reply("openai.chat", _asked(), Response(200, body=f"data: {piece}\n\ndata: [DONE]\n\n"))
+
+    assert (reply.message["content"], reply.reasoning) == ("Hi", "So.")

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.wire.reader import read_reply
 from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
+from pytest_agenteval.chat.prices import with_price
 from pytest_agenteval.errors import KeyPath, TrialBroken
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.tool import shown_value
@@ -87,7 +88,8 @@ class ReplyReader:
         except UnreadableTraffic as odd:
             raise UnreadableReply(f"{self._address}: {odd}; look at agent.as in suite.yaml") from None
         text = str(reply.message.get("content", ""))
-        usage = UNKNOWN_USAGE if not reply.usage.tokens else reply.usage
+        priced = with_price(reply.model, reply.usage, reply.priced_apart)
+        usage = priced if reply.usage.tokens else UNKNOWN_USAGE
         return EndpointReply(text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model)
 
     def _json(self, response: Response) -> Any:

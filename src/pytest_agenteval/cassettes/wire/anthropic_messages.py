@@ -11,7 +11,13 @@ from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, plac
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
 from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelReply,
+    ModelRequest,
+    PricedApart,
+    UnreadableTraffic,
+)
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolError, Usage
 
@@ -144,6 +150,7 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
             "\n\n".join(as_text(block.get("thinking")) for block in blocks if block.get("thinking")),
             as_text(body.get("model")),
             as_text(body.get("id")),
+            priced_apart=_priced_apart(as_map(body.get("usage"))),
         )
     )
 
@@ -154,6 +161,11 @@ def _usage(usage: Json) -> Usage:
     read = as_count(usage.get("input_tokens")) + cached + written_to_cache
     thought = as_map(usage.get("output_tokens_details")).get("thinking_tokens")
     return usage_of(read, usage.get("output_tokens"), cached=cached, reasoning=thought)
+
+
+def _priced_apart(usage: Json) -> PricedApart:
+    for_an_hour = as_map(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")
+    return PricedApart(as_count(usage.get("cache_creation_input_tokens")), as_count(for_an_hour))
 
 
 def join(events: Iterable[Json]) -> Json:

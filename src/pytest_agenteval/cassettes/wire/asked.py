@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 
-from pytest_agenteval.cassettes.wire.json_body import as_count
+from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text
 from pytest_agenteval.cassettes.wire.normal_form import (
     WireCall,
     assistant_message,
@@ -13,7 +13,13 @@ from pytest_agenteval.cassettes.wire.normal_form import (
     spoken,
     tool_calls,
 )
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelReply,
+    ModelRequest,
+    PricedApart,
+    UnreadableTraffic,
+)
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import credible_usage, finish_of
 from pytest_agenteval.records.transcript import Usage
@@ -31,6 +37,7 @@ class ReplyParts(FrozenValue, frozen=True):
     model: str = ""
     id: str = ""
     items: Mapping[str, Json] = NOTHING
+    priced_apart: PricedApart = PricedApart()
 
 
 class Asked:
@@ -63,6 +70,7 @@ class Asked:
             parts.model or (self.request.model if self.request else ""),
             parts.id,
             parts.items,
+            parts.priced_apart,
         )
 
     def _prior_calls(self, calls: Sequence[WireCall]) -> int:
@@ -80,3 +88,14 @@ def usage_of(
     known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
     counts = (as_count(read), as_count(written), as_count(cached), as_count(reasoning))
     return Usage(*counts, None if known is None else float(known), asks=1, attempts=1)
+
+
+def priced_apart(usage: Json, service_tier: object, *, read: str, written: str) -> PricedApart:
+    """Give what a usage in OpenAI's words says of tokens that have prices of their own."""
+    of_prompt, of_reply = as_map(usage.get(read)), as_map(usage.get(written))
+    return PricedApart(
+        as_count(of_prompt.get("cache_write_tokens")),
+        audio_input=as_count(of_prompt.get("audio_tokens")),
+        audio_output=as_count(of_reply.get("audio_tokens")),
+        service_tier=as_text(service_tier),
+    )

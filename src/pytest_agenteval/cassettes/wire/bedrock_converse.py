@@ -11,7 +11,13 @@ from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, plac
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
 from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelReply,
+    ModelRequest,
+    PricedApart,
+    UnreadableTraffic,
+)
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolError, Usage
 
@@ -119,6 +125,7 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
             _FINISHES.get(reason, reason),
             reasoning="\n\n".join(filter(None, map(_thought, blocks))),
             model=as_text(router.get("invokedModelId")),
+            priced_apart=_priced_apart(as_map(body.get("usage"))),
         )
     )
 
@@ -132,6 +139,12 @@ def _usage(usage: Json) -> Usage:
     written_to_cache = as_count(usage.get("cacheWriteInputTokens"))
     read = as_count(usage.get("inputTokens")) + cached + written_to_cache
     return usage_of(read, usage.get("outputTokens"), cached=cached)
+
+
+def _priced_apart(usage: Json) -> PricedApart:
+    kept = [it for it in maps(usage.get("cacheDetails")) if it.get("ttl") == "1h"]
+    for_an_hour = sum(as_count(it.get("inputTokens")) for it in kept)
+    return PricedApart(as_count(usage.get("cacheWriteInputTokens")), for_an_hour)
 
 
 def join(events: Iterable[Json]) -> Json:

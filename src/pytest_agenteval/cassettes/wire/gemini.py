@@ -10,7 +10,13 @@ from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, url_
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of, wrapped_result
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelReply,
+    ModelRequest,
+    PricedApart,
+    UnreadableTraffic,
+)
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolError, Usage
 
@@ -29,6 +35,7 @@ _FILTERED = (
     "MODEL_ARMOR",
 )
 _FINISHES = {"STOP": "stop", "MAX_TOKENS": "length", **dict.fromkeys(_FILTERED, "content_filter")}
+_TIERS = {"ON_DEMAND_PRIORITY": "priority", "ON_DEMAND_FLEX": "flex", "FLEX": "flex"}
 
 
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
@@ -160,6 +167,7 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
             reasoning="".join(thoughts),
             model=as_text(body.get("modelVersion")),
             id=as_text(body.get("responseId")),
+            priced_apart=_priced_apart(as_map(body.get("usageMetadata"))),
         )
     )
 
@@ -171,6 +179,15 @@ def _usage(usage: Json) -> Usage:
     if as_count(usage.get("totalTokenCount")) != read + written:  # some models count thoughts as written
         written += thought
     return usage_of(read, written, cached=usage.get("cachedContentTokenCount"), reasoning=thought)
+
+
+def _priced_apart(usage: Json) -> PricedApart:
+    read, cached, written = (
+        sum(as_count(it.get("tokenCount")) for it in maps(usage.get(name)) if it.get("modality") == "AUDIO")
+        for name in ("promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails")
+    )
+    tier = _TIERS.get(as_text(usage.get("trafficType")), "")
+    return PricedApart(audio_input=max(0, read - cached), audio_output=written, service_tier=tier)
 
 
 def join(events: Iterable[Json]) -> Json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, priced_apart, usage_of
 from pytest_agenteval.cassettes.wire.attachments import (
     base64_placeholder,
     data_placeholder,
@@ -17,7 +17,13 @@ from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text,
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.streams import DONE
 from pytest_agenteval.cassettes.wire.tool_specs import function_spec
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelReply,
+    ModelRequest,
+    PricedApart,
+    UnreadableTraffic,
+)
 from pytest_agenteval.records.transcript import Usage
 
 FORMAT = "openai.chat"
@@ -120,16 +126,18 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
         raise UnreadableTraffic("the reply holds no choices")
     choice = min(choices, key=lambda choice: as_count(choice.get("index")))
     message, reason = as_map(choice.get("message")), as_text(choice.get("finish_reason"))
+    usage = as_map(body.get("usage") or choice.get("usage"))
     return asked.reply(
         ReplyParts(
             _spoken_text(message),
             _calls(message),
-            _usage(as_map(body.get("usage") or choice.get("usage"))),
+            _usage(usage),
             _FINISHES.get(reason, reason),
             bool(message.get("refusal")),
             _thoughts(message),
             as_text(body.get("model")),
             as_text(body.get("id")),
+            priced_apart=_priced_apart(usage, body.get("service_tier")),
         )
     )
 
@@ -151,6 +159,12 @@ def _usage(usage: Json) -> Usage:
     return usage_of(read, written, cached=cached, reasoning=thought, cost=usage.get("cost"))
 
 
+def _priced_apart(usage: Json, service_tier: object) -> PricedApart:
+    return priced_apart(
+        usage, service_tier, read="prompt_tokens_details", written="completion_tokens_details"
+    )
+
+
 def join(events: Iterable[Json]) -> Json:
     """Give the whole reply that a stream's events make."""
     message = _StreamedMessage()
@@ -159,7 +173,7 @@ def join(events: Iterable[Json]) -> Json:
     for event in events:
         if event is DONE:
             choice.setdefault("finish_reason", "stop")
-        for name in ("id", "model", "usage"):
+        for name in ("id", "model", "usage", "service_tier"):
             if value := event.get(name):
                 whole[name] = value
         if "x_groq" in event and (served := as_map(event["x_groq"]).get("usage")):
@@ -194,7 +208,8 @@ class _StreamedMessage:
                 self._texts.setdefault(name, []).append(value)
             elif name == "content":  # Mistral, which streams parts
                 self._texts["content"].append(text_of(value, ""))
-                self._texts.setdefault("reasoning", []).append(_thoughts({"content": value}))
+                if not any(as_text(delta.get(name)) for name in _THOUGHTS):  # else they are told twice
+                    self._texts.setdefault("reasoning", []).append(_thoughts({"content": value}))
             elif name == "audio":
                 self._texts.setdefault("transcript", []).append(as_text(as_map(value).get("transcript")))
             elif name == "tool_calls":

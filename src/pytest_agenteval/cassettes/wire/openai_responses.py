@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, priced_apart, usage_of
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, normal_role
 from pytest_agenteval.cassettes.wire.responses_items import (
@@ -18,7 +18,13 @@ from pytest_agenteval.cassettes.wire.responses_items import (
     text_of,
 )
 from pytest_agenteval.cassettes.wire.tool_specs import function_spec
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelReply,
+    ModelRequest,
+    PricedApart,
+    UnreadableTraffic,
+)
 from pytest_agenteval.records.transcript import Usage
 
 FORMAT = "openai.responses"
@@ -106,6 +112,7 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
             as_text(body.get("model")),
             as_text(body.get("id")),
             {item["id"]: item for item in items if as_text(item.get("id"))},
+            _priced_apart(body),
         )
     )
 
@@ -132,6 +139,13 @@ def _usage(usage: Json) -> Usage:
         cached=as_map(usage.get("input_tokens_details")).get("cached_tokens"),
         reasoning=as_map(usage.get("output_tokens_details")).get("reasoning_tokens"),
         cost=usage.get("cost"),
+    )
+
+
+def _priced_apart(body: Json) -> PricedApart:
+    usage = as_map(body.get("usage"))
+    return priced_apart(
+        usage, body.get("service_tier"), read="input_tokens_details", written="output_tokens_details"
     )
 
 

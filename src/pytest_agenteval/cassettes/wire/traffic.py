@@ -45,6 +45,20 @@ class ModelRequest(FrozenValue, frozen=True):
     continues: str = ""
 
 
+class PricedApart(FrozenValue, frozen=True):
+    """Tokens of one reply that have prices of their own; its usage counts them with all others.
+
+    ``hour_writes`` are those of ``cache_writes`` that are kept for an hour. ``service_tier`` is the
+    provider's word for how quickly it answered, where that has a price.
+    """
+
+    cache_writes: int = 0
+    hour_writes: int = 0
+    audio_input: int = 0
+    audio_output: int = 0
+    service_tier: str = ""
+
+
 class ModelReply(FrozenValue, frozen=True):
     """One reply of a model.
 
@@ -63,6 +77,7 @@ class ModelReply(FrozenValue, frozen=True):
     model: str
     id: str = ""
     items: Mapping[str, Json] = NOTHING
+    priced_apart: PricedApart = PricedApart()
 
 
 class UnreadableTraffic(AgentEvalError):
