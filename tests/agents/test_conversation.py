@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.agents.adapters.callable import CallableFactory
 from pytest_agenteval.agents.conversation import input_problems
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.trial import Trial
@@ -129,6 +130,33 @@ def test_turns_without_an_assistant_are_all_answered() -> None:
 def test_wrong_turns_are_told_with_their_key(turns: Any, path: tuple[Any, ...], expected: str) -> None:
     """Each mistake is named where it stands."""
     assert [problem[:2] for problem in input_problems({"turns": turns})] == [(path, expected)]
+
+
+@pytest.mark.parametrize("key", ["contents", "Content", "conten", "turn"])
+def test_misspelt_words_of_the_user_are_told(key: str) -> None:
+    """Else the agent hears nothing, and answers that."""
+    ((path, _, _, hint),) = input_problems({key: "How many knots?"})
+
+    assert (path, hint) == ((key,), f"did you mean {'turns' if key == 'turn' else 'content'!r}?")
+
+
+def test_other_keys_of_an_input_are_its_own() -> None:
+    """Beside what the user says anything may stand, and ``context`` is a word of its own."""
+    assert input_problems({"content": "x", "contents": "y"}) == input_problems({"context": "x"}) == []
+
+
+def test_a_function_that_reads_the_whole_input_has_its_own_keys() -> None:
+    """Of one that is given the words alone, a misspelt key is told; the other may read whatever it likes."""
+
+    def of_words(question: str) -> str:
+        return question
+
+    def of_all(question: str, task_input: object) -> str:
+        return f"{question} {task_input}"
+
+    asked = {"contents": "How many knots?"}
+    assert len(CallableFactory("bot", of_words).input_problems(asked)) == 1
+    assert CallableFactory("bot", of_all).input_problems(asked) == []
 
 
 def test_right_turns_have_no_problem() -> None:

@@ -42,6 +42,27 @@ def test_a_registered_player_makes_the_move() -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "found", "failed"),
+    [
+        ("How many knots?", "This is what was found: 27", "No tool gave an answer."),
+        ("몇 노트인가요?", "찾은 결과입니다: 27", "도구에서 답을 얻지 못했습니다."),
+    ],
+    ids=["english", "korean"],
+)
+def test_without_a_player_it_speaks_the_language_of_the_question(
+    question: str, found: str, failed: str
+) -> None:
+    """Whoever reads a first run understands what the agent has said."""
+    asked: ChatMessage = {"role": "user", "content": question}
+    for result, said in (("27", found), ('{"error": "down"}', failed)):
+        chat = RulesChat(lambda names: None)
+        heard: list[ChatMessage] = [{"role": "tool", "content": result}] * 2
+        reply = asyncio.run(chat.ask([asked, *heard], tools=TOOLS))
+
+        assert reply.text == said
+
+
+@pytest.mark.parametrize(
     ("move", "found"),
     [
         ("27 knots", "'27 knots'"),

@@ -12,6 +12,9 @@ from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tools.tool import ToolResult
 
 ROLES = ("user", "assistant")
+NEAR_ENOUGH = 0.87
+"""How alike a key and its misspelling are; ``context`` is no misspelt ``content``."""
+
 TURN_KEYS = frozenset({"role", "content", "calls"})
 CALL_KEYS = frozenset({"tool", "args", "result", "error"})
 
@@ -97,7 +100,7 @@ def input_problems(task_input: Mapping[str, Any]) -> list[Wrong]:
     """Say what is wrong with ``turns``: each is a text, or a map of role and content, the last a user's."""
     turns = task_input.get("turns")
     if turns is None:
-        return []
+        return misspelt_words(task_input)
     if not isinstance(turns, list | tuple) or not turns:
         return [(("turns",), "a list of turns", repr(turns)[:60], "")]
     wrong = [problem for place, turn in enumerate(turns) for problem in _wrong_turn(("turns", place), turn)]
@@ -107,6 +110,21 @@ def input_problems(task_input: Mapping[str, Any]) -> list[Wrong]:
             (("turns", len(turns) - 1), "a user's turn at the end: it is the one answered", found, "")
         )
     return wrong
+
+
+def misspelt_words(task_input: Mapping[str, Any]) -> list[Wrong]:
+    """Say which key seems to be meant for what the user says, where nothing else says it."""
+    if "content" in task_input or "turns" in task_input:
+        return []
+    from difflib import get_close_matches
+
+    near = {key: get_close_matches(key.lower(), ("content", "turns"), 1, NEAR_ENOUGH) for key in task_input}
+    expected = "content or turns: what the user says"
+    return [
+        ((key,), expected, f"{key!r}, which the agent does not read", f"did you mean {meant[0]!r}?")
+        for key, meant in near.items()
+        if meant
+    ]
 
 
 def _wrong_turn(path: KeyPath, turn: Any) -> Iterator[Wrong]:

@@ -34,10 +34,14 @@ else:
 
 PLAIN, QUOTED = "plain", "quoted"
 COMMA = "in braces a comma ends a text that is not in quotes: put the whole text in quotes"
+COLUMN = "keys of one map, and dashes of one list, begin in the same column"
 _CONFLICT = re.compile(r"^(?:<{7}|>{7}) ", re.MULTILINE)
 _WAYS_OUT = {
     "but found another document": "--- begins a second document; several tasks of one file are a list",
-    "mapping values are not allowed": "a text with ': ' in it stands in quotes",
+    "mapping values are not allowed": f"a text with ': ' in it stands in quotes; {COLUMN}",
+    "did not find expected ','": "a bracket or brace above is not closed",
+    "did not find expected": COLUMN,
+    "found unexpected end of stream": "a quote above is not closed",
     "found undefined alias": "a text that begins with * stands in quotes",
     "found character that cannot start any token": "a text that begins with @, ` or % stands in quotes",
 }

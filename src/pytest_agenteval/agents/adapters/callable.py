@@ -10,8 +10,10 @@ from typing import Any, cast
 
 from pytest_agenteval.agents.agent import Agent, AgentContext
 from pytest_agenteval.agents.conversation import (
+    Wrong,
     is_user_turn,
     last_user_turn,
+    misspelt_words,
     seed_conversation,
     turn_text,
 )
@@ -110,6 +112,12 @@ class CallableFactory:
     def asks_through_context(self) -> bool:
         """Whether the function may ask the run's model through us, and not only one of its own."""
         return not {"chat", "ctx"}.isdisjoint(self._parameters)
+
+    def input_problems(self, task_input: Mapping[str, Any]) -> list[Wrong]:
+        """Say what seems to be misspelt in a task's input, of which the function is given the words alone."""
+        reads_all = not {"task_input", "ctx"}.isdisjoint(self._parameters)
+        reads_words = not {"question", "content", "messages"}.isdisjoint(self._parameters)
+        return misspelt_words(task_input) if reads_words and not reads_all else []
 
     def made_with(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Give the settings that the class is made with: those that it names, or else nobody does."""

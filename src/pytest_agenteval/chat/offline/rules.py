@@ -69,13 +69,19 @@ def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpe
     question = last_words(messages)
     answers = _answers(messages)
     if answers and not is_failure(answers[-1]):
-        return Move(f"찾은 결과입니다: {_in_words(text_of(answers[-1]))[:MOST_QUOTED]}")
+        begins = "찾은 결과입니다" if _is_korean(question) else "This is what was found"
+        return Move(f"{begins}: {_in_words(text_of(answers[-1]))[:MOST_QUOTED]}")
     ranked = sorted(tools, key=lambda tool: -_likeness(question, tool))
     tries = [(place, words) for place, words in TRIES if place < len(ranked)]
     if len(answers) >= len(tries):
-        return Move("도구에서 답을 얻지 못했습니다.")
+        failed = "도구에서 답을 얻지 못했습니다." if _is_korean(question) else "No tool gave an answer."
+        return Move(failed)
     place, words = tries[len(answers)]
     return Move(calls=((ranked[place].name, _arguments(question, ranked[place], words)),))
+
+
+def _is_korean(text: str) -> bool:
+    return re.search("[가-힣]", text) is not None
 
 
 def _in_words(result: str) -> str:
