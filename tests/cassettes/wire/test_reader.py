@@ -236,3 +236,16 @@ def test_thoughts_that_a_server_streams_in_two_ways_are_read_once() -> None:
     reply = read_reply("openai.chat", _asked(), Response(200, body=f"data: {piece}\n\ndata: [DONE]\n\n"))
 
     assert (reply.message["content"], reply.reasoning) == ("Hi", "So.")
+
+
+@pytest.mark.parametrize(
+    "cost", [0.0061, {"total_cost": 0.0061, "request_cost": 0.006}], ids=["sum", "parts"]
+)
+def test_what_a_provider_says_that_a_reply_costs_is_its_price(cost: Any) -> None:
+    """As one number, and as Perplexity does, with what it is the sum of."""
+    body = {
+        "choices": [{"message": {"content": "Hi"}}],
+        "usage": {"prompt_tokens": 9, "completion_tokens": 1, "cost": cost},
+    }
+
+    assert read_reply("openai.chat", _asked(), Response(200, body=json.dumps(body))).usage.cost_usd == 0.0061

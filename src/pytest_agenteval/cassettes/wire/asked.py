@@ -84,7 +84,11 @@ class Asked:
 def usage_of(
     read: object, written: object, *, cached: object = 0, reasoning: object = 0, cost: object = None
 ) -> Usage:
-    """Give the usage of one reply of counts that may be missing; ``cost`` is in dollars, if it is known."""
+    """Give the usage of one reply of counts that may be missing; ``cost`` is in dollars, if it is known.
+
+    Perplexity says of what it is made up, too: searches, which tokens say nothing of, are most of it.
+    """
+    cost = as_map(cost).get("total_cost", cost)
     known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
     counts = (as_count(read), as_count(written), as_count(cached), as_count(reasoning))
     return Usage(*counts, None if known is None else float(known), asks=1, attempts=1)
