@@ -21,7 +21,7 @@ def test_copied_suites_run_at_once(pytester: pytest.Pytester, capsys: pytest.Cap
     """With starting trees and recordings: tasks of each pass or miss, as in a clone, and none is errored."""
     for name in ("card", "pkm", "ko"):
         assert main(["init", "--example", name]) == 0
-        assert f"/pytest evals/{name}\n" in capsys.readouterr().out
+        assert f"pytest evals/{name}\n" in capsys.readouterr().out
 
     assert pytester.runpytest(*FEW, "--repetitions=1").ret == 0
 
