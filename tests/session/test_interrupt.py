@@ -79,7 +79,12 @@ def test_x_cancels_what_is_in_flight(pytester: pytest.Pytester, workers: int) ->
     assert names(journal(pytester.path, "finished")) == ["bad-1"]
     begun = len(journal(pytester.path, "started")) - 1
     assert 3 <= begun <= 8
-    result.stdout.fnmatch_lines([f"! 12 of demo's 13 trials not run ({begun} begun)"])
+    result.stdout.fnmatch_lines(
+        [
+            f"! 12 of demo's 13 trials not run ({begun} begun)",
+            "next: pytest *evals -x --agent-concurrency=4* --agent-only=not_run",
+        ]
+    )
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +75,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     view = view_of(run)
     verbosity, width = config.getoption("verbose"), reporter._tw.fullwidth
     calibrations = list(_calibrations(config, width))
-    parts = _screen_parts(config, run, width, verbosity)
+    parts = _screen_parts(config, run, view, verbosity, width)
     screen = [*calibrations, *screen_lines(view, width, verbosity, parts)]
     if verbosity > 0:
         _write_misses(reporter, run, view, width)
@@ -111,7 +112,7 @@ def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
         reporter.write_line(f"run: {_relative(run_folder(config), config)}")
 
 
-def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -> ScreenParts:
+def _screen_parts(config: pytest.Config, run: Run, view: RunView, verbosity: int, width: int) -> ScreenParts:
     """Give what stands around a run's own figures; the place of one that goes is not named."""
     scorecards = list(run_scorecards(config, run, width, whole=verbosity > 0))
     if verbosity < 0:
@@ -123,7 +124,7 @@ def _screen_parts(config: pytest.Config, run: Run, width: int, verbosity: int) -
         remarks=list(_remarks(config, width)),
         footer=[*_gate_lines(config, width), *_report_lines(config)],
         place=str(_relative(run_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
-        next_steps=list(_next_steps(config, run)) if is_kept and verbosity == 0 else (),
+        next_steps=list(_next_steps(config, run, view)) if is_kept and verbosity == 0 else (),
     )
 
 
@@ -149,11 +150,16 @@ def _report_lines(config: pytest.Config) -> Iterator[StyledLine]:
         yield StyledLine(f"report: {one_line(str(_relative(path, config)), MOST_LINE)}")
 
 
-def _next_steps(config: pytest.Config, run: Run) -> Iterator[str]:
+def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]:
     from pytest_agenteval.session.next_steps import next_steps
 
     has_misses = any(entry.ending != "passed" for entry in run.entries)
-    return next_steps(run_folder(config), config.invocation_params.dir, has_misses)
+    compared, *looked_at = ["", *next_steps(run_folder(config), config.invocation_params.dir, has_misses)][
+        -2:
+    ]
+    if any(suite.total.not_run for suite in view.suites):  # half a run is gone on with, and not compared
+        compared = shlex.join(["pytest", *map(str, config.invocation_params.args), "--agent-only=not_run"])
+    return filter(None, (compared, *looked_at))
 
 
 def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
