@@ -64,6 +64,7 @@ def test_a_name_that_cannot_stand_in_a_test_id_needs_an_alias(typed: str) -> Non
         ("", {}, "needs a name"),
         ("cluade", {}, "did you mean 'claude'?"),
         ("rulse", {}, "did you mean 'rules'?"),
+        ("gpt-5-mini", {}, "did you mean 'openai/gpt-5-mini'?"),
         ("baseline", {}, "it is called 'rules' now"),
         ("a", {"a": {"temperature": 1}}, "the key id is missing"),
         ("a", {"a": "no-provider"}, "expected an id such as"),

@@ -93,9 +93,17 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
         f"unknown model {name!r}",
         f"known: {', '.join(names)}; anything else is hf/NAME, vllm/NAME, or a litellm id such as "
         "openai/gpt-6.1-sol",
-        f"it is called {FORMER_NAMES[name]!r} now" if name in FORMER_NAMES else nearest(name, names),
+        f"it is called {FORMER_NAMES[name]!r} now" if name in FORMER_NAMES else _likely(name, names),
     )
     raise UsageMistake("; ".join(row for row in rows if row))
+
+
+def _likely(name: str, names: Collection[str]) -> str:
+    """Say what an unknown name may mean: ``gpt-5-mini`` lacks its provider, and is no ``gemini``."""
+    for family, id in SHIPPED.items():
+        if name.startswith(f"{family}-"):
+            return f"did you mean {id.partition('/')[0] + '/' + name!r}?"
+    return nearest(name, names)
 
 
 def key_names(model: Model) -> tuple[str, ...]:
