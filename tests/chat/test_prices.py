@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.wire.traffic import PricedApart
 from pytest_agenteval.chat import price_table
 from pytest_agenteval.chat.prices import with_price
+from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.transcript import Usage
 
 SHAPES = (

@@ -42,9 +42,9 @@ UNNAMED = {"jinja": "evals/letters/rubrics/polite.jinja", "jsonl": "evals/letter
 FOREIGN = frozenset(
     {"--junitxml", "--sandbox", "--permission-mode"}
     | {"--enable-auto-tool-choice", "--tool-call-parser", "--enforce-eager"}
-    | {"--jinja", "--model-id", "--model-path"}
+    | {"--jinja", "--model-id", "--model-path", "--no-deps"}
 )
-"""Options of pytest's own, of coding agents and of model servers that pages speak of."""
+"""Options of pytest's and pip's own, of coding agents and of model servers that pages speak of."""
 
 MEMEX = frozenset(
     {

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.wire.traffic import PricedApart
 from pytest_agenteval.chat.price_table import Rates, rates_of
+from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 
 NOTHING_APART = PricedApart()

@@ -1,4 +1,4 @@
-"""What is common to every model's reply, whoever read it: counts that can be true, and why it ended."""
+"""What is common to every model's reply, whoever read it: true counts, what has a price, why it ended."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import isfinite
 from typing import Any
 
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Usage
 
 MOST_TOKENS = 10**9
@@ -13,6 +14,21 @@ MOST_TOKENS = 10**9
 
 UNKNOWN = Usage(cost_usd=None, asks=1, attempts=1)
 """The usage of one reply that nobody can tell: no tokens to add, and a price that is not known."""
+
+
+class PricedApart(FrozenValue, frozen=True):
+    """Tokens of one reply that have prices of their own; its usage counts them with all others.
+
+    ``hour_writes`` are those of ``cache_writes`` that are kept for an hour. ``service_tier`` is the
+    provider's word for how quickly it answered, where that has a price.
+    """
+
+    cache_writes: int = 0
+    hour_writes: int = 0
+    audio_input: int = 0
+    audio_output: int = 0
+    service_tier: str = ""
+
 
 FINISHES: Mapping[str, str] = {
     "stop": "stop",

@@ -17,7 +17,7 @@ from pytest_agenteval.cassettes.wire.reader import (
     read_reply,
     read_request,
 )
-from pytest_agenteval.cassettes.wire.traffic import PricedApart
+from pytest_agenteval.records.replies import PricedApart
 
 CHAT = "http://localhost/v1/chat/completions"
 

@@ -17,11 +17,10 @@ from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelReply,
     ModelRequest,
-    PricedApart,
     UnreadableTraffic,
 )
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.replies import credible_usage, finish_of
+from pytest_agenteval.records.replies import PricedApart, credible_usage, finish_of
 from pytest_agenteval.records.transcript import Usage
 
 

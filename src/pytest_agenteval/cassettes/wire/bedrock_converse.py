@@ -15,9 +15,9 @@ from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelReply,
     ModelRequest,
-    PricedApart,
     UnreadableTraffic,
 )
+from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolError, Usage
 

@@ -22,9 +22,9 @@ from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelReply,
     ModelRequest,
-    PricedApart,
     UnreadableTraffic,
 )
+from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.transcript import Usage
 
 FORMAT = "openai.responses"

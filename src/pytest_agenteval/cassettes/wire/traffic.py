@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
@@ -43,20 +44,6 @@ class ModelRequest(FrozenValue, frozen=True):
     streamed: bool = False
     settings: Json = NOTHING
     continues: str = ""
-
-
-class PricedApart(FrozenValue, frozen=True):
-    """Tokens of one reply that have prices of their own; its usage counts them with all others.
-
-    ``hour_writes`` are those of ``cache_writes`` that are kept for an hour. ``service_tier`` is the
-    provider's word for how quickly it answered, where that has a price.
-    """
-
-    cache_writes: int = 0
-    hour_writes: int = 0
-    audio_input: int = 0
-    audio_output: int = 0
-    service_tier: str = ""
 
 
 class ModelReply(FrozenValue, frozen=True):
