@@ -23,9 +23,7 @@ from pathlib import Path
 from tests.frameworks.catalogue import BY_NAME, Case, Framework
 from tests.frameworks.environments import Environment, NotInstalled, environment
 from tests.frameworks.matrix import EXAMPLE, Matrix, cases
-from tests.frameworks.table import Notes, Row, write_page
-
-AGES = ("newest", "year-old")
+from tests.frameworks.table import AGES, Notes, Row, write_page
 
 
 def main() -> int:
@@ -92,8 +90,7 @@ class Bench:
             why = str(getattr(error, "stderr", "") or error)
             row = Row(framework.name, age, EXAMPLE, faults=(f"cannot be installed: {why[-300:]}",))
             return [self._noted(row)]
-        possible = [way for way in ways if way.needs not in installed.left_out]
-        return [self._noted(self._row(framework, age, installed, way)) for way in possible]
+        return [self._noted(self._row(framework, age, installed, way)) for way in ways]
 
     def _row(self, framework: Framework, age: str, installed: Environment, way: Case) -> Row:
         result = self.matrix.try_case(framework, age, installed, way)

@@ -7,15 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way of running a framework: a function of ``bots/FRAMEWORK.py``, and the wire it speaks.
-
-    ``needs`` is a package that the framework takes from us, and may have to do without.
-    """
+    """One way of running a framework: a function of ``bots/FRAMEWORK.py``, and the wire it speaks."""
 
     function: str
     format: str
     streamed: bool = False
-    needs: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,12 +113,8 @@ PYTHON = (
     ),
     Framework(
         "google-adk",
-        ("google-adk",),
-        (
-            Case("gemini", GEMINI),
-            Case("streamed", GEMINI, streamed=True),
-            Case("litellm", CHAT, needs="litellm"),
-        ),
+        ("google-adk", "litellm"),
+        (Case("gemini", GEMINI), Case("streamed", GEMINI, streamed=True), Case("litellm", CHAT)),
         own_prompt=True,
     ),
     Framework(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date
-from itertools import groupby
 from pathlib import Path
 
 from tests.frameworks.catalogue import BY_NAME
 from tests.frameworks.environments import ROOT, YEAR_OLD
+from tests.frameworks.matrix import cases
 
+AGES = ("newest", "year-old")
 PAGE = ROOT / "docs" / "frameworks.md"
 HEAD = f"""# Frameworks that were tried
 
@@ -83,23 +84,30 @@ class Notes:
 
 
 def write_page(rows: Iterable[Row]) -> None:
-    """Write the page: a line for each framework and age."""
+    """Write the page: a line for each framework and age, which names the ways of it that were never tried."""
     lines = ["| framework | versions | ways | trials | holds | tried |", "|---|---|---|---|---|---|"]
-    for _, group in groupby(sorted(rows, key=_order), key=_order):
-        lines.append(_line(list(group)))
+    tried = {row.name: row for row in rows}
+    for framework in BY_NAME.values():
+        for age in AGES[:1] if framework.newest_only else AGES:
+            names = [f"{framework.name} {age} {way.function}" for way in cases(framework)]
+            lines.append(_line(f"{framework.name}, {age.replace('-', ' ')}", names, tried))
     PAGE.write_text(HEAD + "\n".join(lines) + "\n" + NOTE, encoding="utf-8", newline="\n")
 
 
-def _order(row: Row) -> tuple[int, str]:
-    return list(BY_NAME).index(row.framework), row.age
-
-
-def _line(rows: Sequence[Row]) -> str:
-    first, ways = rows[0], [row.way for row in rows]
-    mark = "²" if "mcp" in first.left_out else "¹" if first.left_out else ""
-    versions = ", ".join(each.replace("==", " ") for each in first.versions) + mark
+def _line(title: str, names: Sequence[str], tried: Mapping[str, Row]) -> str:
+    rows = [tried[name] for name in names if name in tried]
+    never = [name.rpartition(" ")[2] for name in names if name not in tried]
+    ways = ", ".join(row.way for row in rows)
+    if never:
+        ways = "; ".join([*filter(None, [ways]), f"never tried: {', '.join(never)}"])
+    if not rows:
+        return f"| {title} | | {ways} | | | |"
     faults = [f"{row.way}: {row.faults[0]}" for row in rows if row.faults]
     holds = "all" if not faults else "; ".join(faults).replace("|", "\\|")
     trials, day = sum(row.trials for row in rows), max(row.day for row in rows)
-    name = f"{first.framework}, {first.age.replace('-', ' ')}"
-    return f"| {name} | {versions} | {', '.join(ways)} | {trials} | {holds} | {day} |"
+    return f"| {title} | {_versions(rows[0])} | {ways} | {trials} | {holds} | {day} |"
+
+
+def _versions(row: Row) -> str:
+    mark = "²" if "mcp" in row.left_out else "¹" if row.left_out else ""
+    return ", ".join(each.replace("==", " ") for each in row.versions) + mark
