@@ -8,6 +8,7 @@ import yaml
 
 from tests.frameworks.catalogue import BY_NAME
 from tests.frameworks.examples import MOST_LINES, read_examples, read_tool
+from tests.frameworks.table import PAGE, lines_of_page
 
 
 def test_every_framework_has_an_example() -> None:
@@ -29,3 +30,11 @@ def test_an_example_is_code_and_a_suite_s_lines() -> None:
         assert "agent" in yaml.safe_load(example.suite), name
         if not BY_NAME[name].node:
             ast.parse(example.module)
+
+
+def test_every_way_of_every_framework_was_tried_in_both_ages_and_holds() -> None:
+    """A way that was never run, or that failed, is nothing that docs/frameworks.md may promise."""
+    rows = [line.split(" | ") for line in PAGE.read_text(encoding="utf-8").splitlines() if " | " in line][1:]
+    tried = {row[0].removeprefix("| "): (row[2], row[4]) for row in rows}
+
+    assert tried == {line.title: (", ".join(line.ways), "all") for line in lines_of_page()}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.frameworks.catalogue import BY_NAME
 from tests.frameworks.environments import ROOT, YEAR_OLD
@@ -83,29 +84,47 @@ class Notes:
         return [Row(**each) for each in json.loads(self._file.read_text(encoding="utf-8"))]
 
 
-def write_page(rows: Iterable[Row]) -> None:
-    """Write the page: a line for each framework and age, which names the ways of it that were never tried."""
-    lines = ["| framework | versions | ways | trials | holds | tried |", "|---|---|---|---|---|---|"]
-    tried = {row.name: row for row in rows}
+class Line(NamedTuple):
+    """A line of the page: one framework in one age, and all ways of it that there are."""
+
+    framework: str
+    age: str
+    ways: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """What it begins with."""
+        return f"{self.framework}, {self.age.replace('-', ' ')}"
+
+
+def lines_of_page() -> Iterator[Line]:
+    """Give all lines, in the catalogue's order."""
     for framework in BY_NAME.values():
+        ways = tuple(case.function for case in cases(framework))
         for age in AGES[:1] if framework.newest_only else AGES:
-            names = [f"{framework.name} {age} {way.function}" for way in cases(framework)]
-            lines.append(_line(f"{framework.name}, {age.replace('-', ' ')}", names, tried))
-    PAGE.write_text(HEAD + "\n".join(lines) + "\n" + NOTE, encoding="utf-8", newline="\n")
+            yield Line(framework.name, age, ways)
 
 
-def _line(title: str, names: Sequence[str], tried: Mapping[str, Row]) -> str:
-    rows = [tried[name] for name in names if name in tried]
-    never = [name.rpartition(" ")[2] for name in names if name not in tried]
-    ways = ", ".join(row.way for row in rows)
-    if never:
-        ways = "; ".join([*filter(None, [ways]), f"never tried: {', '.join(never)}"])
+def write_page(rows: Iterable[Row]) -> None:
+    """Write the page, which names the ways that were never tried."""
+    tried = {row.name: row for row in rows}
+    head = ["| framework | versions | ways | trials | holds | tried |", "|---|---|---|---|---|---|"]
+    table = "\n".join([*head, *(_told(line, tried) for line in lines_of_page())])
+    PAGE.write_text(f"{HEAD}{table}\n{NOTE}", encoding="utf-8", newline="\n")
+
+
+def _told(line: Line, tried: Mapping[str, Row]) -> str:
+    named = {way: tried.get(f"{line.framework} {line.age} {way}") for way in line.ways}
+    rows = [row for row in named.values() if row]
+    never = [way for way, row in named.items() if not row]
+    parts = [", ".join(row.way for row in rows), f"never tried: {', '.join(never)}" if never else ""]
+    ways = "; ".join(filter(None, parts))
     if not rows:
-        return f"| {title} | | {ways} | | | |"
+        return f"| {line.title} | | {ways} | | | |"
     faults = [f"{row.way}: {row.faults[0]}" for row in rows if row.faults]
     holds = "all" if not faults else "; ".join(faults).replace("|", "\\|")
     trials, day = sum(row.trials for row in rows), max(row.day for row in rows)
-    return f"| {title} | {_versions(rows[0])} | {ways} | {trials} | {holds} | {day} |"
+    return f"| {line.title} | {_versions(rows[0])} | {ways} | {trials} | {holds} | {day} |"
 
 
 def _versions(row: Row) -> str:
