@@ -40,7 +40,7 @@ def main() -> int:
         (framework, age, ways)
         for framework, ways in _chosen(options.names)
         for age in ages
-        if age == "newest" or not framework.newest_only
+        if not framework.lacks(age)
     ]
     with ThreadPoolExecutor(options.jobs) as pool:
         rows = [row for each in pool.map(lambda job: bench.rows(*job), jobs) for row in each]

@@ -21,7 +21,7 @@ class Framework:
     ``own_prompt``: it adds to the prompts of the agent, to the question, or to results. ``final_tool``: it
     ends by calling ``final_answer``. ``asides``: it asks for other things besides, such as a title. ``slow``:
     each trial starts a heavy program, so that no task is repeated. ``tool`` is what its model is told that
-    the tool is called. ``newest_only``: a year ago its package lacked what it needs.
+    the tool is called. ``lacked_a_year_ago`` says why only the newest is tried.
     """
 
     name: str
@@ -32,13 +32,17 @@ class Framework:
     node: bool = False
     asides: bool = False
     slow: bool = False
-    newest_only: bool = False
+    lacked_a_year_ago: str = ""
     tool: str = "get_weather"
 
     @property
     def module(self) -> str:
         """The name of its file in ``bots``, and of its example's in the docs."""
         return self.name.replace("-", "_")
+
+    def lacks(self, age: str) -> str:
+        """Say what its package of that age lacks to be tried at all; empty where nothing."""
+        return self.lacked_a_year_ago if age == "year-old" else ""
 
 
 CHAT, RESPONSES, MESSAGES = "openai.chat", "openai.responses", "anthropic.messages"
@@ -144,7 +148,7 @@ PYTHON = (
         own_prompt=True,
         asides=True,
         slow=True,
-        newest_only=True,
+        lacked_a_year_ago="0.1.7 brings no CLI, and hangs up on one before it asks for tools of this process",
         tool="mcp__weather__get_weather",
     ),
     Framework("agno", ("agno", "openai"), (Case("run", CHAT), Case("sync", CHAT)), own_prompt=True),

@@ -39,7 +39,7 @@ and those that are named, this has to be true:
 """
 NOTE = """
 ¹ without our litellm, which wants other versions of what this one needs; ² without our mcp, too: neither is
-needed by an agent of one's own. Of claude-agent-sdk the package of a year ago brings no CLI.
+needed by an agent of one's own.
 """
 
 
@@ -85,11 +85,12 @@ class Notes:
 
 
 class Line(NamedTuple):
-    """A line of the page: one framework in one age, and all ways of it that there are."""
+    """A line of the page: one framework in one age, all ways of it, and why it cannot be tried, if so."""
 
     framework: str
     age: str
     ways: tuple[str, ...]
+    lacks: str
 
     @property
     def title(self) -> str:
@@ -101,8 +102,8 @@ def lines_of_page() -> Iterator[Line]:
     """Give all lines, in the catalogue's order."""
     for framework in BY_NAME.values():
         ways = tuple(case.function for case in cases(framework))
-        for age in AGES[:1] if framework.newest_only else AGES:
-            yield Line(framework.name, age, ways)
+        for age in AGES:
+            yield Line(framework.name, age, ways, framework.lacks(age))
 
 
 def write_page(rows: Iterable[Row]) -> None:
@@ -114,6 +115,8 @@ def write_page(rows: Iterable[Row]) -> None:
 
 
 def _told(line: Line, tried: Mapping[str, Row]) -> str:
+    if line.lacks:
+        return f"| {line.title} | | not tried: {line.lacks} | | | |"
     named = {way: tried.get(f"{line.framework} {line.age} {way}") for way in line.ways}
     rows = [row for row in named.values() if row]
     never = [way for way, row in named.items() if not row]
