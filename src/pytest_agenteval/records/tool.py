@@ -100,7 +100,7 @@ def read_json(text: str) -> Any:
     """Read what a model wrote as JSON; raises ValueError for what others could not read."""
     if text.count("{") + text.count("[") > DEEPEST and _depth(text) > DEEPEST:
         raise _NotTaken(f"more than {DEEPEST} brackets stand in one another")
-    return _decoder.decode(text)
+    return JSON_DECODER.decode(text)
 
 
 def shown_value(text: str) -> Any:
@@ -136,4 +136,5 @@ def _finite(text: str) -> float:
     return number
 
 
-_decoder = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
+JSON_DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
+"""Reads JSON as it is defined: Python's own takes NaN and infinity too, which nobody else does."""

@@ -54,12 +54,12 @@ class CommandOutput:
         self.answers: list[str] = []
         self.has_events = False
         self.unreadable: UnreadableEvent | None = None
-        self._taken = 0
+        self._line_number = 0
 
     def take(self, line: str) -> None:
         """Read one line."""
-        self._taken += 1
-        if self._taken == 1:
+        self._line_number += 1
+        if self._line_number == 1:
             line = line.removeprefix(BYTE_ORDER_MARK)
         event = self._event(line.rpartition("\r")[2]) if self._shape == "events" else None
         if event is not None and (act := self._events.get(event["type"])):
@@ -105,7 +105,7 @@ class CommandOutput:
         reason = broken.msg if isinstance(broken, json.JSONDecodeError) else "nested too deeply, or too large"
         quote = KNOWN_SECRETS.text(line.strip())[:LONGEST_QUOTE]
         self.unreadable = self.unreadable or UnreadableEvent(
-            f"standard output, line {self._taken}: expected an event, one whole JSON object, "
+            f"standard output, line {self._line_number}: expected an event, one whole JSON object, "
             f"found {quote!r} ({reason})"
         )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +11,7 @@ from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Body
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
 from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.tool import JSON_DECODER
 
 
 def read_json(text: str) -> Any:
@@ -20,7 +20,7 @@ def read_json(text: str) -> Any:
     with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
         return msgspec.json.decode(text)
     try:
-        return DECODER.decode(text)
+        return JSON_DECODER.decode(text)
     except (ValueError, RecursionError) as odd:
         raise UnreadableTraffic(f"the body is no JSON: {odd}") from None
 
@@ -88,18 +88,3 @@ def _result_text(value: Any) -> str:
 
 _FAILED = ("error", "call_error")
 _WRAPPERS = ("result", "output", "content", "return_value", *_FAILED)
-
-
-def _refuse_constant(constant: str) -> Any:
-    raise ValueError(f"{constant} is no number of JSON")
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if number in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} is too large for a number")
-    return number
-
-
-DECODER = json.JSONDecoder(parse_float=_finite, parse_constant=_refuse_constant)
-"""Reads JSON as it is defined: Python's own takes NaN and infinity too, which nobody else does."""

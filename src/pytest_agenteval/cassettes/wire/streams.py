@@ -10,9 +10,10 @@ import msgspec
 
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.aws_events import is_event_stream, objects_of
-from pytest_agenteval.cassettes.wire.json_body import DECODER, raw_body, read_json, text_of_body
+from pytest_agenteval.cassettes.wire.json_body import raw_body, read_json, text_of_body
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.tool import JSON_DECODER
 
 DONE: Json = {"type": "[DONE]"}
 """Stands for the line that ends a stream of OpenAI's, which is no JSON."""
@@ -118,7 +119,7 @@ def _values(text: str, place: int) -> Iterator[Json]:
     """Give the objects from a place on, until what is none: commas and blanks may stand between them."""
     while match := _NEXT.match(text, place):
         try:
-            value, place = DECODER.raw_decode(text, match.end())
+            value, place = JSON_DECODER.raw_decode(text, match.end())
         except (ValueError, RecursionError):
             return
         if isinstance(value, dict):
