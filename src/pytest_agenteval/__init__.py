@@ -163,6 +163,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.scorecard import TotalPart as TotalPart
     from pytest_agenteval.scoring.intervals import Interval as Interval
     from pytest_agenteval.store.journal_entry import JournalEntry as JournalEntry
+    from pytest_agenteval.store.journal_entry import NotRunTrial as NotRunTrial
     from pytest_agenteval.store.journal_entry import StartedAttempt as StartedAttempt
     from pytest_agenteval.store.journal_entry import TranscriptLocation as TranscriptLocation
     from pytest_agenteval.store.repetitions import SuiteLook as SuiteLook
@@ -254,7 +255,7 @@ _NAMES = {
         "TotalPart"
     ),
     "scoring.intervals": "Interval",
-    "store.journal_entry": "JournalEntry StartedAttempt TranscriptLocation",
+    "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation",
     "store.repetitions": "SuiteLook",
     "store.run_metadata": "Levels PlannedGroup RepetitionRule RunHeader RunModel RunSuite",
     "store.run_reader": "load_run Run",

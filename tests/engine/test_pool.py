@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pytest_agenteval.engine.admission import Admission, Admissions, Decision, NotRun
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
     CalibrationResult,
@@ -101,6 +102,7 @@ class TrialObserver:
     def __init__(self, full_at: int = 1_000) -> None:
         self.started_ids: list[str] = []
         self.finished_ids: list[str] = []
+        self.not_run_ids: list[str] = []
         self.full_at = full_at
 
     def started(self, plans: Sequence[Plan]) -> None:
@@ -114,14 +116,40 @@ class TrialObserver:
             raise OSError(28, "No space left on device")
         return trials
 
+    def not_run(self, plan: Plan, why: NotRun) -> None:
+        """Note which do not begin."""
+        self.not_run_ids.append(plan.task.id)
+
+
+class EvenFirst:
+    """Lets trials begin by number: odd ones once two even ones have ended, none after the ninth."""
+
+    def __init__(self) -> None:
+        self.ended_ids: list[str] = []
+
+    def decide(self, plan: Plan) -> Decision:
+        """Decide by the number."""
+        number = int(plan.task.id)
+        if number > 9:
+            return NotRun("late", "nothing begins after the ninth")
+        return "begin" if number % 2 == 0 or len(self.ended_ids) >= 2 else "wait"
+
+    def ended(self, plan: Plan, trial: Trial | None) -> None:
+        """Count those that ended."""
+        if trial is not None:
+            self.ended_ids.append(plan.task.id)
+
 
 @pytest.fixture
 def pools() -> Iterator[Callable[..., Pool]]:
     """Make pools, and close them."""
     made: list[Pool] = []
 
-    def make(executor: Executor, at_once: int = 4, witness: TrialObserver | None = None) -> Pool:
-        made.append(Pool(executor, ExecutorContext(concurrency=at_once), witness or TrialObserver()))
+    def make(
+        executor: Executor, at_once: int = 4, witness: TrialObserver | None = None, *say: Admission
+    ) -> Pool:
+        context, witness = ExecutorContext(concurrency=at_once), witness or TrialObserver()
+        made.append(Pool(executor, context, witness, Admissions(say)))
         return made[-1]
 
     yield make
@@ -166,6 +194,42 @@ def test_one_that_is_asked_for_goes_before_those_that_wait(pools: Callable[..., 
     for slot in [*asked, *ahead]:
         wait(pool, slot)
     assert executor.begun.index("asked") <= 1
+
+
+def test_trials_that_have_to_wait_hold_up_no_others_and_some_never_begin(pools: Callable[..., Pool]) -> None:
+    """Who waits is asked about again when others have ended; the witness is told once of who is held back."""
+    executor, witness, say = Executor(), TrialObserver(), EvenFirst()
+    pool = pools(executor, 4, witness, say)
+    waiting = slots("1", "2", "3", "4", "10", "11")
+    pool.hand_over(waiting)
+    assert [wait(pool, slot).key.task for slot in waiting[:4]] == ["1", "2", "3", "4"]
+    assert (executor.begun, witness.not_run_ids) == (["2", "4", "1", "3"], ["10", "11"])
+    assert [slot.not_run for slot in waiting[4:]] == [NotRun("late", "nothing begins after the ninth")] * 2
+    pool.wait_until_idle(PATIENCE)
+    assert sorted(say.ended_ids) == ["1", "2", "3", "4"]
+
+
+def test_who_has_let_a_trial_begin_hears_that_another_has_not(pools: Callable[..., Pool]) -> None:
+    """What the first took for the trial is given back, and only then is it asked about again."""
+
+    class Counting(EvenFirst):
+        taken = 0
+
+        def decide(self, plan: Plan) -> Decision:
+            self.taken += 1
+            return "begin"
+
+        def ended(self, plan: Plan, trial: Trial | None) -> None:
+            self.taken -= 1
+
+    counting = Counting()
+    pool = pools(Executor(), 4, None, counting, EvenFirst())
+    waiting = slots("1", "2", "4", "12")
+    pool.hand_over(waiting)
+    for slot in waiting[:3]:
+        wait(pool, slot)
+    pool.wait_until_idle(PATIENCE)
+    assert counting.taken == 0
 
 
 def test_a_pool_is_idle_once_all_that_was_handed_over_has_ended(pools: Callable[..., Pool]) -> None:

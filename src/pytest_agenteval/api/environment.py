@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.engine.executors.executor import ExecutorContext
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool, Slot
@@ -113,6 +114,9 @@ class _Unobserved:
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
         """Give the trials as they are."""
         return trials
+
+    def not_run(self, plan: Plan, why: NotRun) -> None:
+        """Nothing is held back here."""
 
 
 def _wait(pool: Pool, slot: Slot) -> Trial:

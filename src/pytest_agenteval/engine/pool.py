@@ -13,6 +13,7 @@ from typing import Any, Protocol, TypeVar
 
 from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
+from pytest_agenteval.engine.admission import Admission, Admissions, NotRun
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
@@ -32,18 +33,20 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.threads import DaemonThreads, end_daemon_threads
 
 T = TypeVar("T")
+ASK_AGAIN_S = 0.05
+"""Seconds after which a trial that has to wait is asked about again, if none has ended meanwhile."""
 DEAF_S = 2.0
 """So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end."""
 
 
 class Slot:
-    """One trial on its way: waiting, running, or done.
+    """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never begins.
 
     ``workspace`` is a tree that stands already. ``read_stored`` gives the trial that is to be graded again:
     it is read when its turn comes, for a run of them would not fit into memory.
     """
 
-    __slots__ = ("plan", "read_stored", "task", "trial", "workspace")
+    __slots__ = ("not_run", "plan", "read_stored", "task", "trial", "workspace")
 
     def __init__(
         self, plan: Plan, workspace: Path | None = None, read_stored: Callable[[], Trial] | None = None
@@ -52,6 +55,7 @@ class Slot:
         self.workspace = workspace
         self.read_stored = read_stored
         self.trial: Trial | None = None
+        self.not_run: NotRun | None = None
         self.task: asyncio.Task[None] | None = None
 
     def request(self) -> TrialRequest:
@@ -71,16 +75,29 @@ class TrialObserver(Protocol):
         """These trials have ended; gives them as they are to be given out."""
         ...
 
+    def not_run(self, plan: Plan, why: NotRun) -> None:
+        """This trial does not begin in this run."""
+        ...
+
 
 class Pool:
     """Runs slots in the order in which they are handed over, as many side by side as run and executor allow.
+
+    ``admission`` has a say in which of them begin.
 
     Trials that end in the same turn of the loop are witnessed together, and only then given out: what an
     observer has written down survives whatever happens to pytest.
     """
 
-    def __init__(self, executor: Executor, context: ExecutorContext, observer: TrialObserver) -> None:
-        self._executor = executor
+    def __init__(
+        self,
+        executor: Executor,
+        context: ExecutorContext,
+        observer: TrialObserver,
+        admission: Admission = Admissions(),  # noqa: B008  # one that lets every trial begin, and holds nothing
+    ) -> None:
+        self._executor, self._admission = executor, admission
+        self._asks_again = False
         self._context = context
         self._at_once = 0  # until the executor is ready: what begins before has nowhere to go
         self._observer = observer
@@ -113,11 +130,11 @@ class Pool:
         self._idle.wait(seconds)
 
     def wait(self, slot: Slot, seconds: float) -> Trial | None:
-        """Wait for a trial at most so long; None when it has not ended yet.
+        """Wait for a trial at most so long; None when it has not ended yet, or is not run.
 
         Raises what kept trials from being written down, which is never a trial's doing.
         """
-        if slot.trial is None and self._failure is None:
+        if slot.trial is None and slot.not_run is None and self._failure is None:
             self._news.wait(seconds)
             self._news.clear()
         if slot.trial is None and self._failure is not None:
@@ -212,18 +229,49 @@ class Pool:
         self._pump()
 
     def _pump(self) -> None:
-        """Begin as many waiting trials as there is room for."""
+        """Begin as many waiting trials as there is room for, of those that may."""
         beginning: list[Slot] = []
+        held: list[Slot] = []
         while self._waiting and self._may_begin():
             slot = self._waiting.popleft()
-            self.running.add(slot)
-            beginning.append(slot)
+            if self._is_admitted(slot, held):
+                self.running.add(slot)
+                beginning.append(slot)
+        self._waiting.extendleft(reversed(held))
+        if held:
+            self._ask_again_later()
         if not beginning:
+            self._rest_if_done()
             return
         self.most_running = max(self.most_running, len(self.running))
         if self._tell_observer(lambda: self._observer.started([slot.plan for slot in beginning])):
             for slot in beginning:
                 slot.task = self._loop.create_task(self._carry_out(slot))
+
+    def _is_admitted(self, slot: Slot, held: list[Slot]) -> bool:
+        """Whether a trial begins now; else it is ``held``, or is not run and nobody waits for it any more."""
+        try:
+            decision = self._admission.decide(slot.plan)
+        except BaseException as raised:  # a disk that is full, for one: what it may cost nobody could count
+            self._fail(raised)
+            return False
+        if decision == "wait":
+            held.append(slot)
+        elif decision != "begin" and self._tell_observer(lambda: self._observer.not_run(slot.plan, decision)):
+            slot.not_run = decision
+            self._news.set()
+        return decision == "begin"
+
+    def _ask_again_later(self) -> None:
+        if self._asks_again:
+            return
+        self._asks_again = True
+
+        def ask() -> None:
+            self._asks_again = False
+            self._pump()
+
+        self._loop.call_later(ASK_AGAIN_S, ask)
 
     def _may_begin(self) -> bool:
         stopped = self._closed or self._failure is not None
@@ -237,6 +285,7 @@ class Pool:
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
             if is_own_cancellation(raised):
                 self.running.discard(slot)
+                self._admission.ended(slot.plan, None)
                 raise
             try:
                 trial = errored_trial(slot.plan, raised)
@@ -244,6 +293,7 @@ class Pool:
                 self._fail(worse)
                 return
         self.running.discard(slot)
+        self._admission.ended(slot.plan, trial)
         slot.task = None
         if not self._ended:
             # Not at once: a thousand quick trials would be a thousand writes.
@@ -257,7 +307,10 @@ class Pool:
         except BaseException as raised:  # a mistake of ours: the loop would only log it
             self._fail(raised)
         self._pump()
-        if not (self.running or self._waiting):
+        self._rest_if_done()
+
+    def _rest_if_done(self) -> None:
+        if not (self.running or self._waiting or self._ended):
             self._idle.set()
 
     def _publish(self) -> None:

@@ -42,6 +42,8 @@ def doubts(view: RunView) -> Iterator[Note]:
 def doubts_of_the_run(view: RunView) -> Iterator[Note]:
     """Give those of them that no suite's own table has."""
     yield from (Note(printable(odd), bad=True) for odd in view.odd)
+    if view.not_run:
+        yield Note(f"{pluralize(sum(view.not_run.values()), 'trial')} not run: {_reasons(view)}", bad=True)
     yield from _doubtful_events(view)
     yield from map(Note, view.warnings)
 
@@ -53,7 +55,15 @@ def _missing_trials(view: RunView) -> Iterator[Note]:
         yield Note(f"{errored} errored, in no average: {tally(causes)}", bad=True)
     if not_run := _shares(view, "trial", lambda total: total.not_run, _planned):
         begun = sum(suite.begun for suite in view.suites)
-        yield Note(f"{not_run} not run{f' ({begun} begun)' if begun else ''}", bad=True)
+        why = f": {_reasons(view)}" if view.not_run else ""
+        yield Note(f"{not_run} not run{f' ({begun} begun)' if begun else ''}{why}", bad=True)
+
+
+def _reasons(view: RunView) -> str:
+    """Say why trials were held back; how many for each reason, where there are several."""
+    if len(view.not_run) == 1:
+        return printable(next(iter(view.not_run)))
+    return "; ".join(f"{count} {printable(reason)}" for reason, count in view.not_run.items())
 
 
 _EVENTS: Mapping[str, tuple[str, str]] = {

@@ -50,7 +50,7 @@ def trial_properties(trial: Trial | JournalEntry, transcript_path: str = "") -> 
 
 
 def prefix_endings(cases: Iterable[Element]) -> None:
-    """Let the message of each miss and failure begin with its ending: ``MISSED 0.40: …``, ``FAILED 0.40: …``.
+    """Let a message begin with the ending: ``MISSED 0.40: …``, ``FAILED 0.40: …``, ``NOT RUN: …``.
 
     The reason that pytest hands on is without it: on a terminal the word stands before it.
     """
@@ -61,6 +61,9 @@ def prefix_endings(cases: Iterable[Element]) -> None:
             for tag, word in (("skipped", "MISSED"), ("failure", "FAILED")):
                 for element in case.iter(tag):
                     element.set("message", f"{word} {score}: {element.get('message')}")
+        elif properties.get("agenteval.ending") == "not_run":
+            for element in case.iter("skipped"):
+                element.set("message", f"NOT RUN: {element.get('message')}")
 
 
 def suite_properties(view: RunView) -> list[Property]:

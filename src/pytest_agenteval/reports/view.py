@@ -87,7 +87,8 @@ class RunView(FrozenValue, frozen=True):
     """Everything a report says of a run; ``misses`` are worst first, errored trials last.
 
     ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in a trial, by
-    its kind, over all trials. ``simulating`` is what models took that played users.
+    its kind, over all trials. ``simulating`` is what models took that played users. ``not_run`` counts the
+    trials that were held back, by the reason.
     """
 
     name: str
@@ -102,6 +103,7 @@ class RunView(FrozenValue, frozen=True):
     warnings: tuple[str, ...] = ()
     doubtful_events: Mapping[str, int] = NOTHING
     simulating: Usage = NO_USAGE
+    not_run: Mapping[str, int] = NOTHING
 
     def label(self, suite: SuiteView) -> str:
         """Give what a suite is called in this run: its name, with the model where there are several."""
@@ -125,6 +127,7 @@ def view_of(run: Run) -> RunView:
         warnings=(*_self_judged(header), *identical_prompt_warnings(run)),
         doubtful_events=_doubtful_events(run.entries),
         simulating=sum((entry.simulating for entry in run.entries), NO_USAGE),
+        not_run=Counter(trial.reason for trial in run.not_run),
         odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
 

@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
+from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import error_text
@@ -29,6 +30,16 @@ def longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionIn
         ReprTraceback([ReprEntryNative(lines)], None, "native"),
         ReprFileLocation(str(file), line, in_short),
     )
+
+
+NOT_RUN = "not_run"
+"""The ending of a trial that was held back, in the properties of its item's report."""
+
+
+def skip_item(item: pytest.Item, why: NotRun) -> NoReturn:
+    """Leave the item that pytest is busy with: its trial does not begin in this run."""
+    item.user_properties += [("agenteval.ending", NOT_RUN), ("agenteval.cause", why.cause)]
+    raise pytest.skip.Exception(why.reason, _use_item_location=True)
 
 
 def annotate_report(item: Any, report: pytest.TestReport) -> None:
@@ -57,9 +68,11 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
 
 
 def status_word(report: Any, ending: str) -> StatusWord | None:
-    """Give category, letter and word of a call's report; errored trials are pytest's own errors."""
+    """Give category, letter and word of a report; errored trials are pytest's own errors."""
     if ending == "errored":
         return None
+    if ending == NOT_RUN:
+        return "not run", "n", ("NOT RUN", {"yellow": True})
     # Ours stands behind what somebody's fixture may have recorded under the same name.
     ours = reversed(report.user_properties)
     score = next((value for name, value in ours if name == "agenteval.score"), "nan")

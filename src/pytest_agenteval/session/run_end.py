@@ -46,6 +46,8 @@ def end(session: pytest.Session, status: int) -> None:
             status = session.exitstatus = pytest.ExitCode.INTERRUPTED
         elif verdict.outcome.broken and status == pytest.ExitCode.OK:
             status = session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and stored_run(config).not_run:
+        status = session.exitstatus = pytest.ExitCode.INTERRUPTED  # what did not run has not passed
     try:
         _write_end(config, status)
     except OSError as failed:  # a full disk: what was found is shown all the same

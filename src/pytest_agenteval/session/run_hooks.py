@@ -98,7 +98,8 @@ def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
 def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
     """Show the score beside the ending."""
     # First, for pytest's own hook has an answer to every report, and the first answer counts.
-    if getattr(report, "when", None) != "call":
+    when = getattr(report, "when", None)
+    if when != "call" and not (when == "setup" and report.outcome == "skipped"):  # a trial held back
         return None
     for name, value in getattr(report, "user_properties", ()):
         if name == "agenteval.ending":

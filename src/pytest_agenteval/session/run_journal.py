@@ -12,6 +12,7 @@ import pytest
 
 from pytest_agenteval import __version__
 from pytest_agenteval.chat.local.loading import loading_note
+from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.inner_pytest import BESIDE
@@ -214,6 +215,10 @@ class RunJournal:
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
         """These trials have ended; gives them as they are written down."""
         return self._writer.finished(trials)
+
+    def not_run(self, plan: Plan, why: NotRun) -> None:
+        """This trial does not begin in this run."""
+        self._writer.not_run(plan, why.cause, why.reason)
 
     def is_inherited(self, key: TrialKey) -> bool:
         """Whether a worker that is dead has finished the trial: it is paid for, and not begun again."""

@@ -27,6 +27,8 @@ from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.inner_pytest import STARTED_BY
 from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
+from pytest_agenteval.session.report_hooks import skip_item
+from pytest_agenteval.session.run_admissions import admissions
 from pytest_agenteval.session.run_info import SERVERS, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import Settings
@@ -81,7 +83,7 @@ class TrialRunner:
         context = executor_context(config, settings, get_run_info(config).started)
         # Before the pool's thread is there: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
-        self._pool = Pool(executor, context, self.journal)
+        self._pool = Pool(executor, context, self.journal, admissions(config, settings))
         if hasattr(config, "workerinput"):
             watch_controller(get_run_info(config).controller, self._pool.close)
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
@@ -136,7 +138,7 @@ class TrialRunner:
         for slot in slots:
             slot.plan = self._attempts.next_of(slot.plan)
         self._pool.hand_over(slots, first=True)
-        while not all(self._pool.wait(slot, 0) for slot in slots):
+        while not all(self._pool.wait(slot, 0) or slot.not_run for slot in slots):
             await asyncio.sleep(POLL)
         return [self._wait(slot, item) for slot in slots]
 
@@ -205,6 +207,8 @@ class TrialRunner:
         trial = self._pool.wait(slot, 0)  # mostly it has ended long ago: nothing is looked at
         while trial is None:
             trial = self._pool.wait(slot, TICK)
+            if slot.not_run is not None:
+                skip_item(item, slot.not_run)
             if trial is None:
                 self.stop.raise_if_stopped(item.session)
                 # The controller may have sent more items meanwhile.

@@ -1,10 +1,11 @@
-"""The two kinds of journal line, written and read: a trial was begun, a trial finished.
+"""The kinds of journal line, written and read: a trial was begun, it finished, it is not run.
 
 What is empty or as usual is left out. Dicts are built by hand: this runs for every trial.
 """
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from pytest_agenteval.records.grade import Grade
@@ -14,6 +15,7 @@ from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
 from pytest_agenteval.store.journal_entry import (
     NO_TAPE,
     JournalEntry,
+    NotRunTrial,
     TranscriptLocation,
     check_entry,
     check_key,
@@ -34,6 +36,14 @@ def started_line(plan: Plan, at: str) -> Line:
     line: Line = {"v": VERSION, "kind": "started", "attempt": plan.attempt}
     _write_key(line, plan.key)
     line["at"] = at
+    return line
+
+
+def not_run_line(plan: Plan, cause: str, reason: str) -> Line:
+    """Say that a trial does not begin in this run, and why."""
+    line: Line = {"v": VERSION, "kind": "not_run", "attempt": plan.attempt}
+    _write_key(line, plan.key)
+    line["cause"], line["reason"] = cause, shorten(reason, SHORT_MESSAGE)
     return line
 
 
@@ -82,6 +92,18 @@ def read_started(line: Line) -> tuple[TrialKey, int]:
         raise ValueError(_lack(odd)) from None
     check_key(key, attempt)
     return key, attempt
+
+
+def read_not_run(line: Line) -> NotRunTrial:
+    """Read why a trial did not begin; raises ValueError for what is no such line."""
+    try:
+        key, cause, reason = read_key(line), line["cause"], line["reason"]
+    except (LookupError, TypeError) as odd:
+        raise ValueError(_lack(odd)) from None
+    check_key(key, line.get("attempt", 1))
+    if not (isinstance(cause, str) and isinstance(reason, str)):
+        raise ValueError(f"a trial that was not run for {cause!r}, {reason!r}")
+    return NotRunTrial(key, sys.intern(cause), sys.intern(reason))
 
 
 def read_finished(line: Line, transcripts: str) -> JournalEntry:

@@ -106,6 +106,14 @@ class StartedAttempt(NamedTuple):
     attempt: int
 
 
+class NotRunTrial(NamedTuple):
+    """A trial that was held back: ``cause`` in one word, ``reason`` for people, equal for many."""
+
+    key: TrialKey
+    cause: str
+    reason: str
+
+
 _ENDINGS, _KINDS, _LABELS, _SPLITS = map(get_args, (Ending, Kind, Label, Split))
 _NUMBERS = (int, float)
 _MOST = sys.float_info.max

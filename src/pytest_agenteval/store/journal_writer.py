@@ -24,6 +24,7 @@ from pytest_agenteval.store.journal_codec import (
     SHORT_RATIONALE,
     SHORT_TRACEBACK,
     finished_line,
+    not_run_line,
     started_line,
     with_location,
 )
@@ -59,6 +60,10 @@ class JournalWriter:
         if plans:
             at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             self._journal.append(b"".join([encode_line(started_line(plan, at)) for plan in plans]))
+
+    def not_run(self, plan: Plan, cause: str, reason: str) -> None:
+        """Write that a trial does not begin in this run, and why."""
+        self._journal.append(encode_line(not_run_line(plan, cause, reason)))
 
     def finished(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
         """Write how trials ended, in one write for each file; give the trials as they were written.

@@ -13,8 +13,8 @@ from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_codec import read_finished, read_started
-from pytest_agenteval.store.journal_entry import JournalEntry, StartedAttempt
+from pytest_agenteval.store.journal_codec import read_finished, read_not_run, read_started
+from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, StartedAttempt
 from pytest_agenteval.store.json_lines import VERSION, Line, check_version, encode_line, read_line
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_planned
 from pytest_agenteval.store.runs import PLANNED, ROOT, damage_text, find_run, read_header_or_name, read_json
@@ -38,7 +38,8 @@ class Run:
     ``entries`` and ``begun`` are sorted by key, so that they do not depend on who ran what. ``begun`` are
     attempts that never finished. ``odd`` says, by file and line, what could not be read and was left out:
     lines that a crash left half written, and whatever else is no line of a journal. ``looks`` say how it was
-    decided how often suites are repeated; empty where that was fixed, and before it was decided.
+    decided how often suites are repeated; empty where that was fixed, and before it was decided. ``not_run``
+    are trials that were held back and have no ending since, each with the reason.
     """
 
     def __init__(
@@ -50,10 +51,11 @@ class Run:
         begun: tuple[StartedAttempt, ...] = (),
         odd: tuple[str, ...] = (),
         looks: tuple[SuiteLook, ...] = (),
+        not_run: tuple[NotRunTrial, ...] = (),
     ) -> None:
         self.folder, self.header, self.planned = folder, header, planned
         self.entries, self.begun, self.odd = entries, begun, odd
-        self.looks = looks
+        self.looks, self.not_run = looks, not_run
         self._texts: TextIndex | None = None
 
     @property
@@ -153,6 +155,7 @@ class Journal:
     def __init__(self) -> None:
         self._finished: dict[TrialKey, list[JournalEntry]] = {}
         self._started: dict[TrialKey, list[int]] = {}
+        self._not_run: dict[TrialKey, NotRunTrial] = {}
         self._paths: list[Path] = []
         self._first_starts = 0
         self._first_ends = 0
@@ -179,8 +182,12 @@ class Journal:
             entry = read_finished(line, transcripts)
             self._first_ends += entry.attempt == 1
             self._finished.setdefault(entry.key, []).append(entry)
+        elif kind == "not_run":
+            held_back = read_not_run(line)
+            self._not_run[held_back.key] = held_back
         else:
-            raise ValueError(f"the kind {kind!r}, and not started or finished" if kind else "no key 'kind'")
+            kinds = "started, finished or not_run"
+            raise ValueError(f"the kind {kind!r}, and not {kinds}" if kind else "no key 'kind'")
 
     def _note(self, path: Path, number: int, what: str) -> None:
         self.odd.append(f"{path.name}:{number}: left out: {what}")
@@ -215,6 +222,10 @@ class Journal:
             for attempt in sorted(set(self._started[key]))
             if attempt > max((entry.attempt for entry in self._finished.get(key, ())), default=0)
         )
+
+    def not_run(self) -> tuple[NotRunTrial, ...]:
+        """Give the trials that were held back and have never finished, sorted by key."""
+        return tuple(self._not_run[key] for key in sorted(self._not_run) if key not in self._finished)
 
     def _last(self, attempts: list[JournalEntry]) -> JournalEntry:
         # reversed: of two lines of one attempt, as a full disk can leave them, the later one holds.
@@ -272,7 +283,8 @@ def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> R
         planned, odd_plan = _read_plan(folder / PLANNED)
         planned, looks, odd_looks = _after_looks(folder, header, planned)
         oddities = (*filter(None, (odd, odd_plan, odd_looks)), *journal.odd)
-        return Run(folder, header, planned, journal.entries(), journal.begun(), oddities, looks)
+        entries, begun, not_run = journal.entries(), journal.begun(), journal.not_run()
+        return Run(folder, header, planned, entries, begun, oddities, looks, not_run)
 
 
 def _after_looks(

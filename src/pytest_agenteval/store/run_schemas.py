@@ -72,6 +72,12 @@ STARTED = object_schema(
     {"variant": TEXT, "at": TEXT},
     "a trial was begun",
 )
+NOT_RUN = object_schema(
+    {"v": FORMAT, "kind": {"const": "not_run"}, "attempt": FROM_ONE, **KEY}
+    | {"cause": {**TEXT, "description": "in one word"}, "reason": TEXT},
+    {"variant": TEXT},
+    "a trial was held back: it did not begin",
+)
 FINISHED = object_schema(
     {"v": FORMAT, "kind": {"const": "finished"}, "attempt": FROM_ONE, **KEY}
     | {"ending": {"enum": ["passed", "missed", "failed", "errored"]}, "score": SCORE, "task_kind": KIND}
@@ -105,7 +111,7 @@ FINISHED = object_schema(
     | {"tapes": object_schema({}, {"tools": COUNTS, "chats": COUNTS})},
     "a trial finished; its transcript is in the file transcripts-<process>.jsonl beside this one",
 )
-JOURNAL_LINE = published("a line of journal-<process>.jsonl", {"anyOf": [STARTED, FINISHED]})
+JOURNAL_LINE = published("a line of journal-<process>.jsonl", {"anyOf": [STARTED, FINISHED, NOT_RUN]})
 
 LONG = object_schema({"d": DIGEST}, {}, "a text of more than 1,024 characters: in texts-<process>.jsonl")
 TEXT_OR_LONG: Schema = {"anyOf": [TEXT, LONG]}

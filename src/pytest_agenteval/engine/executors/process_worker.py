@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.conftests import load_registry
+from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.engine.exceptions import exception_line
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
@@ -53,6 +54,9 @@ class _Unobserved:
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
         """Give the trials as they are."""
         return trials
+
+    def not_run(self, plan: Plan, why: NotRun) -> None:
+        """Nothing is held back here."""
 
 
 class _Worker:

@@ -14,7 +14,12 @@ from xml.etree.ElementTree import Element, SubElement
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.reports.explanations import ending_reason, error_text, explain_trial, reason_below
+from pytest_agenteval.reports.explanations import (
+    ending_reason,
+    error_text,
+    explain_trial,
+    reason_below,
+)
 from pytest_agenteval.reports.exports.export_files import export_file
 from pytest_agenteval.reports.formatting import model_label
 from pytest_agenteval.reports.junit import (
@@ -28,7 +33,7 @@ from pytest_agenteval.reports.junit_places import place_properties, set_places
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial
 from pytest_agenteval.store.run_reader import Run
 
 MOST_MESSAGE = 500
@@ -42,10 +47,10 @@ _NO_ASCII = re.compile(r"[^\x20-\x7e]")
 def write_junit(path: Path, source: ReportSource) -> None:
     """Write a ``testsuite`` for each run, in the family xunit2 with ``file`` and ``line``.
 
-    A miss is skipped, as pytest reports it without ``--agent-strict``; a trial that was begun and has no
-    ending, as of a worker that was killed, is an error. Lines are those of the task files as
-    they are now, below the working folder or one above it. Raises UsageMistake where the file cannot be
-    written.
+    A miss is skipped, as pytest reports it without ``--agent-strict``, and so is a trial that was held back;
+    one that was begun and has no ending, as of a worker that was killed, is an error. Lines are those of the
+    task files as they are now, below the working folder or one above it. Raises UsageMistake where the file
+    cannot be written.
     """
     root = Element("testsuites", name="pytest tests")
     for run in source.runs:
@@ -80,6 +85,7 @@ def _cases(run: Run) -> Iterator[Element]:
     ended_trials = {entry.key for entry in run.entries}
     yield from cases
     yield from (_unfinished_case(start.key) for start in run.begun if start.key not in ended_trials)
+    yield from (_held_back_case(held_back) for held_back in run.not_run)
 
 
 def _case(run: Run, entry: JournalEntry, lines: TaskLines) -> Element:
@@ -96,6 +102,13 @@ def _unfinished_case(key: TrialKey) -> Element:
     """Give the case of a trial of which is known that it was begun, and no more: not even its file."""
     case = _trial_case(key, key.suite, 0.0)
     SubElement(case, "error", message="begun, and never ended")
+    return case
+
+
+def _held_back_case(trial: NotRunTrial) -> Element:
+    """Give the case of a trial that was not run, with the reason."""
+    case = _trial_case(trial.key, trial.key.suite, 0.0)
+    SubElement(case, "skipped", type="pytest.skip", message=_xml(f"NOT RUN: {trial.reason}"))
     return case
 
 
