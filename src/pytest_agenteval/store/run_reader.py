@@ -7,15 +7,12 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.garbage import garbage_uncollected
-from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_codec import read_finished, read_not_run, read_started
+from pytest_agenteval.store.journal import Journal
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, StartedAttempt
-from pytest_agenteval.store.json_lines import VERSION, Line, check_version, encode_line, read_line
+from pytest_agenteval.store.json_lines import Line, check_version, read_line
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_planned
 from pytest_agenteval.store.runs import PLANNED, ROOT, damage_text, find_run, read_header_or_name, read_json
 
@@ -25,11 +22,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.rows.polars_frame import DataFrame as PolarsFrame
     from pytest_agenteval.store.transcript_reader import TextIndex
 
-FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
-"""How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
-
 MOST_ODD = 10
-HALF = "half a line, which a crash left behind, or no JSON object"
 
 
 class Run:
@@ -149,121 +142,11 @@ class Run:
         return TranscriptLost(f"{self.folder}: no transcript at {entry.location} ({why})")
 
 
-class Journal:
-    """All journal lines of a run, merged."""
-
-    def __init__(self) -> None:
-        self._finished: dict[TrialKey, list[JournalEntry]] = {}
-        self._started: dict[TrialKey, list[int]] = {}
-        self._not_run: dict[TrialKey, NotRunTrial] = {}
-        self._paths: list[Path] = []
-        self._first_starts = 0
-        self._first_ends = 0
-        self.odd: list[str] = []
-
-    def read(self, path: Path) -> None:
-        """Add one process's journal."""
-        self._paths.append(path)
-        transcripts = path.name.replace("journal-", "transcripts-", 1)
-        for number, line in self._lines(path):
-            if isinstance(line.get("v"), int) and line["v"] > VERSION:
-                check_version(line, f"{path}:{number}")
-            try:
-                self._take(line, transcripts)
-            except ValueError as odd:
-                self._note(path, number, f"holds {odd}")
-
-    def _take(self, line: Line, transcripts: str) -> None:
-        kind = line.get("kind")
-        if kind == "started":
-            key, attempt = read_started(line)
-            self._started.setdefault(key, []).append(attempt)
-        elif kind == "finished":
-            entry = read_finished(line, transcripts)
-            self._first_ends += entry.attempt == 1
-            self._finished.setdefault(entry.key, []).append(entry)
-        elif kind == "not_run":
-            held_back = read_not_run(line)
-            self._not_run[held_back.key] = held_back
-        else:
-            kinds = "started, finished or not_run"
-            raise ValueError(f"the kind {kind!r}, and not {kinds}" if kind else "no key 'kind'")
-
-    def _note(self, path: Path, number: int, what: str) -> None:
-        self.odd.append(f"{path.name}:{number}: left out: {what}")
-
-    def settle(self) -> None:
-        """Look at the first starts, which say nothing new where as many first attempts ended."""
-        if self._first_starts == self._first_ends:
-            return
-        for path in self._paths:
-            for number, raw in enumerate(_raw_lines(path), start=1):
-                if _is_first_start(raw):
-                    self._take_start(path, number, raw)
-
-    def _take_start(self, path: Path, number: int, raw: bytes) -> None:
-        line = _parse_line(raw)
-        try:
-            key, attempt = read_started({} if line is None else line)
-        except ValueError as odd:
-            self._note(path, number, HALF if line is None else f"holds {odd}")
-        else:
-            self._started.setdefault(key, []).append(attempt)
-
-    def entries(self) -> tuple[JournalEntry, ...]:
-        """Give the last finished attempt of each trial."""
-        return tuple(self._last(self._finished[key]) for key in sorted(self._finished))
-
-    def begun(self) -> tuple[StartedAttempt, ...]:
-        """Give the attempts that were begun after the last one that finished."""
-        return tuple(
-            StartedAttempt(key, attempt)
-            for key in sorted(self._started)
-            for attempt in sorted(set(self._started[key]))
-            if attempt > max((entry.attempt for entry in self._finished.get(key, ())), default=0)
-        )
-
-    def not_run(self) -> tuple[NotRunTrial, ...]:
-        """Give the trials that were held back and have never finished, sorted by key."""
-        return tuple(self._not_run[key] for key in sorted(self._not_run) if key not in self._finished)
-
-    def _last(self, attempts: list[JournalEntry]) -> JournalEntry:
-        # reversed: of two lines of one attempt, as a full disk can leave them, the later one holds.
-        last = max(reversed(attempts), key=lambda entry: (entry.attempt, entry.started_at))
-        started = self._started.get(last.key, ())
-        begun = max(last.attempt, len(attempts), len(started), *started)
-        if begun == 1:
-            return last
-        before = [entry for entry in attempts if entry is not last]
-        earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
-        return replace(last, attempts=begun, earlier=earlier, earlier_seconds=seconds)
-
-    def _lines(self, path: Path) -> Iterator[tuple[int, Line]]:
-        for number, raw in enumerate(_raw_lines(path), start=1):
-            if _is_first_start(raw):  # half of all lines, and as a rule they say nothing new
-                self._first_starts += 1
-                continue
-            line = _parse_line(raw)
-            if line is not None:
-                yield number, line
-            elif raw.strip():
-                self._note(path, number, HALF)
-
-
 def first_unreadable(odd: Sequence[str]) -> Iterator[str]:
     """Give the first few things that could not be read, and how many more there are."""
     yield from odd[:MOST_ODD]
     if len(odd) > MOST_ODD:
         yield f"and {len(odd) - MOST_ODD} more that could not be read"
-
-
-def _raw_lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        yield from file
-
-
-def _is_first_start(raw: bytes) -> bool:
-    return raw.startswith(FIRST_START) and raw.endswith(b"}\n")
 
 
 def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> Run:
@@ -314,11 +197,3 @@ def _read_plan(path: Path) -> tuple[tuple[PlannedGroup, ...], str]:
         return read_planned(data), ""
     except (OSError, ValueError, LookupError, TypeError) as broken:
         return (), f"{path.name}: left out: {damage_text(broken)}; nobody knows how many trials were planned"
-
-
-def _parse_line(raw: bytes) -> Line | None:
-    try:
-        line = read_line(raw)
-    except ValueError:
-        return None
-    return line if isinstance(line, dict) else None

@@ -1,0 +1,178 @@
+"""A long journal's index changes how long reading takes, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.store.journal_index import index_path
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader
+from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.runs import new_run
+
+from .samples import FULL, plan, trial
+
+MANY = 400
+"""Trials of a journal that is long enough for an index."""
+
+
+def trials(first: int, count: int) -> list[Trial]:
+    """Give trials of which every third is told at length."""
+    names = [f"t{number:04d}" for number in range(first, first + count)]
+    samples = [replace(FULL, key=FULL.key._replace(task=name)) for name in names[::3]]
+    rest = [trial(name) for name in names if name not in names[::3]]
+    return [*rest, *samples]
+
+
+def write(folder: Path, process: str, written: list[Trial]) -> Path:
+    """Write trials into a run's folder as a process of its own does, and give its journal."""
+    writer = JournalWriter(folder, process)
+    writer.started([plan(each.key.task, attempt=each.attempt) for each in written])
+    writer.finished(written)
+    writer.close()
+    return folder / f"journal-{process}.jsonl"
+
+
+@pytest.fixture
+def journal(tmp_path: Path) -> Path:
+    """A long journal that was read once, with what is odd about it."""
+    journal = write(new_run(tmp_path, RunHeader("2026-11-21T09:30:15+00:00")), "main", trials(0, MANY))
+    with journal.open("ab") as file:
+        file.write(b'{"v": 1, "kind": "started", "atte\n\n{"v": 1, "kind": "paused"}\n')
+    load_run(journal.parent)
+    assert index_path(journal).is_file()
+    return journal
+
+
+def without_index(folder: Path) -> Run:
+    """Read a run as it is without any index."""
+    for index in folder.glob("index-*"):
+        index.unlink()
+    return load_run(folder)
+
+
+def contents(run: Run) -> str:
+    """Give all that was read, told so that 1 is not 1.0."""
+    return repr((run.entries, run.begun, run.not_run, run.odd))
+
+
+def test_what_stands_in_the_index_is_not_read_again(journal: Path) -> None:
+    """The journal's own bytes could be anything as long as its size and time say that it is the same."""
+    folder, state = journal.parent, journal.stat()
+    whole = contents(load_run(folder))
+    kept = journal.read_bytes()
+    journal.write_bytes(b" " * len(kept))
+    os.utime(journal, ns=(state.st_atime_ns, state.st_mtime_ns))
+
+    by_index = contents(load_run(folder))
+
+    journal.write_bytes(kept)
+    assert whole == by_index == contents(without_index(folder))
+    assert by_index.count("JournalEntry(") == MANY
+    assert by_index.count("left out") == 2
+
+
+def test_a_short_journal_has_no_index(tmp_path: Path) -> None:
+    """It would save nothing, and every run's folder would hold one more file."""
+    folder = new_run(tmp_path, RunHeader("2026-11-21T09:30:15+00:00"))
+    journal = write(folder, "main", trials(0, 9))
+
+    assert len(load_run(folder).entries) == 9
+    assert not index_path(journal).exists()
+
+
+@pytest.mark.parametrize("more", [3, MANY])
+def test_a_journal_that_grew_is_read_from_where_the_index_ends(journal: Path, more: int) -> None:
+    """Of a run that was resumed, or that goes on: new trials, second attempts, a line that is half there."""
+    write(journal.parent, "main", [*trials(MANY, more), *[trial(f"t000{at}", attempt=2) for at in (1, 2)]])
+    with journal.open("ab") as file:
+        file.write(b'{"v": 1, "kind": "fin')
+
+    grown = load_run(journal.parent)
+
+    assert len(grown.entries) == MANY + more
+    assert [entry.key.task for entry in grown.entries if entry.attempts == 2] == ["t0001", "t0002"]
+    assert len(grown.odd) == 3
+    assert contents(grown) == contents(load_run(journal.parent)) == contents(without_index(journal.parent))
+
+
+def test_a_journal_that_was_changed_is_believed_and_its_index_is_not(journal: Path) -> None:
+    """Whatever was changed in it, and also where it is as long as before."""
+    text = journal.read_text(encoding="utf-8")
+    journal.write_text(text.replace('"task":"t0001"', '"task":"t1001"'), encoding="utf-8")
+
+    changed = load_run(journal.parent)
+
+    assert {entry.key.task for entry in changed.entries} > {"t1001", "t0002"}
+    assert "t0001" not in contents(changed)
+
+
+@pytest.mark.parametrize("damage", ["cut", "other", "not one", "author", "gone", "folder"])
+def test_an_index_that_is_damaged_or_of_another_version_is_made_anew(journal: Path, damage: str) -> None:
+    """It says nothing that the journal does not say."""
+    index, whole = index_path(journal), contents(load_run(journal.parent))
+    good = index.read_bytes()
+    index.unlink()
+    if damage == "folder":  # where nothing can be written
+        index.mkdir()
+    elif damage != "gone":
+        head, _, rest = good.partition(b"\n")
+        bad = {
+            "cut": good[:-9],
+            "other": head + b"\n" + rest[:-1] + bytes([rest[-1] ^ 1]),
+            "not one": b"\x00\xff",
+            "author": head.replace(b'"by":"', b'"by":"0.0.0-') + b"\n" + rest,
+        }
+        index.write_bytes(bad[damage])
+
+    assert contents(load_run(journal.parent)) == whole
+    assert damage == "folder" or index.read_bytes() == good
+
+
+def test_a_journal_under_another_name_refers_to_the_transcripts_of_that_name(journal: Path) -> None:
+    """As where the runs of shards are put together: an index that came along is that of another file."""
+    other = journal.with_name("journal-second.jsonl")
+    for name in ("journal", "transcripts", "texts"):
+        shutil.move(journal.with_name(f"{name}-main.jsonl"), journal.with_name(f"{name}-second.jsonl"))
+    shutil.move(index_path(journal), index_path(other))
+
+    run = load_run(journal.parent)
+
+    assert {entry.location.file for entry in run.entries} == {"transcripts-second.jsonl"}
+    assert run.trial(run.entries[7]).key == run.entries[7].key
+
+
+def test_a_line_of_a_newer_version_is_refused_behind_an_index_too(journal: Path) -> None:
+    """By its number in the whole journal; and no index is written that knows it."""
+    lines = journal.read_bytes().count(b"\n")
+    with journal.open("ab") as file:
+        file.write(b'{"v": 99, "kind": "finished"}\n')
+
+    for _ in range(2):
+        with pytest.raises(UsageMistake, match=rf"main\.jsonl:{lines + 1}: written in format 99"):
+            load_run(journal.parent)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [("message", "half a pair: \ud83d"), ("score", 1), ("score", -0.0), ("seconds", 10**30)]
+)
+def test_figures_and_texts_come_out_of_an_index_as_they_went_in(
+    journal: Path, key: str, value: object
+) -> None:
+    """A whole number stays one; what an index cannot hold keeps the journal from having one."""
+    index_path(journal).unlink()
+    strange = [replace(trial(f"s{number}"), **{key: value}) for number in range(2)]
+    write(journal.parent, "main", strange)
+
+    first, again = load_run(journal.parent), load_run(journal.parent)
+
+    assert contents(first) == contents(again) == contents(without_index(journal.parent))
+    found = [repr(getattr(entry, key)) for entry in again.entries if entry.key.task.startswith("s")]
+    assert found == [repr(value)] * 2
