@@ -26,8 +26,8 @@ from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.engine.pool import Slot
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.transcript import ToolCall, Transcript
-from pytest_agenteval.records.trial import TapeCounts, Trial
+from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Transcript
+from pytest_agenteval.records.trial import TapeCounts, Trial, part_paid
 from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.tasks.documents import path_in_root
 from pytest_agenteval.tasks.rows.row_tasks import safe_id
@@ -176,11 +176,13 @@ class AgentEval:
         if not recordings:
             return trial
         tools, chats = zip(*(each.tape_counts for each in recordings), strict=True)
+        transcript = _joined([each.transcript for each in recordings])
         return replace(
             trial,
-            transcript=_joined([each.transcript for each in recordings]),
+            transcript=transcript,
             tool_tape=_sum(tools),
             chat_tape=_sum(chats),
+            paid=part_paid(transcript.all_usage, sum((each.paid for each in recordings), NO_USAGE)),
         )
 
     def record(self, name: str, *, record: str | None = None, record_chat: str | None = None) -> Recording:

@@ -59,6 +59,11 @@ class Recording(AbstractContextManager["Recording"]):
         return self.transcript.usage
 
     @property
+    def paid(self) -> Usage:
+        """What of it no recording gave."""
+        return self._recorder.paid
+
+    @property
     def misses(self) -> tuple[CassetteMiss, ...]:
         """What was asked and not recorded, where nothing may be sent; complete once the block has ended."""
         return tuple(self._misses)

@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
 from pytest_agenteval.errors import AgentEvalError, NotInstalled
+from pytest_agenteval.records.transcript import NO_USAGE
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets
 
 LONGEST = 300
@@ -37,6 +38,7 @@ class AttemptFailed(AgentEvalError):
 
     ``cause`` is one word: auth, bad_request, unknown_model, context_length, content_policy, quota,
     rate_limit, timeout, connection or provider. ``status`` is None when no HTTP reply came.
+    ``usage`` is what the provider says that it took all the same.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class AttemptFailed(AgentEvalError):
     ) -> None:
         super().__init__(message)
         self.message, self.cause, self.status = message, cause, status
+        self.usage = NO_USAGE
         self.retryable, self.retry_after_s, self.timed_out = retryable, retry_after_s, timed_out
 
 

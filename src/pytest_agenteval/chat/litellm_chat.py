@@ -27,12 +27,14 @@ from pytest_agenteval.chat.litellm_codec import (
     reply_of,
     response_format,
     tool_choice,
+    usage_of,
 )
 from pytest_agenteval.chat.litellm_stream import STREAMED, original_error, read_stream
 from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.threads import in_daemon_thread
 
@@ -109,13 +111,16 @@ class LitellmChat:
         request = self._request_settings(tools, response_schema, settings)
         sent = [self._outgoing(message) for message in messages]
         unknown_finishes = collect_unknown_finishes()
+        answer: Any = None
         try:
             answer, first_token_s = await self._answer(call_ids, messages=sent, **key, **request)
             reply = reply_of(answer, call_ids, "".join(unknown_finishes[-1:]))
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
             if broken := import_failure(raised):
                 raise broken from raised
-            raise self._failure(original_error(raised), request) from raised
+            failed = self._failure(original_error(raised), request)
+            failed.usage = _usage_told(answer)
+            raise failed from raised
         self._remember(answer, reply)
         return replace(reply, first_token_s=first_token_s)
 
@@ -204,6 +209,12 @@ async def close() -> None:
         await for_streams.close()
     # It would give the closed ones out again, to whoever asks at the same address on such a loop.
     _litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+def _usage_told(answer: Any) -> Usage:
+    """Give what a reply took that nobody can use, as far as it says so."""
+    usage = NO_USAGE if answer is None else usage_of(answer)
+    return usage if usage.tokens else NO_USAGE
 
 
 def _sent_params(model: Model) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def reply_of(answer: Any, call_ids: str, unknown_finish: str = "") -> Reply:
     return Reply(
         text=message.content or refusal,
         calls=calls,
-        usage=_usage(answer),
+        usage=usage_of(answer),
         finish=finish_of(unknown_finish or choice.finish_reason, calls=bool(calls), refused=bool(refusal)),
         reasoning=getattr(message, "reasoning_content", None) or "",
     )
@@ -81,7 +81,8 @@ def _refusal(message: Any) -> str:
     return getattr(message, "refusal", None) or fields.get("refusal") or ""
 
 
-def _usage(answer: Any) -> Usage:
+def usage_of(answer: Any) -> Usage:
+    """Give what a reply took, as the provider counts it, with litellm's price."""
     usage = getattr(answer, "usage", None)
     input_details = getattr(usage, "prompt_tokens_details", None)
     output_details = getattr(usage, "completion_tokens_details", None)

@@ -132,7 +132,7 @@ class ModelTraffic:
             if recorded.response.status >= 300:  # what only says to try again is in no recording
                 self._note_failure(exchange, request, recorded.response, passing=False)
             else:
-                self._finish(exchange, recorded.response, None)
+                self._finish(exchange, recorded.response, None, taped=True)
             return recorded.response
         if not self.sends:
             self._undo(exchange)
@@ -266,7 +266,9 @@ class ModelTraffic:
         id, ended = message.get("tool_call_id", ""), self._recorder.at()
         self._recorder.answer_call(id, result, error, ended, phase)
 
-    def _finish(self, exchange: _Exchange, response: Response, first_byte_s: float | None) -> bool:
+    def _finish(
+        self, exchange: _Exchange, response: Response, first_byte_s: float | None, *, taped: bool = False
+    ) -> bool:
         """Write a reply down; False where there is none, but the word of a provider that failed midway."""
         asked, turn = exchange.asked, exchange.turn
         try:
@@ -287,7 +289,7 @@ class ModelTraffic:
             calls = [replace(call, turn=turn, started=ended, ended=ended) for call in reply.calls]
             self._recorder.add_asked_calls(calls, exchange.phase)
             stamped = tuple(replace(call, turn=turn, result=None, error=None) for call in reply.calls)
-            self._recorder.add_reply(reply.message, stamped, ask, exchange.phase)
+            self._recorder.add_reply(reply.message, stamped, ask, exchange.phase, unpaid=taped)
             self._budget.spend(usage)
             self._budget.end_request(exchange.started, ended, failed=False)
         if usage.untold and reply.usage is not UNKNOWN:

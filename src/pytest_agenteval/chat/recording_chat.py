@@ -20,12 +20,22 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 
 class AgentChat:
-    """The chat of a trial's agent: counts steps, writes the transcript, plays the tape, spends the budget."""
+    """The chat of a trial's agent: counts steps, writes the transcript, plays the tape, spends the budget.
+
+    What an ``offline`` model says is paid to nobody.
+    """
 
     def __init__(
-        self, inner: Chat, *, recorder: Recorder, budget: Budget, tape: ChatTape | None = None
+        self,
+        inner: Chat,
+        *,
+        recorder: Recorder,
+        budget: Budget,
+        tape: ChatTape | None = None,
+        offline: bool = False,
     ) -> None:
         self._inner, self._recorder, self._budget, self._tape = inner, recorder, budget, tape
+        self._offline = offline
 
     async def ask(
         self,
@@ -61,7 +71,7 @@ class AgentChat:
             started = ended - reply.seconds
         ask = Ask(turn, started, ended, usage, reply.finish, reply.first_token_s, reply.reasoning)
         stamped = _stamped(reply.calls, turn)
-        recorder.add_reply(reply.message(), stamped, ask)
+        recorder.add_reply(reply.message(), stamped, ask, unpaid=reply.taped or self._offline)
         self._budget.spend(usage)
         return replace(reply, calls=stamped)  # so that a call knows its turn, whoever makes it
 
@@ -103,6 +113,8 @@ class JudgeChat:
         )
         self.usage = self.usage + reply.usage
         self._budget.spend(reply.usage)
+        if not reply.taped:
+            self._recorder.pay(reply.usage)
         details = {
             "role": self._role,
             "taped": reply.taped,

@@ -111,6 +111,7 @@ class RetryingChat:
                         else:  # the rest was a queue's
                             self._budget.charge(reply.seconds)
                 except AttemptFailed as failed:
+                    self._recorder.pay(failed.usage)
                     wait_s = self._failed(failed, attempt, self._budget.at - began)
                 else:
                     usage = replace(reply.usage, attempts=attempt)

@@ -39,19 +39,21 @@ LABELS = Model("labels", "labels", offline=True)
 
 async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once: int) -> CalibrationResult:
     """Ask the judges about every example, and give what they answered or what broke."""
+    recorder = Recorder(lambda: 0.0)
     try:
-        return CalibrationResult(await run_calibration(request.plan, request.conditions, context, at_once))
+        answers = await _run_calibration(request.plan, request.conditions, context, at_once, recorder)
+        return CalibrationResult(answers, paid=recorder.paid)
     except (TrialBroken, ProblemsFound) as broken:
-        return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
+        error = ErrorDetails(broken.cause, str(broken))
     except AgentEvalError as refused:
-        return CalibrationResult(error=ErrorDetails("calibration", str(refused)))
+        error = ErrorDetails("calibration", str(refused))
     except Exception as raised:  # somebody's judge: the author's frames first, as for a grader
         error = ErrorDetails("judge_crash", exception_line(raised), user_frames_first(raised))
-        return CalibrationResult(error=error)
+    return CalibrationResult(error=error, paid=recorder.paid)
 
 
-async def run_calibration(
-    plan: CalibrationPlan, conditions: Conditions, context: WorkerContext, at_once: int
+async def _run_calibration(
+    plan: CalibrationPlan, conditions: Conditions, context: WorkerContext, at_once: int, recorder: Recorder
 ) -> CalibrationAnswers:
     """Ask the judges about every example as often as the plan says; raises what broke the first ask.
 
@@ -62,7 +64,7 @@ async def run_calibration(
 
     async def ask(example: LabelledExample, repetition: int) -> ExampleJudgement:
         async with room:
-            judges = _judges(_plan(plan, example, repetition, conditions), example, context)
+            judges = _judges(_plan(plan, example, repetition, conditions), example, context, recorder)
             judgement = await ask_judges(plan.rubric, example.values, judges)
         for judge in judges:
             usage[judge.model.name] += judge.chat.usage
@@ -102,10 +104,11 @@ async def _all_or_none(asks: Sequence[Coroutine[Any, Any, ExampleJudgement]]) ->
         raise
 
 
-def _judges(plan: Plan, example: LabelledExample, context: WorkerContext) -> tuple[ExampleJudge, ...]:
+def _judges(
+    plan: Plan, example: LabelledExample, context: WorkerContext, recorder: Recorder
+) -> tuple[ExampleJudge, ...]:
     """Give the judges of one example, each with a chat whose recordings are this example's."""
     budget = Budget(Allowance())
-    recorder = Recorder(lambda: budget.at)
     judges = []
     for model in plan.conditions.judges:
         role = f"{model.name}: {example.id}"

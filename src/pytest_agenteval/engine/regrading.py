@@ -23,8 +23,8 @@ from pytest_agenteval.records.grade import CRASH
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import Transcript
-from pytest_agenteval.records.trial import NO_ERROR, ErrorDetails, Trial
+from pytest_agenteval.records.transcript import NO_USAGE, Transcript
+from pytest_agenteval.records.trial import NO_ERROR, ErrorDetails, Trial, part_paid
 
 
 class InputChanged(TrialBroken):
@@ -40,7 +40,8 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     they would be asked the same today.
     """
     if not _was_graded(stored):
-        return replace(stored, key=plan.key, attempt=plan.attempt, file=plan.task.file_in_root)
+        unpaid = part_paid(stored.transcript.all_usage, NO_USAGE)
+        return replace(stored, key=plan.key, attempt=plan.attempt, file=plan.task.file_in_root, paid=unpaid)
     recorder = Recorder(lambda: stored.seconds)
     stored_judges = StoredJudges(stored.transcript, recorder)
     try:
@@ -53,12 +54,15 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
         )
         graded = await context.grading.grade(plan.task.graders, evidence, judges_for)
     except TrialBroken as broken:
+        stored = replace(stored, paid=part_paid(stored.transcript.all_usage, recorder.paid))
         return _regraded_trial(plan, stored, GradingResult((), ErrorDetails(broken.cause, str(broken))))
     # What judges were asked at the time is replaced by what they were asked now.
     events = [event for event in stored.transcript.events if event.kind != "judge_ask"]
     transcript = replace(stored.transcript, events=(*events, *recorder.transcript().events))
     with_ruler = replace(stored.digests, ruler=digests.ruler, graders=digests.by_label)
-    return _regraded_trial(plan, replace(stored, transcript=transcript, digests=with_ruler), graded)
+    paid = part_paid(transcript.all_usage, recorder.paid)
+    regraded = replace(stored, transcript=transcript, digests=with_ruler, paid=paid)
+    return _regraded_trial(plan, regraded, graded)
 
 
 def _was_graded(stored: Trial) -> bool:

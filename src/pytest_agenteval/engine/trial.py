@@ -45,8 +45,8 @@ from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import UNPRICED_LIMIT
-from pytest_agenteval.records.trial import NO_ERROR, Digests, ErrorDetails, TapeCounts, Trial
+from pytest_agenteval.records.transcript import UNPRICED_LIMIT, Transcript, Usage
+from pytest_agenteval.records.trial import NO_ERROR, Digests, ErrorDetails, TapeCounts, Trial, part_paid
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.tools.tool import compile_schemas
@@ -231,7 +231,9 @@ class _TrialRun:
             compile_schemas(box.specs)
         instance.prompts.load()
         prompts = instance.prompts.recorded_by(recorder.prompt_read)
-        chat: Chat = AgentChat(inner, recorder=recorder, budget=self.budget, tape=chat_tape)
+        chat: Chat = AgentChat(
+            inner, recorder=recorder, budget=self.budget, tape=chat_tape, offline=plan.model.offline
+        )
         if instance.loop != "trials":
             chat = ChatOfTrials(chat)
         turns = UserTurns(task.input, recorder, self._simulated_user() if task.user else None)
@@ -332,7 +334,16 @@ class _TrialRun:
             label=task.label,
             acted=None if self.error else has_acted(task, transcript, outcome),
             split=task.split,
+            paid=self._paid(transcript),
         )
+
+    def _paid(self, transcript: Transcript) -> Usage | None:
+        """Give what was paid; what only the agent tells of its models was, where they may be asked at all."""
+        recorder, conditions = self.recorder, self.plan.conditions
+        plays = {conditions.record, conditions.record_chat} <= {"none", "off"}
+        nobody_asked = plays and not self.plan.asks_own_models
+        paid = recorder.paid if nobody_asked else recorder.paid + recorder.returned_usage
+        return part_paid(transcript.all_usage, paid)
 
 
 class _Stage(NamedTuple):

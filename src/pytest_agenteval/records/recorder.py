@@ -59,7 +59,7 @@ class Recorder:
         self._asks: list[Ask] = []
         self._events: list[Event] = []
         self._prompts_read: dict[str, int] = {}
-        self.usage = Usage()
+        self.usage = self.paid = self.returned_usage = Usage()
         self.broken: BaseException | None = None
         self.seeded = 0
         self.last_words = ""
@@ -109,14 +109,28 @@ class Recorder:
         with self._lock:
             self.usage = self.usage + Usage(attempts=1)
 
+    def pay(self, usage: Usage) -> None:
+        """Count what was really paid now, by whomever: what a tape has played costs nothing again."""
+        with self._lock:
+            self.paid = self.paid + usage
+
     def abandon_prompt(self, phase: int) -> None:
         """Wait no longer for a reply in this conversation: the request failed, and may be made again."""
         self._conversations[phase - 1].busy = False
 
     def add_reply(
-        self, message: Mapping[str, Any], calls: tuple[ToolCall, ...], ask: Ask, phase: int | None = None
+        self,
+        message: Mapping[str, Any],
+        calls: tuple[ToolCall, ...],
+        ask: Ask,
+        phase: int | None = None,
+        *,
+        unpaid: bool = False,
     ) -> None:
-        """Write down a model's reply and what it took; in the last conversation, if ``phase`` names none."""
+        """Write down a model's reply and what it took; in the last conversation, if ``phase`` names none.
+
+        Of an ``unpaid`` one, as a recording gives it, nobody is paid what it took.
+        """
         content = bounded_text(message.get("content") or "")
         calls = tuple(map(bounded_call, calls))  # before anything keeps them: a call may hold itself
         with self._lock:
@@ -127,6 +141,8 @@ class Recorder:
             self._messages.append(Message("assistant", content, calls, ask.turn, phase=conversation.phase))
             self._asks.append(ask)
             self.usage = self.usage + ask.usage
+            if not unpaid:
+                self.paid = self.paid + ask.usage
 
     def begin_call(self, call: ToolCall) -> int:
         """Keep a call's place in the order in which the model listed it; give the place.
@@ -256,6 +272,7 @@ class Recorder:
             self._asks += returned.asks
             self._events += returned.events
             self.usage = self.usage + returned.usage
+            self.returned_usage = self.returned_usage + returned.usage
             self.turn = max([ask.turn for ask in returned.asks], default=self.turn)
             self.offer_tools(returned.tools)
             self.last_words = returned.last_words or self.last_words

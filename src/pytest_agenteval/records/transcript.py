@@ -185,6 +185,16 @@ class Transcript(Record, frozen=True):
         """The models that the agent asked by itself, as their replies name them, each once."""
         return models_of(self.asks)
 
+    def usage_of(self, *kinds: str) -> Usage:
+        """Give what asks took that are events of these kinds: those of judges, or of a simulated user."""
+        asks = [event for event in self.events if event.kind in kinds]
+        return sum([Usage(**event.details["usage"]) for event in asks], NO_USAGE)
+
+    @property
+    def all_usage(self) -> Usage:
+        """What agent, judges and simulated user took together."""
+        return self.usage + self.usage_of(JUDGE_ASK, USER_ASK)
+
     @property
     def doubtful_events(self) -> Mapping[str, int]:
         """How often something happened that makes the trial doubtful, by the kind of event."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module
+from math import isclose
 from typing import Any, Literal
 
 from pytest_agenteval.records.evidence import Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
-from pytest_agenteval.records.transcript import JUDGE_ASK, NO_USAGE, USER_ASK, Transcript, Usage
+from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, Transcript, Usage
 
 Ending = Literal["passed", "missed", "failed", "errored"]
 """How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""
@@ -57,6 +58,18 @@ NO_ERROR = ErrorDetails("", "")
 """Of a trial that nothing broke."""
 
 
+def part_paid(used: Usage, paid: Usage) -> Usage | None:
+    """Give what was paid of what was used; None where that is all, or where it cost nothing.
+
+    An offline model's tokens are nobody's: its trials need not say that none was paid.
+    """
+    if used.cost_usd == 0 == paid.cost_usd and paid.tokens in (0, used.tokens):
+        return None
+    if paid.tokens != used.tokens or paid.cost_usd is None or used.cost_usd is None:
+        return None if (paid.tokens, paid.cost_usd) == (used.tokens, used.cost_usd) else paid
+    return None if isclose(paid.cost_usd, used.cost_usd, rel_tol=1e-9) else paid
+
+
 class Trial(Record, frozen=True):
     """One finished trial.
 
@@ -65,6 +78,7 @@ class Trial(Record, frozen=True):
     one did. ``cause`` and ``message`` say why an errored trial broke. ``seconds`` is the agent's and its
     tools' own time. ``label`` says whether the agent should act, ``acted`` whether it did; that is None where
     the task has no label, or its suite does not say what acting is. ``split`` is None where nobody knows.
+    ``paid`` is what of it was asked in this run, and not played from a recording; None where that is all.
     """
 
     key: TrialKey
@@ -93,6 +107,7 @@ class Trial(Record, frozen=True):
     label: Label = ""
     acted: bool | None = None
     split: Split | None = None
+    paid: Usage | None = None
 
     @classmethod
     def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:
@@ -128,16 +143,17 @@ class Trial(Record, frozen=True):
     def judging(self) -> Usage:
         """Tokens, money and attempts of the judges, which are no part of ``usage``."""
         # From events, which regrading replaces: the agent's usage stands as it was.
-        return self._usage_of(JUDGE_ASK)
+        return self.transcript.usage_of(JUDGE_ASK)
 
     @property
     def simulating(self) -> Usage:
         """Tokens, money and attempts of the model that plays the user, which are no part of ``usage``."""
-        return self._usage_of(USER_ASK)
+        return self.transcript.usage_of(USER_ASK)
 
-    def _usage_of(self, kind: str) -> Usage:
-        asks = [event for event in self.transcript.events if event.kind == kind]
-        return sum([Usage(**event.details["usage"]) for event in asks], NO_USAGE)
+    @property
+    def spending(self) -> Usage:
+        """Tokens, money and attempts that were paid in this run: of agent, judges and user together."""
+        return self.transcript.all_usage if self.paid is None else self.paid
 
     @property
     def full(self) -> bool:

@@ -63,6 +63,8 @@ def finished_line(trial: Trial) -> Line:
     add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
     add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=_tapes(trial))
     add(line, simulating=usage_line(trial.simulating))
+    if trial.paid is not None:
+        line["paid"] = usage_line(trial.paid)
     line["grades"] = [_grade(grade) for grade in trial.grades]
     return line
 
@@ -152,6 +154,7 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         label=get("label", ""),
         acted=get("acted"),
         split=get("split"),
+        paid=read_usage(line["paid"]) if "paid" in line else None,
         own_models=tuple(get("own_models", ())),
         doubtful_events=get("doubtful_events", NOTHING),
     )

@@ -37,7 +37,8 @@ class JournalEntry(Record, frozen=True):
     finished attempts before this one took. Grades are without checks and details, and long rationales,
     messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals of before
     it was written down. ``own_models`` are those that the agent asked by itself, as their replies name them;
-    ``doubtful_events`` counts what happened that makes the trial doubtful, by its kind.
+    ``doubtful_events`` counts what happened that makes the trial doubtful, by its kind. ``paid`` is what was
+    paid in this run, None where that is all that agent, judges and user took.
     """
 
     key: TrialKey
@@ -71,6 +72,7 @@ class JournalEntry(Record, frozen=True):
     split: Split | None = None
     own_models: tuple[str, ...] = ()
     doubtful_events: Mapping[str, int] = NOTHING
+    paid: Usage | None = None
 
     @property
     def averaged(self) -> bool:
@@ -151,6 +153,8 @@ def check_entry(entry: JournalEntry) -> None:
     _check_usage(entry.usage)
     _check_usage(entry.judging)
     _check_usage(entry.simulating)
+    if entry.paid is not None:
+        _check_usage(entry.paid)
     _check_tape(entry.tool_tape)
     _check_tape(entry.chat_tape)
 

@@ -108,6 +108,7 @@ FINISHED = object_schema(
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
     | {"digests": object_schema({}, {**dict.fromkeys(DIGESTS, DIGEST), "graders": GRADER_DIGESTS})}
     | {"usage": USAGE, "judging": USAGE, "simulating": USAGE}
+    | {"paid": {**USAGE, "description": "what no recording gave, where that is not all that was used"}}
     | {"tapes": object_schema({}, {"tools": COUNTS, "chats": COUNTS})},
     "a trial finished; its transcript is in the file transcripts-<process>.jsonl beside this one",
 )

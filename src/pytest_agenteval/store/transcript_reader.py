@@ -52,6 +52,7 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
         entry.label,
         entry.acted,
         entry.split,
+        entry.paid,
     )
 
 

@@ -81,8 +81,8 @@ class Endpoint:
 
     async def ask(
         self, values: Mapping[str, Any], session: str, ctx: AgentContext
-    ) -> tuple[Request, Response]:
-        """Give a request with these ``values`` where the form names them, and its reply, played or sent.
+    ) -> tuple[Request, Response, bool]:
+        """Give a request with these ``values`` where the form names them, its reply, and if that was played.
 
         Raises ProviderDown where no reply can be had, NoKey where a variable is not set.
         """
@@ -92,6 +92,7 @@ class Endpoint:
             question = replace(question, uri=f"{question.uri}#repetition={repetition}")
         scope = (current() or Scope(passing=True)).without_traffic()
         response = scope.play(question)
+        taped = response is not None
         if response is None:
             secrets = self._secrets()
             KNOWN_SECRETS.know(secrets.values())
@@ -100,7 +101,7 @@ class Endpoint:
             scope.record(question, response)
             # As it was recorded: so the agent's answer is live what it will be in a replay.
             response = Redactor.from_environ().response(response)
-        return question, response
+        return question, response, taped
 
     def _secrets(self) -> dict[str, str]:
         names = dict.fromkeys((*self._uri.secrets, *self._headers.secrets, *self._body.secrets))

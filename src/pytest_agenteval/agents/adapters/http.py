@@ -147,7 +147,7 @@ class _Talk:
         turns = [{"role": each["role"], "content": each["content"]} for each in _spoken(self._messages)]
         values = {**self._values, "content": text, "turns": turns, "turn": turn}
         started = recorder.at()
-        request, response = await self._endpoint.ask(values, self._session, ctx)
+        request, response, taped = await self._endpoint.ask(values, self._session, ctx)
         self.last = reply = self._replies.read(request, response)
         calls = tuple(_placed(call, turn, index) for index, call in enumerate(reply.calls))
         for call in calls:
@@ -155,7 +155,7 @@ class _Talk:
         message = {"role": "assistant", "content": reply.text}
         usage = with_price(reply.model, reply.usage) if reply.usage.cost_usd is None else reply.usage
         ask = Ask(turn, started, recorder.at(), usage, reply.finish, None, reply.reasoning, reply.model)
-        recorder.add_reply(message, tuple(_without_result(call) for call in calls), ask)
+        recorder.add_reply(message, tuple(_without_result(call) for call in calls), ask, unpaid=taped)
         self._messages.append(message)
         ctx.limits.spend(usage)
 

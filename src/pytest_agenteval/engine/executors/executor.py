@@ -9,6 +9,7 @@ from pytest_agenteval.errors import Problem, TrialBroken
 from pytest_agenteval.name_table import raised_where
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.record import NOTHING, Record
+from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry import Registry
 
@@ -79,10 +80,14 @@ class CalibrationRequest(Record, frozen=True):
 
 
 class CalibrationResult(Record, frozen=True):
-    """What judges answered; where something broke there are no answers, and ``error`` says what it was."""
+    """What judges answered; where something broke there are no answers, and ``error`` says what it was.
+
+    ``paid`` is what it took that no recording gave.
+    """
 
     answers: CalibrationAnswers | None = None
     error: ErrorDetails | None = None
+    paid: Usage = NO_USAGE
 
 
 class UnusedRecordings(Record, frozen=True):
