@@ -15,6 +15,8 @@ from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.records.plan import Plan, RecordMode
+from pytest_agenteval.records.prices import NO_PRICES, Prices
+from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
@@ -41,6 +43,7 @@ class Environment(Protocol):
     record_chat: RecordMode
     seed: int
     said_live: bool | None
+    prices: Prices
     keep_workspaces: str
 
     @property
@@ -68,6 +71,7 @@ class ScriptEnvironment:
         self.registry, self.root, self.aliases, self.seed = registry, root, settings.aliases, settings.seed
         self.record, self.record_chat = settings.record, settings.record_chat
         self.said_live = settings.live
+        self.prices: Prices = FrozenMap(settings.prices) if settings.prices else NO_PRICES
         self.keep_workspaces = ""
         self.script: str | None = None
 

@@ -202,6 +202,7 @@ class AgentEval:
             self._repetition,
             pytest_ways(item.nodeid),
             has_trial=item.get_closest_marker("agenteval") is not None,
+            prices=environment.prices,
         )
         self._recordings.append(Recording(name, place))
         return self._recordings[-1]

@@ -71,6 +71,7 @@ def conditions_of(environment: Environment, options: RunOptions) -> Conditions:
         seed=environment.seed,
         live=environment.said_live,
         keep_workspaces=environment.keep_workspaces,
+        prices=environment.prices,
     )
 
 

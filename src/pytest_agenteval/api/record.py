@@ -41,6 +41,7 @@ def record(name: str, *, record: str = "none", record_chat: str = "off") -> Reco
         environment.live,
         1,
         ways,
+        prices=environment.prices,
     )
     return Recording(name, place)
 

@@ -28,7 +28,7 @@ class Recording(AbstractContextManager["Recording"]):
     def __init__(self, name: str, place: RecordingPlace) -> None:
         self.name, self._place = _checked_name(name), place
         began = time.monotonic()
-        self._recorder = Recorder(lambda: time.monotonic() - began)
+        self._recorder = Recorder(lambda: time.monotonic() - began, place.prices)
         self._open: AbstractContextManager[None] | None = None
         self._misses: list[CassetteMiss] = []
         self._counts = TapeCounts(), TapeCounts()

@@ -15,6 +15,7 @@ from pytest_agenteval.chat.model_traffic import ModelTraffic
 from pytest_agenteval.engine.agent_run import LazyTraffic
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import OWN_MODEL, Allowance, RecordMode
+from pytest_agenteval.records.prices import NO_PRICES, Prices
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -26,7 +27,8 @@ class RecordingPlace(NamedTuple):
 
     ``base`` is the path of its files without their endings; ``root`` is what names in messages are relative
     to. ``repetition`` counts from 1: each has model replies of its own. ``ways`` are the commands that
-    record, or let out. ``has_trial`` says that what is doubtful about it is told with the run's trials.
+    record, or let out. ``has_trial`` says that what is doubtful about it is told with the run's trials;
+    ``prices`` are the user's.
     """
 
     base: Path
@@ -37,6 +39,7 @@ class RecordingPlace(NamedTuple):
     repetition: int
     ways: RecordingWays
     has_trial: bool = False
+    prices: Prices = NO_PRICES
 
     @property
     def chat_file(self) -> Path:

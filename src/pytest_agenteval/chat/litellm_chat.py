@@ -33,6 +33,7 @@ from pytest_agenteval.chat.litellm_stream import STREAMED, original_error, read_
 from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.prices import NO_PRICES, ModelPrice, Prices, own_price
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -68,11 +69,11 @@ class LitellmChat:
 
     The model's own params go with every request and win over the settings of an ask. A setting that the
     provider refuses is left out from then on. Where an address is given without the name of a key, no real
-    key is sent.
+    key is sent. What the user says in ``prices`` comes before litellm's prices.
     """
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, prices: Prices = NO_PRICES) -> None:
+        self.model, self._price = model, own_price(prices, model.name, model.id)
         self._params = _sent_params(model)
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._streamed = STREAMED if model.params.get("stream") else {}
@@ -114,12 +115,12 @@ class LitellmChat:
         answer: Any = None
         try:
             answer, first_token_s = await self._answer(call_ids, messages=sent, **key, **request)
-            reply = reply_of(answer, call_ids, "".join(unknown_finishes[-1:]))
+            reply = reply_of(answer, call_ids, "".join(unknown_finishes[-1:]), self._price)
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
             if broken := import_failure(raised):
                 raise broken from raised
             failed = self._failure(original_error(raised), request)
-            failed.usage = _usage_told(answer)
+            failed.usage = _usage_told(answer, self._price)
             raise failed from raised
         self._remember(answer, reply)
         return replace(reply, first_token_s=first_token_s)
@@ -211,9 +212,9 @@ async def close() -> None:
     _litellm.in_memory_llm_clients_cache.flush_cache()
 
 
-def _usage_told(answer: Any) -> Usage:
+def _usage_told(answer: Any, price: ModelPrice | None) -> Usage:
     """Give what a reply took that nobody can use, as far as it says so."""
-    usage = NO_USAGE if answer is None else usage_of(answer)
+    usage = NO_USAGE if answer is None else usage_of(answer, price)
     return usage if usage.tokens else NO_USAGE
 
 

@@ -9,7 +9,9 @@ from typing import Any
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import Reply, credible_usage
-from pytest_agenteval.records.replies import finish_of
+from pytest_agenteval.chat.prices import with_own_price
+from pytest_agenteval.records.prices import ModelPrice
+from pytest_agenteval.records.replies import PricedApart, finish_of
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
@@ -45,10 +47,11 @@ def _closed(schema: Any) -> bool:
     return all(map(_closed, schema.values()))
 
 
-def reply_of(answer: Any, call_ids: str, unknown_finish: str = "") -> Reply:
+def reply_of(answer: Any, call_ids: str, unknown_finish: str = "", price: ModelPrice | None = None) -> Reply:
     """Read a whole reply; a call without an id of its own gets ``call_ids`` and its place.
 
-    ``unknown_finish`` is the provider's reason for the end where litellm did not know it, and says stop.
+    ``unknown_finish`` is the provider's reason for the end where litellm did not know it, and says stop;
+    ``price`` is the user's own.
     """
     if not answer.choices:
         raise ValueError("it holds no choices")
@@ -59,7 +62,7 @@ def reply_of(answer: Any, call_ids: str, unknown_finish: str = "") -> Reply:
     return Reply(
         text=message.content or refusal,
         calls=calls,
-        usage=usage_of(answer),
+        usage=usage_of(answer, price),
         finish=finish_of(unknown_finish or choice.finish_reason, calls=bool(calls), refused=bool(refusal)),
         reasoning=getattr(message, "reasoning_content", None) or "",
     )
@@ -81,14 +84,14 @@ def _refusal(message: Any) -> str:
     return getattr(message, "refusal", None) or fields.get("refusal") or ""
 
 
-def usage_of(answer: Any) -> Usage:
-    """Give what a reply took, as the provider counts it, with litellm's price."""
+def usage_of(answer: Any, price: ModelPrice | None = None) -> Usage:
+    """Give what a reply took, as the provider counts it, at the user's own price, else litellm's."""
     usage = getattr(answer, "usage", None)
     input_details = getattr(usage, "prompt_tokens_details", None)
     output_details = getattr(usage, "completion_tokens_details", None)
     # A price of 0 is that of a model whose price litellm does not know yet.
     cost = answer._hidden_params.get("response_cost") or None
-    return credible_usage(
+    told = credible_usage(
         Usage(
             input_tokens=_count(usage, "prompt_tokens"),
             output_tokens=_count(usage, "completion_tokens"),
@@ -99,6 +102,9 @@ def usage_of(answer: Any) -> Usage:
             attempts=1,
         )
     )
+    if price is None or not told.tokens:
+        return told
+    return with_own_price(price, told, PricedApart(_count(input_details, "cache_creation_tokens")))
 
 
 def _count(counts: Any, name: str) -> int:

@@ -276,8 +276,9 @@ class ModelTraffic:
         except ModelRefused as refused:
             self._fail(exchange, str(refused))
             return False
-        model, first_token_s = reply.model or asked.model, first_byte_s if asked.streamed else None
-        usage = with_price(model, credible_usage(reply.usage), reply.priced_apart)
+        model, prices = reply.model or asked.model, self._recorder.prices
+        first_token_s = first_byte_s if asked.streamed else None
+        usage = with_price(model, credible_usage(reply.usage), reply.priced_apart, prices, asked.model)
         ended = self._recorder.at()
         ask = Ask(turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model)
         with self._lock:

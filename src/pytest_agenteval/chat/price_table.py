@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -98,6 +99,15 @@ def _reasoning_rate(entry: Entry, ending: str, reply: float) -> float:
     if ending and entry.get(f"{_OUTPUT}{ending}") is not None:
         return _first(entry.get(f"{_REASONING}{ending}"), reply)
     return _first(entry.get(_REASONING), reply)
+
+
+@cache
+def price_source() -> str:
+    """Name the package that the table came with, and its version; empty where there is none."""
+    try:
+        return f"litellm {version('litellm')}"
+    except PackageNotFoundError:
+        return ""
 
 
 @cache

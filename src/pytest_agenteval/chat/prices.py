@@ -5,19 +5,54 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.price_table import Rates, rates_of
+from pytest_agenteval.records.prices import NO_PRICES, ModelPrice, Prices, own_price
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 
 NOTHING_APART = PricedApart()
+_EACH = 1e-6
 
 
-def with_price(model: str, usage: Usage, apart: PricedApart = NOTHING_APART) -> Usage:
-    """Give the usage of one reply with its price in USD, None where nobody here knows it."""
+def with_price(
+    model: str,
+    usage: Usage,
+    apart: PricedApart = NOTHING_APART,
+    prices: Prices = NO_PRICES,
+    asked: str = "",
+) -> Usage:
+    """Give the usage of one reply with its price in USD, None where nobody here knows it.
+
+    What the user says in ``prices`` comes first, also of the model that was ``asked``, then what the reply
+    itself says.
+    """
+    own = own_price(prices, model, asked) if usage.tokens else None
+    if own is not None:
+        return with_own_price(own, usage, apart)
     if usage.cost_usd:
         return usage
     rates = rates_of(model, usage.input_tokens, apart.service_tier) if usage.tokens else None
     cost = None if rates is None else _prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates)
     return replace(usage, cost_usd=cost or None)
+
+
+def with_own_price(price: ModelPrice, usage: Usage, apart: PricedApart = NOTHING_APART) -> Usage:
+    """Give the usage of one reply at the user's price; a price of 0 is one."""
+    rates = _rates(price.at(usage.input_tokens))
+    return replace(usage, cost_usd=_prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates))
+
+
+def _rates(price: ModelPrice) -> Rates:
+    prompt, reply = price.input * _EACH, price.output * _EACH
+    cached = prompt if price.cached is None else price.cached * _EACH
+    write = prompt if price.cache_write is None else price.cache_write * _EACH
+    return Rates(prompt, cached, write, write, prompt, reply, reply, reply)
+
+
+def is_priced(prices: Prices, *names: str) -> bool:
+    """Whether the price of a model that is called by these names is known before it is asked."""
+    return own_price(prices, *names) is not None or any(
+        rates is not None and (rates.prompt or rates.reply) for rates in (rates_of(name, 1) for name in names)
+    )
 
 
 def _prompt_cost(usage: Usage, apart: PricedApart, rates: Rates) -> float:
@@ -40,10 +75,10 @@ def _reply_cost(usage: Usage, apart: PricedApart, rates: Rates) -> float:
     )
 
 
-def with_prices(transcript: Transcript) -> Transcript:
+def with_prices(transcript: Transcript, prices: Prices = NO_PRICES) -> Transcript:
     """Give a transcript whose replies have prices where their model and tokens are told, and no price is."""
     asks = tuple(
-        replace(ask, usage=with_price(ask.model, ask.usage))
+        replace(ask, usage=with_price(ask.model, ask.usage, prices=prices))
         if ask.model and ask.usage.cost_usd is None
         else ask
         for ask in transcript.asks

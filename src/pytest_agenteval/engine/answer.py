@@ -86,7 +86,7 @@ def _with_transcript(answer: Answer, key: str, usage: Any, transcript: Recorder)
     """Put what an answer tells of its course into the trial's transcript; its last words may be the text."""
     from pytest_agenteval.transcripts.reading import read_transcript
 
-    returned = with_prices(read_transcript(answer.transcript, (key,), usage=usage))
+    returned = with_prices(read_transcript(answer.transcript, (key,), usage=usage), transcript.prices)
     transcript.add_returned(returned)
     return Answer(answer.text or returned.last_words, answer.state)
 

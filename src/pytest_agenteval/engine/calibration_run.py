@@ -39,7 +39,7 @@ LABELS = Model("labels", "labels", offline=True)
 
 async def calibrate(request: CalibrationRequest, context: WorkerContext, at_once: int) -> CalibrationResult:
     """Ask the judges about every example, and give what they answered or what broke."""
-    recorder = Recorder(lambda: 0.0)
+    recorder = Recorder(lambda: 0.0, request.conditions.prices)
     try:
         answers = await _run_calibration(request.plan, request.conditions, context, at_once, recorder)
         return CalibrationResult(answers, paid=recorder.paid)

@@ -53,6 +53,6 @@ def _add(recorder: Recorder, spans: list[Span], began_ns: int) -> None:
     from pytest_agenteval.transcripts.span_reading import read_spans
 
     try:
-        recorder.add_returned(with_prices(read_spans(spans, began_ns)))
+        recorder.add_returned(with_prices(read_spans(spans, began_ns), recorder.prices))
     except Exception as odd:  # somebody's attributes: they are no reason to break a trial
         recorder.event(UNREAD, f"{len(spans)} spans could not be read: {type(odd).__name__}: {odd}")

@@ -42,7 +42,7 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     if not _was_graded(stored):
         unpaid = part_paid(stored.transcript.all_usage, NO_USAGE)
         return replace(stored, key=plan.key, attempt=plan.attempt, file=plan.task.file_in_root, paid=unpaid)
-    recorder = Recorder(lambda: stored.seconds)
+    recorder = Recorder(lambda: stored.seconds, plan.conditions.prices)
     stored_judges = StoredJudges(stored.transcript, recorder)
     try:
         _check_input(plan, stored, input_digest(plan.task, context.digest_cache))

@@ -109,7 +109,7 @@ class _TrialRun:
         self.workspace = Workspace(layers, texts=plan.task.texts, parent=parent, at=workspace)
         self.budget = budget = Budget(plan.task.limits)
         # The budget alone, not this run: a ring of all that a trial has would wait for the garbage collector.
-        self.recorder = Recorder(lambda: budget.at)
+        self.recorder = Recorder(lambda: budget.at, plan.conditions.prices)
         self.output = TrialOutput()
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.answer, self.before, self.after = EMPTY_ANSWER, NO_TREE, NO_TREE

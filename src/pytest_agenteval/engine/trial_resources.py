@@ -64,7 +64,7 @@ def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder, see
         return VllmChat(model, context.model_servers, recorder)
     from pytest_agenteval.chat.litellm_chat import LitellmChat
 
-    return LitellmChat(model)
+    return LitellmChat(model, recorder.prices)
 
 
 def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from pytest_agenteval.records.prices import ModelPrice
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
 
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
@@ -168,7 +169,8 @@ class Conditions(Record, frozen=True):
     """What is the same for every trial of a run: recording, judges, seed, where to keep things.
 
     ``live`` says whether what agents ask by themselves goes out untaped; None leaves it to the task. ``user``
-    is the model that plays the users of tasks that describe one.
+    is the model that plays the users of tasks that describe one, ``prices`` what the user says that models
+    cost.
     """
 
     record: RecordMode = "none"
@@ -178,6 +180,7 @@ class Conditions(Record, frozen=True):
     keep_workspaces: str = ""
     live: bool | None = None
     user: Model | None = None
+    prices: Mapping[str, ModelPrice] = NOTHING
 
 
 class Variant(Record, frozen=True):

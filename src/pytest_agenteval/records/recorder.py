@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.errors import CassetteMiss, dotted
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
+from pytest_agenteval.records.prices import NO_PRICES, Prices
 from pytest_agenteval.records.returned_calls import completed_calls, is_ended, united_calls
 from pytest_agenteval.records.tool import ToolSpec, declared_tool, parse_arguments
 from pytest_agenteval.records.transcript import (
@@ -47,11 +48,11 @@ class AddedPrompt(NamedTuple):
 class Recorder:
     """Everything said and called so far in one trial; several threads may write to it.
 
-    ``at`` gives the seconds since the trial began.
+    ``at`` gives the seconds since the trial began, ``prices`` say what the user knows of models' prices.
     """
 
-    def __init__(self, at: Callable[[], float]) -> None:
-        self.at = at
+    def __init__(self, at: Callable[[], float], prices: Prices = NO_PRICES) -> None:
+        self.at, self.prices = at, prices
         self.turn = 0
         self._conversations = [_Conversation(1)]
         self._messages: list[Message] = []

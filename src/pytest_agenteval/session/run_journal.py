@@ -14,6 +14,7 @@ from pytest_agenteval import __version__
 from pytest_agenteval.chat.local.loading import loading_note
 from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
+from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.inner_pytest import BESIDE
 from pytest_agenteval.session.planning.parametrization import PLAYERS, PlannedItem, trial_key
@@ -25,6 +26,7 @@ from pytest_agenteval.store.run_metadata import (
     RepetitionRule,
     RunHeader,
     RunModel,
+    RunPrices,
     RunSuite,
     planned_groups,
 )
@@ -124,6 +126,7 @@ def begin_run(
         repetitions=settings.fixed_repetitions,
         repetition_rule=repetition_rule(settings) if extra else None,
         held_out_looks=_held_out_looks(info, trials),
+        prices=_prices(settings, [*models.values(), *judges]),
         package=__version__,
         pytest=pytest.__version__,
     )
@@ -137,6 +140,16 @@ def begin_run(
 
         groups = [ExtraTrials(*group, node_ids) for group, node_ids in _node_ids(extra).items()]
         write_extra(info.folder, ExtraRepetitions(tuple(groups), _planned(trials)))
+
+
+def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:
+    """Say where prices come from, where a model has any: nobody is asked for the offline ones."""
+    if all(model.offline for model in models):
+        return None
+    from pytest_agenteval.chat.price_table import price_source
+
+    own = {name: price.as_of for name, price in settings.prices.items()}
+    return RunPrices(price_source(), FrozenMap(own))
 
 
 def _held_out_looks(info: RunInfo, trials: Sequence[PlannedItem]) -> Mapping[str, int]:

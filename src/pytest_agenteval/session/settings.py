@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_agenteval.records.plan import RecordMode, Variant
+    from pytest_agenteval.records.prices import ModelPrice
 
 RESULTS = ".agenteval/runs"
 TOOL_MODES: tuple[RecordMode, ...] = ("none", "once", "new_episodes", "all")
@@ -52,6 +53,13 @@ def gate_rules(raw: RawValue) -> Mapping[str, Any] | None:
     from pytest_agenteval.session.gates.option import read_gate
 
     return read_gate(raw)
+
+
+def own_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
+    """Read what models cost."""
+    from pytest_agenteval.session.planning.own_prices import read_prices
+
+    return read_prices(raw)
 
 
 def report_files(raw: RawValue) -> tuple[Path, ...]:
@@ -322,6 +330,15 @@ class Settings(LocalModelOptions):
         table,
         {},
         "a table",
+        flag=None,
+    )
+    prices: Option[Mapping[str, ModelPrice]] = Option(
+        "prices",
+        "",
+        "what models cost, in USD for a million tokens: input, output, cached, cache_write, tiers, as_of",
+        own_prices,
+        {},
+        "a table for each model",
         flag=None,
     )
     redact: Option[tuple[str, ...]] = Option(

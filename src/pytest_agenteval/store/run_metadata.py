@@ -63,6 +63,17 @@ class RepetitionRule(Record, frozen=True, forbid_unknown_fields=False):
     most_trials: int | None = None
 
 
+class RunPrices(Record, frozen=True, forbid_unknown_fields=False):
+    """Where a run's prices come from.
+
+    ``table`` is the package whose table holds those of known models, with its version. ``own`` are models
+    whose price the user says, with the date as of which that holds, or an empty text.
+    """
+
+    table: str = ""
+    own: Mapping[str, str] = NOTHING
+
+
 class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     """When, how and with what a run was made.
 
@@ -70,7 +81,8 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     its own, or ``repetition_rule`` decides. ``self_judge`` says that a model may judge its own trials.
     ``regraded`` names the runs whose trials were graded again. ``record`` and ``record_chat`` say what tools
     and chats were to be recorded; they are empty where nobody knows. ``held_out_looks`` says of each suite
-    whose held-out tasks the run tries how often that was done, this run counted. ``ended_at`` is empty and
+    whose held-out tasks the run tries how often that was done, this run counted. ``prices`` is None where no
+    model has any. ``ended_at`` is empty and
     ``exit_status`` None until the run has ended.
     """
 
@@ -93,6 +105,7 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     record_chat: str = ""
     repetition_rule: RepetitionRule | None = None
     held_out_looks: Mapping[str, int] = NOTHING
+    prices: RunPrices | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Give the header as JSON values; without what most runs have not: a rule of repetitions, looks."""
@@ -101,6 +114,8 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
             del fields["held_out_looks"]
         if self.repetition_rule is None:
             del fields["repetition_rule"]
+        if self.prices is None:
+            del fields["prices"]
         return {"v": VERSION, **fields}
 
 

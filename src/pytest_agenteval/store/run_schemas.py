@@ -199,6 +199,11 @@ HELD_OUT_LOOKS = {
     "additionalProperties": FROM_ONE,
     "description": "of each suite whose held-out tasks are tried: how often, this run counted",
 }
+PRICES = object_schema(
+    {"table": TEXT, "own": {"type": "object", "additionalProperties": TEXT}},
+    {},
+    "where prices come from: a package with its version; models whose price the user says, with its date",
+)
 HEADER = published(
     "run.json",
     object_schema(
@@ -213,7 +218,7 @@ HEADER = published(
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
         | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}}
         | {"record": TEXT, "record_chat": TEXT, "repetition_rule": RULE}
-        | {"held_out_looks": HELD_OUT_LOOKS},
+        | {"held_out_looks": HELD_OUT_LOOKS, "prices": PRICES},
     ),
 )
 PLANNED_GROUP = {"suite": TEXT, "model": TEXT, "variant": TEXT, "bucket": TEXT}

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.wire.reader import read_reply
 from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
-from pytest_agenteval.chat.prices import with_price
+from pytest_agenteval.chat.prices import NOTHING_APART
 from pytest_agenteval.errors import KeyPath, TrialBroken
 from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool import shown_value
 from pytest_agenteval.records.transcript import ToolCall, ToolError, Usage
 from pytest_agenteval.transcripts.builder import UNKNOWN_USAGE
@@ -47,6 +48,7 @@ class EndpointReply(FrozenValue, frozen=True):
     finish: str = "stop"
     reasoning: str = ""
     model: str = ""
+    priced_apart: PricedApart = NOTHING_APART
 
 
 class ReplyReader:
@@ -76,7 +78,7 @@ class ReplyReader:
             fields["calls"] = tuple(map(_call, calls.items()))
         usage = usage_of(self._at(body, "usage"))
         if usage is not None:
-            fields["usage"] = usage
+            fields |= {"usage": usage, "priced_apart": NOTHING_APART}
         return replace(shaped, **fields)
 
     def _shaped(self, request: Request, response: Response) -> EndpointReply:
@@ -88,9 +90,9 @@ class ReplyReader:
         except UnreadableTraffic as odd:
             raise UnreadableReply(f"{self._address}: {odd}; look at agent.as in suite.yaml") from None
         text = str(reply.message.get("content", ""))
-        priced = with_price(reply.model, reply.usage, reply.priced_apart)
-        usage = priced if reply.usage.tokens else UNKNOWN_USAGE
-        return EndpointReply(text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model)
+        usage = reply.usage if reply.usage.tokens else UNKNOWN_USAGE
+        said = text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model
+        return EndpointReply(*said, reply.priced_apart)
 
     def _json(self, response: Response) -> Any:
         """Give a reply's JSON; a plain text is the answer where the form names no path at all."""

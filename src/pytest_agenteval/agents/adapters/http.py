@@ -153,7 +153,9 @@ class _Talk:
         for call in calls:
             recorder.end_call(recorder.begin_call(call), call)
         message = {"role": "assistant", "content": reply.text}
-        usage = with_price(reply.model, reply.usage) if reply.usage.cost_usd is None else reply.usage
+        usage, prices = reply.usage, recorder.prices
+        if usage.cost_usd != 0:  # which is a price, where the endpoint says it
+            usage = with_price(reply.model, usage, reply.priced_apart, prices)
         ask = Ask(turn, started, recorder.at(), usage, reply.finish, None, reply.reasoning, reply.model)
         recorder.add_reply(message, tuple(_without_result(call) for call in calls), ask, unpaid=taped)
         self._messages.append(message)

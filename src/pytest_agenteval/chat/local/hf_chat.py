@@ -23,9 +23,11 @@ from pytest_agenteval.chat.local.generation import (
 )
 from pytest_agenteval.chat.local.loading import Loading, loading_of, note_loading, request_params
 from pytest_agenteval.chat.local.written.reply_text import opening_of, read_reply_text
+from pytest_agenteval.chat.prices import with_own_price
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.prices import NO_PRICES, own_price
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
@@ -160,6 +162,9 @@ class HfChat:
             asks=1,
             attempts=1,
         )
+        prices = NO_PRICES if self._recorder is None else self._recorder.prices
+        price = own_price(prices, self.model.name, self.model.id)
+        usage = usage if price is None else with_own_price(price, usage)
         return Reply(
             text=written.text,
             calls=tuple(calls),

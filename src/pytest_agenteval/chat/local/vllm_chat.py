@@ -19,6 +19,7 @@ from pytest_agenteval.chat.local.loading import (
 )
 from pytest_agenteval.chat.local.model_servers import ModelServers
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.prices import NO_PRICES
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 
@@ -46,7 +47,8 @@ class VllmChat:
             address = await self._servers.address(self._loading, self._start_s)
             params = {"request_seconds": self._timeout_s, **request_params(self.model), "api_base": address}
             served = replace(self.model, id=f"hosted_vllm/{self._loading.source}", params=params)
-            self._chat = LitellmChat(served)
+            prices = NO_PRICES if self._recorder is None else self._recorder.prices
+            self._chat = LitellmChat(served, prices)
             note_loading(self._recorder, self.model, loading_options_of(self.model))
         await self._chat.prepare(tools=tools)
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from pytest_agenteval.chat.models import expand_panels, resolve, resolve_all
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import OWN_MODEL, Conditions, Model, Plan, PlannedTask, TrialKey, Variant
+from pytest_agenteval.records.record import NOTHING, FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.local_models import with_loading_options
@@ -187,4 +188,5 @@ def run_conditions(
         keep_workspaces=str(folder / "workspaces") if settings.keep_workspaces else "",
         live=settings.live,
         user=user,
+        prices=FrozenMap(settings.prices) if settings.prices else NOTHING,
     )

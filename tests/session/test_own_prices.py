@@ -1,0 +1,122 @@
+"""Prices of the user's own, in ``[tool.agenteval.prices]``."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.journals import finished
+from tests.loopback.model_server import ModelServer, ReplyPlan
+from tests.suites import import_litellm, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+MINE = """
+[tool.agenteval.models]
+mine = {{id = "openai/mine-9", api_base = "{base}"}}
+
+[tool.agenteval.prices."openai/mine-9"]
+input = 10
+output = 100
+cached = 1
+tiers = [{{above = 500, input = 20}}]
+as_of = 2026-11-01
+"""
+OWN_AGENT = """
+import json, urllib.request
+
+def ask(task_input, ctx):
+    body = json.dumps({{"model": "mine-9", "messages": [{{"role": "user", "content": "Hello"}}]}}).encode()
+    request = urllib.request.Request("{base}/chat/completions", body, {{"Content-Type": "application/json"}})
+    reply = json.load(urllib.request.urlopen(request))
+    return reply["choices"][0]["message"]["content"]
+
+class Asking:
+    def run(self, task_input, ctx):
+        return ask(task_input, ctx)
+
+def pytest_agenteval_register(registry):
+    registry.agent("asking", Asking)
+"""
+HELLO = "Hello, Mina!"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _litellm() -> None:
+    import_litellm()
+
+
+def test_a_price_of_the_users_own_holds_for_our_requests_and_an_agents(pytester: pytest.Pytester) -> None:
+    """Tiers for the whole request, cached tokens at their own rate; run.json says where prices come from."""
+    replies = [
+        ReplyPlan(HELLO, input_tokens=400, cached_tokens=100, output_tokens=10),
+        ReplyPlan(HELLO, input_tokens=600, cached_tokens=100, output_tokens=10),
+    ]
+    with ModelServer(replies) as server:
+        base = server.openai_base
+        write(
+            pytester.path,
+            {
+                "pyproject.toml": MINE.format(base=base),
+                "conftest.py": OWN_AGENT.format(base=base),
+                "evals/ours/suite.yaml": suite(),
+                "evals/ours/a.json": task("a", script=None),
+                "evals/own/suite.yaml": suite("own", "agent: asking\n"),
+                "evals/own/b.json": task("b"),
+            },
+        )
+        run(pytester, "evals", "--agent-model=mine", "--agent-concurrency=1", "--agent-live")
+
+    lines = finished(pytester.path)
+    ours, own = lines["a"], lines["b"]
+    assert ours["usage"]["cost_usd"] == pytest.approx(0.0003 * 10 + 0.0001 * 1 + 0.00001 * 100)
+    assert own["usage"]["cost_usd"] == pytest.approx(0.0005 * 20 + 0.0001 * 1 + 0.00001 * 100)
+    (folder,) = (pytester.path / ".agenteval" / "runs").glob("2*")
+    prices = json.loads((folder / "run.json").read_text(encoding="utf-8"))["prices"]
+    assert prices["own"] == {"openai/mine-9": "2026-11-01"}
+    assert prices["table"].startswith("litellm 1.")
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (
+            '[tool.agenteval.prices."openai/x"]\ninput = 1\noutput = 2\ncahced = 3\n',
+            'pyproject.toml:4: tool.agenteval.prices."openai/x": expected one of input, output, cached, '
+            "cache_write, tiers, as_of; found unknown key 'cahced'; did you mean 'cached'?",
+        ),
+        (
+            "[tool.agenteval]\nseed = 1\n[tool.agenteval.prices]\nx = {input = 1}\n",
+            "pyproject.toml:4: tool.agenteval.prices.x: expected the key output: US dollars for a million "
+            "tokens, 0 or more; found no output",
+        ),
+        (
+            "[tool.agenteval.prices.x]\ninput = 1\noutput = -2\n",
+            "pyproject.toml:3: tool.agenteval.prices.x: expected output: US dollars for a million tokens, "
+            "0 or more; found -2",
+        ),
+        (
+            "[tool.agenteval.prices.x]\ninput = 1\noutput = 2\ntiers = [{input = 2}]\n",
+            "pyproject.toml:4: tool.agenteval.prices.x: expected above: a whole number of tokens, 1 or more; "
+            "found None",
+        ),
+        (
+            '[tool.agenteval.prices.x]\ninput = 1\noutput = 2\nas_of = "last week"\n',
+            "pyproject.toml:4: tool.agenteval.prices.x: expected as_of: a date such as 2026-11-23; "
+            "found 'last week'",
+        ),
+    ],
+)
+def test_what_is_no_price_is_refused_with_its_line(pytester: pytest.Pytester, table: str, told: str) -> None:
+    """Before anything is asked, as a usage mistake that says what a price is."""
+    write(
+        pytester.path,
+        {"pyproject.toml": table, "evals/suite.yaml": suite(), "evals/a.json": task("a")},
+    )
+
+    result = run(pytester, "evals")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert told in result.stderr.str()
