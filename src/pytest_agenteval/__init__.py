@@ -135,6 +135,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.plan import PlannedTask as PlannedTask
     from pytest_agenteval.records.plan import TrialKey as TrialKey
     from pytest_agenteval.records.plan import Variant as Variant
+    from pytest_agenteval.records.prices import ModelPrice as ModelPrice
+    from pytest_agenteval.records.prices import PriceTier as PriceTier
     from pytest_agenteval.records.recorder import AddedPrompt as AddedPrompt
     from pytest_agenteval.records.recorder import Recorder as Recorder
     from pytest_agenteval.records.tool import ToolSpec as ToolSpec
@@ -172,6 +174,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_metadata import RepetitionRule as RepetitionRule
     from pytest_agenteval.store.run_metadata import RunHeader as RunHeader
     from pytest_agenteval.store.run_metadata import RunModel as RunModel
+    from pytest_agenteval.store.run_metadata import RunPrices as RunPrices
     from pytest_agenteval.store.run_metadata import RunSuite as RunSuite
     from pytest_agenteval.store.run_reader import Run as Run
     from pytest_agenteval.store.run_reader import load_run as load_run
@@ -245,6 +248,7 @@ _NAMES = {
     "records.plan": (
         "Allowance Conditions Kind McpServer Model Plan PlannedGrader PlannedTask TrialKey Variant"
     ),
+    "records.prices": "ModelPrice PriceTier",
     "records.recorder": "AddedPrompt Recorder",
     "records.tool": "ToolSpec",
     "records.transcript": "Ask Event Message ToolCall ToolError Transcript Usage",
@@ -257,7 +261,7 @@ _NAMES = {
     "scoring.intervals": "Interval",
     "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation",
     "store.repetitions": "SuiteLook",
-    "store.run_metadata": "Levels PlannedGroup RepetitionRule RunHeader RunModel RunSuite",
+    "store.run_metadata": "Levels PlannedGroup RepetitionRule RunHeader RunModel RunPrices RunSuite",
     "store.run_reader": "load_run Run",
     "tools.functions": "tool_of UnfitFunction",
     "tools.tool": "Fault Tool ToolFailed ToolFunction ToolResult Wire",
