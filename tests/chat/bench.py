@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.litellm_chat import LitellmChat
+from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
 from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
@@ -80,7 +81,8 @@ class Bench:
     loop: asyncio.Runner
     wire: str
     slept: list[float] = field(default_factory=list)
-    quiet: dict[str, float] = field(default_factory=dict)
+    gates: Gates = field(default_factory=Gates)
+    limits: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.recorder = Recorder(lambda: self.budget.at)
@@ -121,7 +123,8 @@ class Bench:
 
     def retrying(self, chat: LitellmChat, **said: Any) -> RetryingChat:
         """Put the retry layer around a chat."""
-        usual: dict[str, Any] = {"first_wait_s": 0.01, "sleep": self.sleep, "quiet_until": self.quiet}
+        usual: dict[str, Any] = {"first_wait_s": 0.01, "sleep": self.sleep}
+        usual["gate"] = gate_of(self.gates, chat.model, {"": self.limits})
         return RetryingChat(chat, budget=self.budget, recorder=self.recorder, **{**usual, **said})
 
     def ask(self, chat: Chat, messages: list[dict[str, Any]] | None = None, **said: Any) -> Reply:

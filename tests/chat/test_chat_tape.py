@@ -167,6 +167,7 @@ import asyncio, json, os, socket, sys
 from pathlib import Path
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.litellm_chat import LitellmChat
+from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
 from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.recording_chat import AgentChat
@@ -184,7 +185,7 @@ budget = Budget(Allowance())
 recorder = Recorder(lambda: budget.at)
 opened = Library(Path(sys.argv[1]).parent).open(Path(sys.argv[1]), "none", "chat")
 tape = ChatTape(opened, role="agent", model=model, repetition=1, mode="none", retry_command="")
-live = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder)
+live = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder, gate=gate_of(Gates(), model, {}))
 chat = AgentChat(live, recorder=recorder, budget=budget, tape=tape)
 add = ToolSpec("add", "adds", {"type": "object", "properties": {"a": {"type": "integer"}}})
 reply = asyncio.run(chat.ask([{"role": "user", "content": "What is 1 + 2?"}], tools=[add]))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,10 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import ChatMessage, Reply
+from pytest_agenteval.chat.rate_limiting.exchange import Limits
+from pytest_agenteval.chat.rate_limiting.gates import Gates
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.limits import Budget, CrossLoopSemaphore
+from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
@@ -34,7 +35,7 @@ def test_retry_after_is_waited_counted_and_forgiven(bench: Bench) -> None:
 
     (event,) = bench.recorder.transcript().events
     assert (reply.text, reply.usage.attempts, reply.usage.asks) == ("ok", 2, 1)
-    assert 0.3 <= bench.slept[0] <= 0.34
+    assert server.requests[1].received_at - server.requests[0].received_at >= 0.3
     assert bench.budget.seconds > 0
     assert bench.budget.at - bench.budget.seconds >= 0.3
     assert (event.kind, event.details["status"], event.details["cause"]) == ("chat_retry", 429, "rate_limit")
@@ -49,13 +50,13 @@ def test_a_server_error_passes(bench: Bench) -> None:
 
 def test_a_provider_that_stays_down_is_said_in_one_line(bench: Bench) -> None:
     """After the last attempt the text names the model, the attempts, the last error and what to do."""
-    with ModelServer([ReplyPlan(status=503)]) as server, pytest.raises(ProviderDown) as caught:
+    with ModelServer([ReplyPlan(status=500)]) as server, pytest.raises(ProviderDown) as caught:
         bench.ask(bench.retrying(bench.chat(server)))
 
     message = str(caught.value)
     assert "\n" not in message
     assert message.startswith(
-        f"model-a ({bench.model(server).id}): no reply after 4 attempts; last error: 503 provider: "
+        f"model-a ({bench.model(server).id}): no reply after 4 attempts; last error: 500 provider: "
     )
     assert message.endswith("; try again later")
     assert [event.details["attempt"] for event in bench.recorder.transcript().events] == [1, 2, 3, 4]
@@ -68,6 +69,7 @@ def test_waits_double_and_are_the_same_for_the_same_seed(bench: Bench) -> None:
     with ModelServer([ReplyPlan(status=500)]) as server:
         for seed in (7, 7, 8):
             bench.slept.clear()
+            bench.gates = Gates()  # the model's circuit stays open
             with pytest.raises(ProviderDown):
                 bench.ask(bench.retrying(bench.chat(server), seed=seed))
             waits.append(tuple(bench.slept))
@@ -77,8 +79,8 @@ def test_waits_double_and_are_the_same_for_the_same_seed(bench: Bench) -> None:
 
 
 def test_a_wait_is_never_longer_than_the_cap(bench: Bench) -> None:
-    """A provider that asks for an hour gets no more than the cap."""
-    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "3600"}), OK]) as server:
+    """A server that fails, and asks for an hour, gets no more than the cap."""
+    with ModelServer([ReplyPlan(status=500, headers={"Retry-After": "3600"}), OK]) as server:
         bench.ask(bench.retrying(bench.chat(server), longest_wait_s=0.05))
 
     assert 0.05 <= bench.slept[0] <= 0.056
@@ -163,7 +165,9 @@ def test_getting_ready_is_forgiven_however_long_it_takes() -> None:
     budget = Budget(Allowance(seconds=0.3))
     recorder = Recorder(lambda: budget.at)
     chat = AgentChat(
-        RetryingChat(Cumbersome(), budget=budget, recorder=recorder), recorder=recorder, budget=budget
+        RetryingChat(Cumbersome(), budget=budget, recorder=recorder, gate=Gates().gate("m", "m", Limits())),
+        recorder=recorder,
+        budget=budget,
     )
 
     async def within_the_limit() -> None:
@@ -189,13 +193,13 @@ def test_a_key_that_was_never_named_is_what_to_mend(bench: Bench) -> None:
 
 
 def test_the_wait_one_trial_is_told_holds_for_all(bench: Bench) -> None:
-    """Other trials of the process do not ask a model that has asked for quiet."""
+    """Other trials do not ask a model that has asked for quiet; then one tries it, for both."""
     with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "0.3"}), OK]) as server:
         first, second = (bench.retrying(bench.chat(server)) for _ in range(2))
 
         async def both() -> None:
             one = asyncio.create_task(first.ask(QUESTION))
-            while not bench.quiet:
+            while not bench.recorder.transcript().events:
                 await asyncio.sleep(0.01)
             await asyncio.gather(one, second.ask(QUESTION))
 
@@ -204,25 +208,6 @@ def test_the_wait_one_trial_is_told_holds_for_all(bench: Bench) -> None:
 
     assert len(times) == 3
     assert times[1] - times[0] >= 0.29
-
-
-@pytest.mark.parametrize("seed", [0, 3])
-def test_nobody_asks_before_the_quiet_is_over(bench: Bench, seed: int) -> None:
-    """Who comes upon a quiet that another trial was told waits a little longer than it lasts, never less."""
-    waits: list[float] = []
-
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    with ModelServer([ReplyPlan(status=429, headers={"Retry-After": "1000"}), OK]) as server:
-        first_chat = bench.retrying(bench.chat(server), sleep=sleep, longest_wait_s=1000.0)
-        bench.ask(first_chat)
-        (until,) = bench.quiet.values()
-        before = until - time.monotonic()
-        bench.ask(bench.retrying(bench.chat(server), sleep=sleep, seed=seed))
-        after = until - time.monotonic()
-
-    assert 0 < after <= waits[-1] <= before * 1.1
 
 
 def test_a_cancelled_wait_leaves_the_budget_right(bench: Bench) -> None:
@@ -242,9 +227,9 @@ def test_a_cancelled_wait_leaves_the_budget_right(bench: Bench) -> None:
 
 def test_requests_share_their_places_and_waiting_for_one_is_forgiven(bench: Bench) -> None:
     """Agents and judges together send no more at once than is allowed, and nobody pays for the queue."""
-    places = CrossLoopSemaphore(2)
+    bench.limits = {"at_once": 2}
     with ModelServer([ReplyPlan(text="ok", latency_s=0.15)]) as server:
-        chats = [bench.retrying(bench.chat(server), semaphore=places) for _ in range(6)]
+        chats = [bench.retrying(bench.chat(server)) for _ in range(6)]
 
         async def all_at_once() -> None:
             await asyncio.gather(*(chat.ask(QUESTION) for chat in chats))
@@ -257,29 +242,28 @@ def test_requests_share_their_places_and_waiting_for_one_is_forgiven(bench: Benc
 
 
 def test_a_failed_attempt_gives_its_place_back_while_it_waits(bench: Bench) -> None:
-    """Back-off holds up nobody else."""
-    places = CrossLoopSemaphore(1)
+    """Back-off holds up nobody else: with one place, another is answered while the first waits."""
+    bench.limits, answered = {"at_once": 1}, []
+
+    async def sleep(seconds: float) -> None:
+        answered.append(await bench.retrying(bench.chat(server)).ask(QUESTION))
+
     with ModelServer([ReplyPlan(status=500), OK]) as server:
-        reply = bench.ask(bench.retrying(bench.chat(server), semaphore=places))
+        reply = bench.ask(bench.retrying(bench.chat(server), sleep=sleep))
 
-    async def take() -> None:
-        async with asyncio.timeout(5), places:
-            pass
-
-    assert reply.usage.attempts == 2
-    bench.loop.run(take())
+    assert (reply.usage.attempts, len(answered), server.peak_in_flight) == (2, 1, 1)
 
 
 def test_a_trial_that_waits_behind_itself_is_forgiven_nothing(bench: Bench) -> None:
     """Of requests that one trial sends at once, each moment counts once: none twice, and none not at all."""
-    places = CrossLoopSemaphore(1)
+    bench.limits = {"at_once": 1}
     with ModelServer([ReplyPlan(text="ok", latency_s=0.12)]) as server:
         bench.ask(bench.retrying(bench.chat(server)))  # imports what it takes
 
         budget = bench.begin()
 
         async def all_at_once() -> tuple[float, float]:
-            chats = [bench.retrying(bench.chat(server), semaphore=places) for _ in range(3)]
+            chats = [bench.retrying(bench.chat(server)) for _ in range(3)]
             await asyncio.gather(*(chat.ask(QUESTION) for chat in chats))
             return budget.seconds, budget.at
 
@@ -317,13 +301,13 @@ def test_requests_that_get_ready_together_are_forgiven_that_once() -> None:
 
 def test_places_are_shared_by_the_loops_of_many_threads(bench: Bench) -> None:
     """Agents in threads ask on loops of their own, several requests at once: each gets its place."""
-    places = CrossLoopSemaphore(2)
+    bench.limits = {"at_once": 2}
     with ModelServer([ReplyPlan(text="ok", latency_s=0.02)]) as server:
         bench.ask(bench.retrying(bench.chat(server)))  # imports what it takes
 
         def on_a_loop_of_its_own() -> list[str]:
             async def ask() -> list[str]:
-                chats = [bench.retrying(bench.chat(server), semaphore=places) for _ in range(3)]
+                chats = [bench.retrying(bench.chat(server)) for _ in range(3)]
                 async with asyncio.timeout(60):
                     return [reply.text for reply in await asyncio.gather(*(c.ask(QUESTION) for c in chats))]
 

@@ -31,7 +31,7 @@ class Odd:
 
 def pytest_configure(config):
     config.add_cleanup(lambda before=runner.admissions: setattr(runner, "admissions", before))
-    runner.admissions = lambda config, settings: Admissions([Odd()])
+    runner.admissions = lambda *_: Admissions([Odd()])
 """
 
 

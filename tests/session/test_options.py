@@ -100,7 +100,7 @@ def test_the_words_of_loading_are_those_of_models(tmp_path: Path) -> None:
 
 
 def test_declaring_the_options_imports_nothing_but_the_table() -> None:
-    """An installed plugin costs every pytest run this: the standard library, and three modules of ours."""
+    """An installed plugin costs every pytest run this: the standard library, and four modules of ours."""
     code = "import sys, pytest, pytest_agenteval.session.settings as s; print(*[m for m in sys.modules if m.startswith('pytest_agenteval')])"  # noqa: E501
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert set(found.split()) == {
@@ -108,5 +108,6 @@ def test_declaring_the_options_imports_nothing_but_the_table() -> None:
         "pytest_agenteval.session",
         "pytest_agenteval.session.local_options",
         "pytest_agenteval.session.options",
+        "pytest_agenteval.session.rate_options",
         "pytest_agenteval.session.settings",
     }

@@ -30,6 +30,7 @@ _STATUSES: Mapping[int, str] = {401: "auth", 403: "auth", 404: "unknown_model", 
 _LASTING = frozenset({"auth", "unknown_model", "context_length", "content_policy", "bad_request", "quota"})
 _WRAPPING = re.compile(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+")
 _APPENDED = re.compile(r"\. Handle with `litellm\.|Traceback \(most recent call last\)")
+_OVERLOADED = ("overload", "slow down", "at capacity")
 _NO_CREDIT = ("insufficient_quota", "exceeded your current quota", "credit balance is too low")
 
 
@@ -37,7 +38,8 @@ class AttemptFailed(AgentEvalError):
     """One request that got no usable reply.
 
     ``cause`` is one word: auth, bad_request, unknown_model, context_length, content_policy, quota,
-    rate_limit, timeout, connection or provider. ``status`` is None when no HTTP reply came.
+    rate_limit, timeout, connection or provider. ``status`` is None when no HTTP reply came. ``puts_off`` says
+    that the provider answered, and wants to be asked later: it is asked too much, or is overloaded.
     ``usage`` is what the provider says that it took all the same.
     """
 
@@ -50,8 +52,10 @@ class AttemptFailed(AgentEvalError):
         retry_after_s: float | None = None,
         timed_out: bool = False,
         status: int | None = None,
+        puts_off: bool = False,
     ) -> None:
         super().__init__(message)
+        self.puts_off = puts_off
         self.message, self.cause, self.status = message, cause, status
         self.usage = NO_USAGE
         self.retryable, self.retry_after_s, self.timed_out = retryable, retry_after_s, timed_out
@@ -78,7 +82,15 @@ def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SEC
         retry_after_s=retry_after_s(headers or {}),
         timed_out=cause == "timeout",
         status=status,
+        puts_off=cause == "rate_limit" or (status is not None and _is_overloaded(status, words, headers)),
     )
+
+
+def _is_overloaded(status: int, words: str, headers: Mapping[str, Any] | None) -> bool:
+    """Whether a provider has no room just now: a server that is broken says nothing of that kind."""
+    # litellm makes a 500 of Anthropic's 529.
+    says_so = status >= 500 and any(word in words.lower() for word in _OVERLOADED)
+    return says_so or status == 529 or (status == 503 and retry_after_s(headers or {}) is not None)
 
 
 def retry_after_s(headers: Mapping[str, Any]) -> float | None:

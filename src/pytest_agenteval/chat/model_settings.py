@@ -79,7 +79,21 @@ SETTINGS: Mapping[str, Setting] = {
     "reasoning_parser": ("the name of one of vLLM's parsers", _text),
     "serve_args": ("a list of further arguments of vllm serve", _texts),
     "start_seconds": ("a number of seconds above 0", _above_0),
+    "requests_at_once": ("a whole number, 1 or more", _count),
+    "requests_at_start": ("a whole number, 1 or more", _count),
+    "requests_per_minute": ("a whole number, 1 or more", _count),
+    "tokens_per_minute": ("a whole number, 1 or more", _count),
+    "patience_seconds": ("a number of seconds above 0", _above_0),
 }
+
+RATES: Mapping[str, str] = {
+    "requests_at_once": "at_once",
+    "requests_at_start": "at_start",
+    "requests_per_minute": "requests_per_minute",
+    "tokens_per_minute": "tokens_per_minute",
+    "patience_seconds": "patience_s",
+}
+"""What says how much a model is asked, and of whom it says that; no part of what the model is."""
 
 IN_BOTH_PLACES = frozenset({"reasoning_effort", "extra_body"})
 """What may stand below ``params`` too, where it stood before it was a setting of ours."""

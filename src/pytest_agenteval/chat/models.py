@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.local.loading import provider_of
-from pytest_agenteval.chat.model_settings import IN_BOTH_PLACES, SETTINGS, misplaced
+from pytest_agenteval.chat.model_settings import IN_BOTH_PLACES, RATES, SETTINGS, misplaced
 from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import OWN_MODEL, Model
 from pytest_agenteval.records.transcript import NOTHING
@@ -66,6 +66,17 @@ def resolve_all(typed: Sequence[str], aliases: Aliases, offline: Collection[str]
             raise UsageMistake(f"the model {model.name!r} is named more than once")
         models[model.name] = model
     return tuple(models.values())
+
+
+def rates_of(aliases: Aliases, default: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    """Give how much each model of the table is asked, by its name; ``default`` is of the empty name."""
+    tables = {name: table for name, table in aliases.items() if isinstance(table, Mapping)}
+    own = {name: {**default, **table} for name, table in tables.items() if RATES.keys() & table.keys()}
+    return {name: _rates(said) for name, said in {**own, "": default}.items()}
+
+
+def _rates(said: Mapping[str, Any]) -> dict[str, float]:
+    return {field: said[key] for key, field in RATES.items() if said.get(key) is not None}
 
 
 def expand_panels(
@@ -151,7 +162,8 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
     for key in params:
         _check_param(name, key)
     named = _target(name, table.get("id"), offline)
-    settings = {key: value for key, value in table.items() if key not in ("id", "api_key_env", "params")}
+    apart = ("id", "api_key_env", "params", *RATES)
+    settings = {key: value for key, value in table.items() if key not in apart}
     model = replace(named, params={**settings, **params}, api_key_env=table.get("api_key_env", ""))
     if problem := misplaced(model):
         raise UsageMistake(f"{TABLE} {name}: {problem}")

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec.structs import replace
 
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.models import TABLE, key_names
+from pytest_agenteval.chat.rate_limiting.exchange import Failure
+from pytest_agenteval.chat.rate_limiting.gate import Gate, Turn
 from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.limits import Budget, CrossLoopSemaphore
+from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 
 SPREAD = 0.1
-LONGEST_HOLD_UP_S = 3600.0
-
-# Until when each model wants to be left alone, by the monotonic clock: what one trial is told, all heed.
-_quiet_until: dict[str, float] = {}
+LONGEST_HOLD_UP_S = 24 * 3600.0
+BYTES_PER_TOKEN = 4
+OVERLOADED = "overloaded"
+FOR_ALL = frozenset({"auth", "unknown_model", "quota"})
+"""Causes that no waiting mends, whatever is asked."""
+OUTAGES = frozenset({"connection", "provider", "timeout"})
+"""Causes that may be those of a provider that is down, for everybody."""
 
 _WHAT_TO_DO: Mapping[str, str] = {
     "unknown_model": "check the model's id",
@@ -58,10 +62,12 @@ class ProviderChat(Chat, Protocol):
 class RetryingChat:
     """Asks until there is a reply or no hope of one.
 
-    Waits double from ``first_wait_s`` on, with jitter drawn from ``seed``; where the provider says how long
-    to wait, that is what is waited; ``longest_wait_s`` caps both. Failed attempts and waits are forgiven
-    while they last, so that no deadline falls into them, and a slow reply is charged when it is there. Each
-    request holds one place of ``semaphore``; waiting for one is forgiven too.
+    Each request takes its turn at the model's ``gate``, which all trials share. A request that the provider
+    puts off (429, overloaded) waits there for the next turn, ahead of the others: it counts against
+    ``attempts`` only where others had replies meanwhile, for while a model puts off everybody, one request
+    tries it for all. After other failures an ask waits by itself: waits double from ``first_wait_s`` on, with
+    jitter drawn from ``seed``, up to ``longest_wait_s``. Failed attempts and waits are forgiven while they
+    last, so that no deadline falls into them, and a slow reply is charged when it is there.
     """
 
     def __init__(
@@ -70,20 +76,17 @@ class RetryingChat:
         *,
         budget: Budget,
         recorder: Recorder,
+        gate: Gate,
         seed: int | str = 0,
         attempts: int = 4,
         first_wait_s: float = 1.0,
         longest_wait_s: float = 60.0,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
-        quiet_until: MutableMapping[str, float] = _quiet_until,
-        semaphore: CrossLoopSemaphore | None = None,
     ) -> None:
-        self._chat, self._budget, self._recorder = chat, budget, recorder
+        self._chat, self._budget, self._recorder, self._gate = chat, budget, recorder, gate
         self._random = random.Random(f"{seed} {chat.model.name}")
         self._attempts, self._first, self._longest = attempts, first_wait_s, longest_wait_s
-        self._sleep, self._quiet_until = sleep, quiet_until
-        self._semaphore = semaphore
-        self._key = f"{chat.model.id} {chat.model.params.get('api_base', '')}"
+        self._sleep = sleep
 
     async def ask(
         self,
@@ -96,86 +99,118 @@ class RetryingChat:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
         with self._budget.held_up(LONGEST_HOLD_UP_S):
             await self._chat.prepare(tools=bool(tools))
-        wait_s, attempt = 0.0, 0
+        sent, course = self._sent_tokens(messages, tools), _Course(self._gate)
         while True:
-            await self._wait(wait_s)
-            async with self._slot():
-                attempt, began = attempt + 1, self._budget.at
-                try:
-                    with self._budget.held_up(self._chat.longest_s) as this:
-                        reply = await self._chat.ask(
-                            messages, tools=tools, response_schema=response_schema, settings=settings
-                        )
-                        if reply.seconds is None:
-                            this.own = True
-                        else:  # the rest was a queue's
-                            self._budget.charge(reply.seconds)
-                except AttemptFailed as failed:
-                    self._recorder.pay(failed.usage)
-                    wait_s = self._failed(failed, attempt, self._budget.at - began)
-                else:
-                    usage = replace(reply.usage, attempts=attempt)
-                    seconds = self._budget.at - began if reply.seconds is None else reply.seconds
-                    return replace(reply, usage=usage, seconds=seconds)
+            turn = await self._turn(sent, settings.max_tokens, course)
+            began = self._budget.at
+            try:
+                with self._budget.held_up(self._chat.longest_s) as this:
+                    reply = await self._chat.ask(
+                        messages, tools=tools, response_schema=response_schema, settings=settings
+                    )
+                    if reply.seconds is None:
+                        this.own = True
+                    else:  # the rest was a queue's
+                        self._budget.charge(reply.seconds)
+            except AttemptFailed as failed:
+                self._recorder.pay(failed.usage)
+                self._note_failed(failed, course, turn, self._budget.at - began)
+            except BaseException:
+                self._gate.drop(turn)
+                raise
+            else:
+                self._gate.reply(turn, reply.usage.tokens)
+                usage = replace(reply.usage, attempts=course.requests + 1)
+                seconds = self._budget.at - began if reply.seconds is None else reply.seconds
+                return replace(reply, usage=usage, seconds=seconds)
 
-    @asynccontextmanager
-    async def _slot(self) -> AsyncIterator[None]:
-        """Hold one place among the requests that may be under way at once."""
-        if self._semaphore is None:
-            yield
-            return
-        async with AsyncExitStack() as held:
-            with self._budget.held_up(LONGEST_HOLD_UP_S):
-                await held.enter_async_context(self._semaphore)
-            yield
+    def _sent_tokens(self, messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> int:
+        """Estimate what a request sends, where anybody counts it."""
+        if not self._gate.limits.tokens_per_minute:
+            return 0
+        sent = compact([list(messages), [spec.declaration() for spec in tools]])
+        return len(sent.encode()) // BYTES_PER_TOKEN
 
-    def _failed(self, failed: AttemptFailed, attempt: int, seconds: float) -> float:
-        """Write a failed attempt down and give the seconds until the next; raises where there is none."""
-        over = not failed.retryable or attempt >= self._attempts
-        wait_s = 0.0 if over else self._wait_s(failed, attempt)
+    async def _turn(self, sent: int, most: int | None, course: _Course) -> Turn:
+        """Wait out what this ask has to wait by itself, then for its turn."""
+        with self._budget.held_up(LONGEST_HOLD_UP_S):
+            if course.wait_s > 0:
+                await self._sleep(course.wait_s)
+            return await self._gate.enter(sent, most, first=course.requests > 0)
+
+    def _note_failed(self, failed: AttemptFailed, course: _Course, turn: Turn, seconds: float) -> None:
+        """Write a failed attempt down, and tell the gate what it says of the model; raises after the last."""
+        gate, tries_for_all = self._gate, course.note(failed)
+        failure = Failure(failed.cause, self._message(failed, course.requests), failed.cause in FOR_ALL)
+        is_over = not failed.retryable or course.tries >= self._attempts
+        waits = False
+        if failed.puts_off:
+            gate.refuse(
+                turn, failure, "429" if failed.status == 429 else OVERLOADED, failed.retry_after_s or 0.0
+            )
+        elif failure.lasts or tries_for_all or (is_over and course.is_outage(failed)):
+            gate.fail(turn, failure)
+            waits = not failure.lasts
+        elif failed.cause in OUTAGES:
+            gate.drop(turn)
+        else:
+            gate.reply(turn)
+        course.wait_s = 0.0 if is_over or waits or failed.puts_off else self._wait_s(failed, course.tries)
+        self._record(failed, course, seconds)
+        if is_over and not waits:
+            raise ProviderDown(failure.message) from failed
+
+    def _record(self, failed: AttemptFailed, course: _Course, seconds: float) -> None:
         details = {
             "model": self._chat.model.name,
-            "attempt": attempt,
+            "attempt": course.requests,
             "status": failed.status,
             "cause": failed.cause,
             "seconds": round(seconds, 3),
-            "wait_s": round(wait_s, 3),
+            "wait_s": round(course.wait_s, 3),
         }
-        self._recorder.event(
-            "chat_retry", f"attempt {attempt} of {self._attempts}: {failed.message}", details
-        )
-        if over:
-            raise ProviderDown(self._message(failed, attempt)) from failed
-        return wait_s
+        text = f"attempt {course.tries} of {self._attempts}: {failed.message}"
+        self._recorder.event("chat_retry", text, details)
 
-    def _wait_s(self, failed: AttemptFailed, attempt: int) -> float:
-        retry_after_s = failed.retry_after_s
-        if retry_after_s is None:
-            doubled = self._first * 2.0 ** (attempt - 1)
-            # Spread out: trials that were refused together would else come again together.
-            wait_s = min(doubled, self._longest) * self._random.uniform(0.5, 1)
-        else:
+    def _wait_s(self, failed: AttemptFailed, tries: int) -> float:
+        if failed.retry_after_s is not None:
             # Never sooner than the provider said, though not all at its very moment.
-            wait_s = min(retry_after_s, self._longest) * self._random.uniform(1, 1 + SPREAD)
-        if failed.status == 429:
-            until = time.monotonic() + wait_s
-            self._quiet_until[self._key] = max(until, self._quiet_until.get(self._key, 0.0))
-        return wait_s
-
-    async def _wait(self, wait_s: float) -> None:
-        """Wait for this trial's next attempt, and for the end of the quiet that any trial was asked for."""
-        quiet = self._quiet_until.get(self._key, 0.0) - time.monotonic()
-        if quiet > wait_s:
-            wait_s = quiet * self._random.uniform(1, 1 + SPREAD)
-        if wait_s > 0:
-            with self._budget.held_up(wait_s):
-                await self._sleep(wait_s)
+            return min(failed.retry_after_s, self._longest) * self._random.uniform(1, 1 + SPREAD)
+        doubled = self._first * 2.0 ** (tries - 1)
+        # Spread out: trials that failed together would else come again together.
+        return min(doubled, self._longest) * self._random.uniform(0.5, 1)
 
     def _message(self, failed: AttemptFailed, attempts: int) -> str:
         model = self._chat.model
         name = model.name if model.name == model.id else f"{model.name} ({model.id})"
         tries = "1 attempt" if attempts == 1 else f"{attempts} attempts"
         return f"{name}: no reply after {tries}; last error: {failed.message}; {_advice(failed, model)}"
+
+
+class _Course:
+    """How one ask has gone so far: how many requests it took, and how many of them count against it."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._replied_at_first = gate.replied
+        self._replied_when_put_off = -1
+        self.requests = self.tries = 0
+        self.wait_s = 0.0
+
+    def note(self, failed: AttemptFailed) -> bool:
+        """Count a failed attempt; says whether it was one that tried the model for all who wait."""
+        self.requests += 1
+        for_all = self._gate.share.is_in_trouble and self.is_outage(failed)
+        replied = self._gate.replied
+        if not for_all and not (failed.puts_off and replied == self._replied_when_put_off):
+            self.tries += 1
+        if failed.puts_off:
+            self._replied_when_put_off = replied
+        return for_all
+
+    def is_outage(self, failed: AttemptFailed) -> bool:
+        """Whether nobody has had a reply since the first attempt: then this ask is not at fault."""
+        return failed.cause in OUTAGES and self._gate.replied == self._replied_at_first
 
 
 def _advice(failed: AttemptFailed, model: Model) -> str:

@@ -43,7 +43,7 @@ def open_chat(
         budget=budget,
         recorder=recorder,
         seed=f"{plan.seed} {plan.task.id}",
-        semaphore=context.request_slots,
+        gate=context.gate(model),
     )
     return live, _open_chat_tape(model, plan, context, role)
 

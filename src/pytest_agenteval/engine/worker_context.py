@@ -24,9 +24,9 @@ from pytest_agenteval.engine.executors.executor import UnusedRecordings
 from pytest_agenteval.engine.first_use import FirstUse
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.engine.unused_recordings import unused_calls, unused_replies
-from pytest_agenteval.limits import Budget, CrossLoopSemaphore
+from pytest_agenteval.limits import Budget
 from pytest_agenteval.prompts import Prompts
-from pytest_agenteval.records.plan import McpServer, Plan, PlannedTask, Variant
+from pytest_agenteval.records.plan import McpServer, Model, Plan, PlannedTask, Variant
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.tools.tool import Tool
@@ -34,6 +34,8 @@ from pytest_agenteval.tools.tool import Tool
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.library import Library
     from pytest_agenteval.chat.local.model_servers import ModelServers
+    from pytest_agenteval.chat.rate_limiting.gate import Gate
+    from pytest_agenteval.chat.rate_limiting.gates import Gates
     from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
 
 
@@ -60,11 +62,11 @@ class WorkerContext:
     """Registered names, agents, prompts and cassettes of one process.
 
     ``scratch`` is the folder for workspaces, or None for the system's own. ``root`` is the folder that names
-    of cassettes are relative to, ``started`` when the whole run began, in seconds since 1970. At most
-    ``asks_at_once`` requests to real models are under way: of agents and judges together. ``servers`` is the
-    folder by which the run's processes share model servers, ``controller`` the process with which these end.
-    ``script`` is None in pytest, else how the user starts what asks for the trials. ``names_models`` says
-    whether the settings name models: where they do not, a command need not either.
+    of cassettes are relative to, ``started`` when the whole run began, in seconds since 1970. Agents and
+    judges ask real models through ``gates``, each as ``limits`` say of its name, or of the empty one.
+    ``servers`` is the folder by which the run's processes share model servers, ``controller`` the process
+    with which these end. ``script`` is None in pytest, else how the user starts what asks for the trials.
+    ``names_models`` says whether the settings name models: where they do not, a command need not either.
     """
 
     def __init__(
@@ -74,7 +76,8 @@ class WorkerContext:
         scratch: Path | None = None,
         root: Path | None = None,
         started: float | None = None,
-        asks_at_once: int = 64,
+        gates: Gates | None = None,
+        limits: Mapping[str, Mapping[str, float]] = NOTHING,
         servers: str = "",
         controller: int = 0,
         script: str | None = None,
@@ -84,7 +87,7 @@ class WorkerContext:
         self.script, self.names_models = script, names_models
         self.scratch = scratch
         self._root, self._started = root, started
-        self.request_slots = CrossLoopSemaphore(asks_at_once)
+        self._gates, self._limits = gates, limits
         self.grading = GradingService(registry)
         self.digest_cache = DigestCache()
         self._running_agents: dict[Budget, bool] = {}
@@ -121,6 +124,15 @@ class WorkerContext:
                 keys = {*key_names_known()} - kept
                 self._model_servers = ModelServers(*self._model_servers_of, keys)
             return self._model_servers
+
+    def gate(self, model: Model) -> Gate:
+        """Give the gate that every request to this model goes through, whoever asks."""
+        from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
+
+        with self._opening:
+            if self._gates is None:
+                self._gates = Gates()
+        return gate_of(self._gates, model, self._limits)
 
     def agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance | None:
         """Give the agent and the prompts that it has here; None where code of its author has to run first."""
@@ -274,6 +286,8 @@ class WorkerContext:
                 self._library.save()
         finally:
             self.grading.close()
+            if self._gates is not None:
+                await self._gates.close()
             if self._servers is not None:
                 await self._servers.close()
             await close_clients()

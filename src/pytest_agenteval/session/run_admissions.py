@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
 import pytest
 
-from pytest_agenteval.engine.admission import Admissions
+from pytest_agenteval.engine.admission import Admission, Admissions
+from pytest_agenteval.engine.executors.executor import ExecutorContext
+from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.settings import Settings
 
+if TYPE_CHECKING:
+    from pytest_agenteval.chat.rate_limiting.exchange import Standing
 
-def admissions(config: pytest.Config, settings: Settings) -> Admissions:
+
+def admissions(
+    config: pytest.Config, settings: Settings, context: ExecutorContext, registry: Registry
+) -> Admissions:
     """Give all that were asked for; what counts with the others, as money does, comes last."""
-    return Admissions()
+    return Admissions([_provider_admission(context, registry)])
+
+
+def _provider_admission(context: ExecutorContext, registry: Registry) -> Admission:
+    from pytest_agenteval.engine.provider_admission import ProviderAdmission
+
+    return ProviderAdmission(lambda: _standings(context), registry)
+
+
+def _standings(context: ExecutorContext) -> Mapping[str, Standing]:
+    """Give how the models fare: as this process knows it, or all that have asked."""
+    from pytest_agenteval.engine.provider_admission import standings_of_run
+
+    return standings_of_run(context)

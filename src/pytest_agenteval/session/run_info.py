@@ -51,6 +51,11 @@ class RunInfo(NamedTuple):
         """When the run began, in seconds since 1970."""
         return datetime.fromisoformat(self.started_at).timestamp()
 
+    @property
+    def rates(self) -> Path:
+        """The file by which the processes of this very session share the places of models."""
+        return self.folder / f"rates-{self.controller}-{self.started:.3f}.json"
+
     def to_worker(self) -> dict[str, Any]:
         """Give the record as xdist can send it: built-in types only."""
         return {

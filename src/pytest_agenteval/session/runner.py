@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_agenteval.chat.models import rates_of
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
     CalibrationResult,
@@ -27,6 +28,7 @@ from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.inner_pytest import STARTED_BY
 from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, run_conditions, trial_key
 from pytest_agenteval.session.prefetch import Prefetcher
+from pytest_agenteval.session.rate_options import RATE_OPTIONS
 from pytest_agenteval.session.report_hooks import skip_item
 from pytest_agenteval.session.run_admissions import admissions
 from pytest_agenteval.session.run_info import SERVERS, get_run_info
@@ -83,7 +85,7 @@ class TrialRunner:
         context = executor_context(config, settings, get_run_info(config).started)
         # Before the pool's thread is there: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
-        self._pool = Pool(executor, context, self.journal, admissions(config, settings))
+        self._pool = Pool(executor, context, self.journal, admissions(config, settings, context, registry))
         if hasattr(config, "workerinput"):
             watch_controller(get_run_info(config).controller, self._pool.close)
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
@@ -233,6 +235,9 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         names_models=bool(settings.models),
         servers=str(get_run_info(config).folder / SERVERS),
         controller=get_run_info(config).controller,
+        limits=rates_of(settings.aliases, {name: getattr(settings, name) for name in RATE_OPTIONS}),
+        rates=str(get_run_info(config).rates),
+        is_alone=settings.executor_name == "local" and not hasattr(config, "workerinput"),
         # Under -v, and while anything is recorded: elsewhere nobody wants to know.
         reports_unused=config.getoption("verbose", 0) > 0
         or not {settings.record, settings.record_chat} <= {"none", "off"},

@@ -27,6 +27,7 @@ from pytest_agenteval.session.options import (
     whole_or_range,
     word_of,
 )
+from pytest_agenteval.session.rate_options import RateOptions
 
 if TYPE_CHECKING:
     import pytest
@@ -82,7 +83,7 @@ def report_files(raw: RawValue) -> tuple[Path, ...]:
     return paths
 
 
-class Settings(LocalModelOptions):
+class Settings(LocalModelOptions, RateOptions):
     """What was asked for, by name; what nobody said is as the row's default says."""
 
     models: Option[tuple[str, ...]] = Option(

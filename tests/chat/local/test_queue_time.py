@@ -6,6 +6,8 @@ import asyncio
 from typing import Any
 
 from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.chat.rate_limiting.exchange import Limits
+from pytest_agenteval.chat.rate_limiting.gates import Gates
 from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
@@ -34,7 +36,12 @@ class Queued:
 def _own_seconds(told: float | None) -> tuple[float, float | None]:
     clock = [100.0]
     budget = Budget(Allowance(seconds=60), now=lambda: clock[0])
-    chat = RetryingChat(Queued(clock, told), budget=budget, recorder=Recorder(lambda: budget.at))
+    chat = RetryingChat(
+        Queued(clock, told),
+        budget=budget,
+        recorder=Recorder(lambda: budget.at),
+        gate=Gates().gate("m", "m", Limits()),
+    )
     reply = asyncio.run(chat.ask([{"role": "user", "content": "a"}]))
     return budget.seconds, reply.seconds
 

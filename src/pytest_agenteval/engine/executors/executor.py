@@ -28,11 +28,13 @@ class ExecutorContext(Record, frozen=True):
     """What a run tells its executor once, before the first plan: enough to build the same in another process.
 
     ``root`` is the folder that names of cassettes are relative to. ``started`` is when the whole run began,
-    in seconds since 1970. At most ``concurrency`` trials, and as many requests to models, are under way at
-    once. ``argument`` is what the user wrote behind the executor's name: ``4`` of ``processes:4``.
-    ``conftests`` are the folders of all conftests of this session, ``pytest_options`` those that decide how
-    they are loaded. ``captures_output`` is False under ``-s``; ``log_level`` is that of pytest. ``secrets``
-    and ``secret_patterns`` are to be taken out of whatever is written or given back. ``reports_unused`` asks
+    in seconds since 1970. At most ``concurrency`` trials are under way at once, and as many requests to each
+    model where ``limits`` say nothing else of its name, or of the empty one. ``rates`` is the file by which
+    the run's processes share models out; ``is_alone`` says that this one is the only one. ``argument`` is
+    what the user wrote behind the executor's name: ``4`` of ``processes:4``. ``conftests`` are the folders
+    of all conftests of this session, ``pytest_options`` those that decide how they are loaded.
+    ``captures_output`` is False under ``-s``; ``log_level`` is that of pytest. ``secrets`` and
+    ``secret_patterns`` are to be taken out of whatever is written or given back. ``reports_unused`` asks
     for unused recordings at the end. ``servers`` is the folder by which the run's processes share model
     servers, ``controller`` the process with which these end. ``script`` is None in pytest, else how the user
     starts what asks for the trials: a command, or nothing in a notebook. ``names_models`` says whether the
@@ -54,6 +56,9 @@ class ExecutorContext(Record, frozen=True):
     controller: int = 0
     script: str | None = None
     names_models: bool = True
+    limits: Mapping[str, Mapping[str, float]] = NOTHING
+    rates: str = ""
+    is_alone: bool = True
 
     def __repr__(self) -> str:
         # The one record that holds secrets as they are: a traceback must not show them.

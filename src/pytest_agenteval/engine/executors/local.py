@@ -11,6 +11,7 @@ from pytest_agenteval.engine.executors.executor import (
     ExecutorReport,
     TrialRequest,
 )
+from pytest_agenteval.engine.provider_admission import gates_of_run
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
@@ -42,7 +43,8 @@ class LocalExecutor:
             self._registry,
             root=Path(context.root) if context.root else None,
             started=context.started,
-            asks_at_once=context.concurrency,
+            gates=gates_of_run(context),
+            limits=context.limits,
             servers=context.servers,
             controller=context.controller,
             script=context.script,

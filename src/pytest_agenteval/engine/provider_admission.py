@@ -1,0 +1,101 @@
+"""Trials begin only where every model that they need can be had."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.engine.admission import Decision, NotRun
+from pytest_agenteval.engine.executors.executor import ExecutorContext
+from pytest_agenteval.errors import ProviderDown
+from pytest_agenteval.graders.grader import asks_judges
+from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.registry import Registry
+
+if TYPE_CHECKING:
+    from pytest_agenteval.chat.rate_limiting.exchange import Standing
+    from pytest_agenteval.chat.rate_limiting.gates import Gates
+
+LOOK_S = 0.5
+"""Seconds for which is believed what was seen of the models."""
+
+
+def gates_of_run(context: ExecutorContext) -> Gates:
+    """Give this process's gates of a run: whoever carries out its trials here, or lets them begin, has these.
+
+    A run whose processes ask models side by side has one file for all.
+    """
+    from pytest_agenteval.chat.rate_limiting.gates import Gates, gates_at
+
+    if not context.rates:
+        return Gates(most=context.concurrency)
+    if context.is_alone:
+        return gates_at(context.rates, lambda: Gates(most=context.concurrency))
+    from pytest_agenteval.chat.rate_limiting.stores import FileStore
+
+    store = FileStore(Path(context.rates))
+    return gates_at(context.rates, lambda: Gates(store, context.concurrency))
+
+
+def standings_of_run(context: ExecutorContext) -> Mapping[str, Standing]:
+    """Say how the models of a run fare that its processes on this machine have asked, by their keys."""
+    from pytest_agenteval.chat.rate_limiting.gates import standings_at
+
+    return {each.model: each for each in standings_at(context.rates)}
+
+
+class ProviderAdmission:
+    """Lets a trial begin where the models of its agent, its user and its judges reply.
+
+    One that replies to nobody just now is waited for, and others go first; after one that is gone nothing
+    begins that needs it: no agent is paid for what no judge can grade. ``standings`` are looked at now and
+    then, by the key of each model.
+    """
+
+    def __init__(
+        self, standings: Callable[[], Mapping[str, Standing]], registry: Registry, look_s: float = LOOK_S
+    ) -> None:
+        self._standings, self._registry, self._look_s = standings, registry, look_s
+        self._seen: Mapping[str, Standing] = {}
+        self._looked = float("-inf")
+        self._judged: dict[str, bool] = {}
+
+    def decide(self, plan: Plan) -> Decision:
+        """Say whether a trial may begin."""
+        now = time.monotonic()
+        if now - self._looked >= self._look_s:
+            self._seen, self._looked = self._troubled(), now
+        if not self._seen:
+            return "begin"
+        from pytest_agenteval.chat.rate_limiting.gates import key_of
+
+        found = [self._seen[key] for model in self._needed(plan) if (key := key_of(model)) in self._seen]
+        down = next((each.down for each in found if each.down is not None), None)
+        if down is not None:
+            return NotRun(ProviderDown.cause, down.message)
+        return "wait" if found else "begin"
+
+    def ended(self, plan: Plan, trial: Trial | None) -> None:
+        """Look at the models again where a trial broke."""
+        if trial is not None and trial.cause:
+            self._looked = float("-inf")
+
+    def _troubled(self) -> dict[str, Standing]:
+        return {key: each for key, each in self._standings().items() if each.down or each.is_in_trouble}
+
+    def _needed(self, plan: Plan) -> Iterator[Model]:
+        """Give the models that a trial asks through us; what an agent asks by itself nobody holds back."""
+        if not plan.model.offline and plan.model.id != OWN_MODEL:
+            yield plan.model
+        if plan.task.user and plan.conditions.user is not None:
+            yield plan.conditions.user
+        if plan.conditions.judges and any(map(self._asks_judges, {each.name for each in plan.task.graders})):
+            yield from plan.conditions.judges
+
+    def _asks_judges(self, grader: str) -> bool:
+        if grader not in self._judged:
+            self._judged[grader] = asks_judges(self._registry.grader_factory(grader))
+        return self._judged[grader]
