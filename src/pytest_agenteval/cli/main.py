@@ -11,6 +11,7 @@ from typing import Any
 
 from pytest_agenteval.cli.verbs import VERBS, function_name, verb_module
 from pytest_agenteval.errors import AgentEvalError, UsageMistake, nearest
+from pytest_agenteval.garbage import garbage_rarely_collected
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 INTERRUPTED = 130
@@ -103,5 +104,6 @@ def _declare(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _carry_out(verb: str, args: argparse.Namespace) -> int:
-    status: int = getattr(verb_module(verb), function_name(verb))(args)
+    with garbage_rarely_collected():  # most of what a verb makes are the trials of a run, which stay
+        status: int = getattr(verb_module(verb), function_name(verb))(args)
     return status

@@ -20,7 +20,7 @@ CRASH = "grader_crash"
 """Why there is no score where a grader raised, or returned something that is no grade."""
 
 
-class Check(Record, frozen=True):
+class Check(Record, frozen=True, gc=False):
     """One yes-or-no question, with both sides of the answer."""
 
     claim: str
@@ -34,7 +34,7 @@ class Check(Record, frozen=True):
         return f"no: {self.claim} (expected {self.expected}, found {self.found})"
 
 
-class Grade(Record, frozen=True):
+class Grade(Record, frozen=True, gc=False):
     """What one grader found about one trial.
 
     ``score`` runs from 0 to 1. ``None`` says that the grader could not tell: such a grade is shown, and left

@@ -40,6 +40,7 @@ class FrozenValue(msgspec.Struct, frozen=True):
         __dataclass_fields__ = _DataclassFields()
 
 
+# gc=False for kinds of which there are many: what is frozen holds nothing that holds it, no garbage arises.
 # forbid_unknown_fields: a key that is misspelt, or of a later version, must not be lost in silence.
 class Record(FrozenValue, frozen=True, forbid_unknown_fields=True):
     """What is to be done or what happened: a value that is written as JSON, read back, and sent anywhere."""

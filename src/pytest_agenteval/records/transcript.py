@@ -62,7 +62,7 @@ class Message(Record, frozen=True):
     call_id: str = ""
 
 
-class Usage(Record, frozen=True):
+class Usage(Record, frozen=True, gc=False):
     """What asking models took: tokens, money and attempts; usages can be added.
 
     ``cost_usd`` is None when the price of any ask is unknown. ``asks`` counts replies, ``attempts`` requests.

@@ -18,7 +18,7 @@ Ending = Literal["passed", "missed", "failed", "errored"]
 """How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""
 
 
-class Digests(Record, frozen=True):
+class Digests(Record, frozen=True, gc=False):
     """What must be equal for two trials to be comparable, and what may be the thing compared.
 
     The agent sees ``input``, ``fixture``, ``prompt``, ``settings`` and ``tools``; ``ruler`` covers every
@@ -38,7 +38,7 @@ class Digests(Record, frozen=True):
     graders: Mapping[str, str] = NOTHING
 
 
-class TapeCounts(Record, frozen=True):
+class TapeCounts(Record, frozen=True, gc=False):
     """How calls met their cassettes: played, not found, sent and recorded."""
 
     hits: int = 0

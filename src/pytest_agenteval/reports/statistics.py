@@ -6,7 +6,8 @@ Errored and not-run trials are counted beside the averages and never enter them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
 
 from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import Kind
@@ -14,7 +15,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
-from pytest_agenteval.scoring.intervals import Estimate, mean_over_tasks
+from pytest_agenteval.scoring.intervals import Estimate, estimate_of_tasks
 from pytest_agenteval.store.journal_entry import JournalEntry
 
 NO_JUDGE = "no_judge"
@@ -24,6 +25,13 @@ UNJUDGED = (NO_JUDGE, "limit")
 """What grades say of themselves where a judge was not there, or had no budget left."""
 
 TaskName = tuple[str, str]
+
+# Reports of a hundred thousand trials wait for nothing else: these loops are the interpreter's own.
+_FULL, _LIMIT = attrgetter("full"), attrgetter("limit")
+_USAGE, _EARLIER, _JUDGE_ASKS = attrgetter("usage"), attrgetter("earlier"), attrgetter("judging.asks")
+_TOOL_TAPE, _CHAT_TAPE = attrgetter("tool_tape"), attrgetter("chat_tape")
+_INPUT, _OUTPUT, _COST = attrgetter("input_tokens"), attrgetter("output_tokens"), attrgetter("cost_usd")
+_COUNTS = attrgetter("hits"), attrgetter("misses"), attrgetter("recorded")
 
 
 class Rate(FrozenValue, frozen=True):
@@ -99,31 +107,32 @@ class GroupScope(FrozenValue, frozen=True):
 
 def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupScope) -> GroupStatistics:
     """Work out the figures of a group of trials."""
-    averaged = [entry for entry in entries if entry.averaged]
+    averaged = [entry for entry in entries if entry.ending != "errored" and entry.score is not None]
     tasks = group_by_task(averaged)
     trials_and_passes = [(len(trials), sum(map(_is_passed, trials))) for trials in tasks.values()]
-    passed = [_task_passed(trials, scope.threshold) for trials in tasks.values()]
-    # Of most trials no grade lacks its judge: only the others are looked at again.
-    lacking = [(entry, grades) for entry in entries if (grades := grades_lacking_judge(entry))]
+    passed = _tasks_passed(tasks.values(), trials_and_passes, scope.threshold)
+    # Of most trials every grade is decided: only the others are looked at again.
+    undecided = [entry for entry in entries if any(g.score is None or g.undecided for g in entry.grades)]
+    lacking = [(entry, grades) for entry in undecided if (grades := grades_lacking_judge(entry))]
     lacking_averaged = [(entry, grades) for entry, grades in lacking if entry.averaged]
     planned = max(scope.trials, len(entries))
     return GroupStatistics(
         name=name,
-        tasks=max(scope.tasks, len({(entry.key.task, entry.key.agent) for entry in entries})),
+        tasks=max(scope.tasks, len(tasks if len(averaged) == len(entries) else group_by_task(entries))),
         planned=planned,
         averaged=len(averaged),
-        mean=mean_over_tasks(((entry.key.task, entry.key.agent), entry.score) for entry in averaged),
-        full=pass_rate(entry.full for entry in averaged),
+        mean=estimate_of_tasks([[entry.score for entry in trials] for trials in tasks.values()]),
+        full=pass_rate(map(_FULL, averaged)),
         k=scope.k,
         pass_1=_rate(trials_and_passes, 1, pass_at_k),
         pass_hat_k=_rate(trials_and_passes, scope.k, pass_hat_k),
         pass_at_k=_rate(trials_and_passes, scope.k, pass_at_k),
         tasks_passed=sum(map(bool, passed)),
         tasks_decided=len(passed),
-        errored=Counter(entry.cause for entry in entries if not entry.averaged),
+        errored=_causes(entries) if len(averaged) < len(entries) else Counter(),
         not_run=planned - len(entries),
-        limited=Counter(entry.limit for entry in entries if entry.limit),
-        undecided=_undecided(entries),
+        limited=Counter(filter(None, map(_LIMIT, entries))),
+        undecided=_undecided(undecided),
         unjudged=sum(len(grades) for _, grades in lacking),
         unscored=sum(any(grade.weight for grade in grades) for _, grades in lacking_averaged),
         unproven=sum(
@@ -132,11 +141,11 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
         ),
         lacking=Counter(grade.grader for _, grades in lacking_averaged for grade in grades),
         retried=sum(entry.attempts > 1 for entry in entries),
-        spent=_resource_use([usage for entry in entries for usage in (entry.usage, *entry.earlier)], entries),
+        spent=_resource_use(_usages(entries), entries),
         judging=_resource_use([entry.judging for entry in entries if entry.judging.asks], ()),
-        judge_asks=sum(entry.judging.asks for entry in entries),
-        tools=_total_counts(entry.tool_tape for entry in entries),
-        chats=_total_counts(entry.chat_tape for entry in entries),
+        judge_asks=sum(map(_JUDGE_ASKS, entries)),
+        tools=_total_counts(list(map(_TOOL_TAPE, entries))),
+        chats=_total_counts(list(map(_CHAT_TAPE, entries))),
     )
 
 
@@ -149,7 +158,8 @@ def group_by_task(entries: Iterable[JournalEntry]) -> dict[TaskName, list[Journa
     """Put the trials of each task together."""
     tasks: dict[TaskName, list[JournalEntry]] = {}
     for entry in entries:
-        tasks.setdefault((entry.key.task, entry.key.agent), []).append(entry)
+        key = entry.key
+        tasks.setdefault((key.task, key.agent), []).append(entry)
     return tasks
 
 
@@ -160,8 +170,22 @@ def _is_passed(entry: JournalEntry) -> bool:
 def _rate(
     trials_and_passes: Sequence[tuple[int, int]], k: int, estimate: Callable[[int, int, int], float]
 ) -> Rate | None:
-    rates = [estimate(trials, passes, k) for trials, passes in trials_and_passes if trials >= k]
+    able = [counts for counts in trials_and_passes if counts[0] >= k]
+    estimates = {counts: estimate(*counts, k) for counts in {*able}}
+    rates = [estimates[counts] for counts in able]
     return Rate(sum(rates) / len(rates), len(rates)) if rates else None
+
+
+def _tasks_passed(
+    tasks: Collection[Sequence[JournalEntry]], trials_and_passes: Sequence[tuple[int, int]], threshold: float
+) -> list[bool]:
+    if threshold < 1:
+        return [_task_passed(trials, threshold) for trials in tasks]
+    # Asked once for all tasks of which so many trials passed: with this threshold nothing else decides.
+    alike = [(trials[0].kind, *counts) for trials, counts in zip(tasks, trials_and_passes, strict=True)]
+    examples = dict(zip(alike, tasks, strict=True))
+    passed = {key: _task_passed(trials, threshold) for key, trials in examples.items()}
+    return [passed[key] for key in alike]
 
 
 def _task_passed(trials: Sequence[JournalEntry], threshold: float) -> bool:
@@ -181,19 +205,30 @@ def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:
 
 
 def _resource_use(usages: Sequence[Usage], entries: Sequence[JournalEntry]) -> ResourceUse:
-    costs = [usage.cost_usd for usage in usages if usage.cost_usd is not None]
+    costs = [cost for cost in map(_COST, usages) if cost is not None]
     unpriced = len(usages) - len(costs)
     return ResourceUse(
-        tokens=sum(usage.tokens for usage in usages),
-        untold=sum(usage.untold for usage in usages),
+        tokens=sum(map(_INPUT, usages)) + sum(map(_OUTPUT, usages)),
+        untold=sum(usage.untold for usage in usages if usage.cost_usd is None),
         usd=None if unpriced and not any(costs) else sum(costs),
         unpriced=unpriced,
         seconds=sum(entry.seconds + entry.earlier_seconds for entry in entries),
     )
 
 
-def _total_counts(counts: Iterable[TapeCounts]) -> TapeCounts:
-    hits = misses = recorded = 0
-    for count in counts:
-        hits, misses, recorded = hits + count.hits, misses + count.misses, recorded + count.recorded
-    return TapeCounts(hits, misses, recorded)
+def _causes(entries: Sequence[JournalEntry]) -> Counter[str]:
+    return Counter(entry.cause for entry in entries if not entry.averaged)
+
+
+def _usages(entries: Sequence[JournalEntry]) -> list[Usage]:
+    """Give what each finished attempt took."""
+    if not any(map(_EARLIER, entries)):
+        return list(map(_USAGE, entries))
+    return [usage for entry in entries for usage in (entry.usage, *entry.earlier)]
+
+
+def _total_counts(counts: Sequence[TapeCounts]) -> TapeCounts:
+    if len({*map(id, counts)}) == 1:  # that of trials that met no tape
+        only, times = counts[0], len(counts)
+        return TapeCounts(only.hits * times, only.misses * times, only.recorded * times)
+    return TapeCounts(*(sum(map(count, counts)) for count in _COUNTS))

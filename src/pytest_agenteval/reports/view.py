@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
+from operator import attrgetter
+from typing import overload
+from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
@@ -38,6 +41,12 @@ OFFLINE_NOTES = {
     "spoiler": "acts out the reference spoilt",
 }
 Group = tuple[str, str, str]
+"""A suite, a model and a variant."""
+
+_suite_views: WeakKeyDictionary[Run, tuple[SuiteView, ...]] = WeakKeyDictionary()
+"""Of runs that somebody still holds: screen, board and page of one ask for the same."""
+
+_DOUBTFUL, _SIMULATING = attrgetter("doubtful_events"), attrgetter("simulating")
 
 
 class SuiteView(FrozenValue, frozen=True):
@@ -98,7 +107,7 @@ class RunView(FrozenValue, frozen=True):
     exit_status: int | None
     notes: tuple[str, ...]
     suites: tuple[SuiteView, ...]
-    misses: tuple[Miss, ...]
+    misses: Sequence[Miss]
     odd: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     doubtful_events: Mapping[str, int] = NOTHING
@@ -112,6 +121,25 @@ class RunView(FrozenValue, frozen=True):
         return f"{name}[{one_line(suite.who, MOST_NAME)}]" if several else name
 
 
+class Misses(Sequence[Miss]):
+    """Trials that did not pass as reports tell them, each worked out when it is looked at: few are."""
+
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, at: int) -> Miss: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Misses: ...
+
+    def __getitem__(self, at: int | slice) -> Miss | Misses:
+        return Misses(self._entries[at]) if isinstance(at, slice) else _miss(self._entries[at])
+
+
 def view_of(run: Run) -> RunView:
     """Work out the view of a run; transcripts are read only to compare variants."""
     header = run.header
@@ -122,25 +150,28 @@ def view_of(run: Run) -> RunView:
         ended_at=header.ended_at,
         exit_status=header.exit_status,
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
-        suites=tuple(suite_views(run)),
-        misses=tuple(_miss(entry) for entry in worst_first(run.entries)),
+        suites=suite_views(run),
+        misses=Misses(worst_first(run.entries)),
         warnings=(*_self_judged(header), *identical_prompt_warnings(run)),
         doubtful_events=_doubtful_events(run.entries),
-        simulating=sum((entry.simulating for entry in run.entries), NO_USAGE),
+        simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
         odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
 
 
-def suite_views(run: Run) -> Iterator[SuiteView]:
-    """Work out the suites of a run, each with one model and variant; no transcript is read."""
-    return (_suite_view(run, group) for group in _groups(run))
+def suite_views(run: Run) -> tuple[SuiteView, ...]:
+    """Work out the suites of a run, each with one model and variant, once; no transcript is read."""
+    if run not in _suite_views:
+        groups = entries_by_group(run).items()
+        _suite_views[run] = tuple(_suite_view(run, group, entries) for group, entries in groups)
+    return _suite_views[run]
 
 
 def _doubtful_events(entries: Iterable[JournalEntry]) -> Mapping[str, int]:
     counts: Counter[str] = Counter()
-    for entry in entries:
-        counts.update(entry.doubtful_events)
+    for events in filter(None, map(_DOUBTFUL, entries)):
+        counts.update(events)
     return counts
 
 
@@ -177,24 +208,29 @@ def worst_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
     return sorted(not_passed, key=lambda entry: (order.index(entry.ending), entry.score or 0.0, entry.key))
 
 
-def _groups(run: Run) -> list[Group]:
-    """Give suites with models in the order of planning, then those that nobody planned."""
-    planned = [(group.suite, group.model, group.variant) for group in run.planned]
-    return list(dict.fromkeys([*planned, *(_group(entry.key) for entry in run.entries)]))
+def entries_by_group(run: Run) -> dict[Group, list[JournalEntry]]:
+    """Give the trials of each suite with each model, in the order of planning, then those nobody planned."""
+    groups: dict[Group, list[JournalEntry]] = {
+        (group.suite, group.model, group.variant): [] for group in run.planned
+    }
+    for entry in run.entries:
+        groups.setdefault(_group(entry.key), []).append(entry)
+    return groups
 
 
 def _group(key: TrialKey) -> Group:
-    return key.suite, key.model, key.variant
+    suite, _, _, model, variant, _ = key
+    return suite, model, variant
 
 
-def _suite_view(run: Run, group: Group) -> SuiteView:
+def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> SuiteView:
     suite, model, variant = group
     planned = [part for part in run.planned if (part.suite, part.model, part.variant) == group]
-    entries = [entry for entry in run.entries if _group(entry.key) == group]
     header = next((run_suite for run_suite in run.header.suites if run_suite.name == suite), None)
     k, threshold = _repetitions(planned, entries), (header or RunSuite(suite)).threshold
-    finished = {entry.key for entry in run.entries}
-    begun = {attempt.key for attempt in run.begun if _group(attempt.key) == group} - finished
+    begun = {attempt.key for attempt in run.begun if _group(attempt.key) == group}
+    if begun:
+        begun -= {entry.key for entry in entries}
     rows = _rows(planned, entries, k, threshold)
     run_model = next((run_model for run_model in run.header.models if run_model.name == model), None)
     is_own = model == OWN_MODEL or (run_model is not None and run_model.offline)

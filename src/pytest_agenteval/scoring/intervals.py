@@ -11,7 +11,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.aggregates import checked_score, mean_score
+from pytest_agenteval.scoring.aggregates import decided_scores, mean_score
 from pytest_agenteval.scoring.distributions import beta_quantile, normal_quantile
 
 FEWEST_TASKS = 5
@@ -47,13 +47,24 @@ def mean_over_tasks(scores: Iterable[tuple[Hashable, float | None]], level: floa
 
     Raises ValueError for a score outside 0..1 and for a level not between 0 and 1.
     """
-    decided = [(task, checked_score(score)) for task, score in scores if score is not None]
-    means = _task_means(decided)
+    by_task: dict[Hashable, list[float]] = {}
+    for task, score in scores:
+        if score is not None:
+            by_task.setdefault(task, []).append(score)
+    return estimate_of_tasks(by_task.values(), level)
+
+
+def estimate_of_tasks(scores: Iterable[Sequence[float | None]], level: float = 0.95) -> Estimate | None:
+    """Give the same of scores that stand task by task."""
+    decided = [own for task in scores if (own := decided_scores(task))]
+    means = [own[0] + 0.0 if len(own) == 1 else _mean(own) for own in decided]
     mean = mean_score(means)
     if mean is None:
         return None
     interval = beta_interval(means, level)
-    return Estimate(mean, interval if len(means) >= FEWEST_TASKS else None, len(decided), len(means))
+    return Estimate(
+        mean, interval if len(means) >= FEWEST_TASKS else None, sum(map(len, decided)), len(means)
+    )
 
 
 def beta_interval(task_means: Sequence[float], level: float = 0.95) -> Interval | None:
@@ -110,12 +121,8 @@ def wilson(successes: float, n: int, level: float = 0.95) -> Interval | None:
     return Interval(_wilson_low(share, n, z), 1 - _wilson_low(1 - share, n, z), level)
 
 
-def _task_means(scores: Iterable[tuple[Hashable, float]]) -> list[float]:
-    """Give the mean of each task's scores, in the order of each task's first appearance."""
-    by_task: dict[Hashable, list[float]] = {}
-    for task, score in scores:
-        by_task.setdefault(task, []).append(score)
-    return [mean for own in by_task.values() if (mean := mean_score(own)) is not None]
+def _mean(scores: Sequence[float]) -> float:
+    return mean_score(scores) or 0.0
 
 
 def _two_sided(level: float) -> float:

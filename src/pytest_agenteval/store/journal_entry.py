@@ -30,7 +30,7 @@ NO_TAPE = TapeCounts()
 """Of a line that says nothing of it, as most do of judges and tapes."""
 
 
-class JournalEntry(Record, frozen=True):
+class JournalEntry(Record, frozen=True, gc=False):
     """The last finished attempt of one trial.
 
     ``attempts`` counts how often the trial was begun, ``earlier`` and ``earlier_seconds`` hold what the

@@ -16,7 +16,7 @@ from pytest_agenteval.reports.scorecard import (
 )
 from pytest_agenteval.reports.scorecard_making import BrokenScorecard, scorecard_of
 from pytest_agenteval.reports.statistics import GroupStatistics, ResourceUse
-from pytest_agenteval.reports.view import SuiteView, view_of
+from pytest_agenteval.reports.view import SuiteView, entries_by_group, suite_views
 from pytest_agenteval.scoring.intervals import Interval
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
@@ -75,17 +75,17 @@ def leaderboards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecar
 
 def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> Iterator[Standing]:
     """Give what a run says of each of its suites with each model and variant."""
-    view = view_of(run)
-    for suite in view.suites:
-        entries = suite_entries(run, suite)
+    groups = entries_by_group(run)
+    for suite in suite_views(run):
+        entries = groups[suite.suite, suite.model, suite.variant]
         scorecard, broken = None, ""
         try:
             scorecard = scorecard_of(entries, scorecards)
         except BrokenScorecard as mistake:
             broken = str(mistake)
         yield Standing(
-            run=view.name or run.folder.name,
-            path=view.path,
+            run=run.name,
+            path=str(run.folder),
             view=suite,
             scorecard=scorecard,
             rulers=_rulers(entries),
@@ -109,11 +109,16 @@ def count_graded_differently(standings: Sequence[Standing]) -> int:
 
 
 def _rulers(entries: Iterable[JournalEntry]) -> Rulers:
-    by_task: dict[str, set[str]] = {}
+    by_task: dict[str, frozenset[str]] = {}
+    known: dict[str, frozenset[str]] = {}
     for entry in entries:
-        if entry.digests.ruler:
-            by_task.setdefault(entry.key.task, set()).add(entry.digests.ruler)
-    return {task: frozenset(rulers) for task, rulers in by_task.items()}
+        ruler, task = entry.digests.ruler, entry.key.task
+        if ruler:
+            alone = known.setdefault(ruler, frozenset((ruler,)))  # most tasks have one, and many the same
+            before = by_task.setdefault(task, alone)
+            if before is not alone:
+                by_task[task] = before | alone
+    return by_task
 
 
 def _best_first(standing: Standing) -> tuple[bool, float, str, str]:
