@@ -6,6 +6,7 @@ does nothing until a file is met that may hold tasks.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
@@ -218,11 +219,15 @@ def pytest_make_collect_report(
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out trials of the other split, beyond the sample, or that ended otherwise last time.
+    """Leave out trials of the other split, beyond the sample, that ended otherwise last time; other shards'.
 
     Last of all: a sample is drawn from what ``-k`` and ``-m`` have left.
     """
     evals = _eval_session(config)
+    if evals is None and (config.getoption("agent_shard", None) or os.environ.get("AGENTEVAL_SHARD")):
+        from pytest_agenteval.session.eval_session import get_eval_session
+
+        evals = get_eval_session(config)  # tests that try no agent are shared out like those that do
     if evals is not None:
         left_out = evals.select(items)
         if left_out:

@@ -152,7 +152,7 @@ def view_of(run: Run) -> RunView:
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
         suites=suite_views(run),
         misses=Misses(worst_first(run.entries)),
-        warnings=(*_self_judged(header), *identical_prompt_warnings(run)),
+        warnings=(*_part(header), *_self_judged(header), *identical_prompt_warnings(run)),
         doubtful_events=_doubtful_events(run.entries),
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
@@ -173,6 +173,15 @@ def _doubtful_events(entries: Iterable[JournalEntry]) -> Mapping[str, int]:
     for events in filter(None, map(_DOUBTFUL, entries)):
         counts.update(events)
     return counts
+
+
+def _part(header: RunHeader) -> Iterator[str]:
+    """Say that the run is a part of one, where it is."""
+    shards = header.shards
+    if shards is not None:
+        missing = ", ".join(map(str, shards.missing))
+        left = f"without {missing}" if len(shards.numbers) > 1 else "agenteval merge joins them"
+        yield f"{shards.title}: no suite is whole; {left}"
 
 
 def _self_judged(header: RunHeader) -> Iterator[str]:

@@ -17,6 +17,7 @@ from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.planning.audit_cases import AuditCases
     from pytest_agenteval.session.regrade_source import StoredTrials
+    from pytest_agenteval.session.sharding import ShardedItems
     from pytest_agenteval.store.run_gates import SuiteGate
     from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
 
@@ -83,6 +85,7 @@ class EvalSession:
         self.refusal = ""
         self.gates: tuple[SuiteGate, ...] = ()
         self.extra: ExtraItems | None = None
+        self.sharded: ShardedItems | None = None
         self._empty_selection = ""
         self._unreadable: tuple[str, ...] = ()
         self._silent_agents: dict[str, None] = {}
@@ -156,6 +159,10 @@ class EvalSession:
             return
         if self._empty_selection:
             yield self._empty_selection
+        if self.is_empty_shard and self.sharded is not None:
+            number, total = self.settings.shard or (1, 1)
+            left = pluralize(len(self.sharded.others), "test")
+            yield f"shard {number} of {total} has nothing to do: the other shards have {left}"
         yield from self._unreadable
         if self.stored is not None:
             yield from self.stored.remarks()
@@ -203,17 +210,32 @@ class EvalSession:
         """
         self.refusal = self.refusal or KNOWN_SECRETS.text(str(mistake))
 
-    def select(self, items: list[pytest.Item]) -> list[PlannedItem]:
+    def select(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Keep the items that are to be run; give those left out."""
         trials = [item for item in items if isinstance(item, PlannedItem)]
         selected = set(map(id, self._select_trials(trials))) if trials else set()
         if self.refusal:
             del items[:]
             return []
-        left_out = [item for item in trials if id(item) not in selected]
+        left_out: list[pytest.Item] = [item for item in trials if id(item) not in selected]
         out = set(map(id, left_out))
         items[:] = [item for item in items if id(item) not in out]
-        return left_out
+        return [*left_out, *self._leave_to_other_shards(items)]
+
+    def _leave_to_other_shards(self, items: list[pytest.Item]) -> list[pytest.Item]:
+        """Keep what belongs to this shard; give what belongs to others."""
+        if self.settings.shard is None:
+            return []
+        from pytest_agenteval.session.sharding import shard_items
+
+        self.sharded = shard_items(items, self.settings.shard)
+        items[:] = self.sharded.own
+        return self.sharded.others
+
+    @property
+    def is_empty_shard(self) -> bool:
+        """Whether there is nothing for this shard to do, where others have something: no fault of anybody."""
+        return self.sharded is not None and self.sharded.are_empty
 
     def _select_trials(self, trials: list[PlannedItem]) -> list[PlannedItem]:
         try:
@@ -252,6 +274,8 @@ class EvalSession:
             return
         self.tests = tuple(tests)
         coming: list[Any] = [*self.selected, *self.calibrations, *tests]
+        if self.sharded is not None:  # one that has none of them says so too, for whoever merges
+            coming += self.sharded.all_trials[:1]
         if coming and not dry and not _was_interrupted(coming[0].session):
             freeze_once("collected")
             try:
@@ -328,7 +352,15 @@ class EvalSession:
         info, judges = get_run_info(self.config), self.cases.judges
         extra = self.extra.items if self.extra else ()
         begin_run(
-            info, self.settings, judges, self.selected, self.planner.suites, regraded, self.gates, extra
+            info,
+            self.settings,
+            judges,
+            self.selected,
+            self.planner.suites,
+            regraded,
+            self.gates,
+            extra,
+            self.sharded.all_trials if self.sharded else None,
         )
         if self.audit is not None:
             from pytest_agenteval.store.run_audit import write_audit

@@ -34,7 +34,7 @@ NOT_INHERITED = frozenset(
         "GITHUB_STEP_SUMMARY",
         *(f"AGENTEVAL_{name}" for name in ("ONLY", "SAMPLE", "REGRADE", "BASELINE", "GATE", "REPORT")),
         *(f"AGENTEVAL_{name}" for name in ("RESULTS", "RUN_NAME", "REPETITIONS", "MAX_TRIALS", "SEED")),
-        *(f"AGENTEVAL_{name}" for name in ("SPLIT", "COMMENT", "PROMPT", "AUDIT")),
+        *(f"AGENTEVAL_{name}" for name in ("SPLIT", "COMMENT", "PROMPT", "AUDIT", "SHARD")),
     }
 )
 """Variables by which a user tells his own run what the other is told in its own way, or not at all."""

@@ -40,6 +40,16 @@ class RepetitionRange(NamedTuple):
         return f"{self.low}..{self.high}"
 
 
+class Shard(NamedTuple):
+    """One of several parts of a run, each of which is tried on a machine of its own; ``number`` is from 1."""
+
+    number: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.number}/{self.total}"
+
+
 Parse: TypeAlias = Callable[[RawValue], T]
 """Makes a setting of what the user wrote; raises WrongValue for what cannot be obeyed."""
 
@@ -194,6 +204,16 @@ def whole_or_range(raw: RawValue) -> int | RepetitionRange:
     if not 1 <= spread.low < spread.high:
         raise WrongValue
     return spread
+
+
+def shard(raw: RawValue) -> Shard:
+    """Read ``2/4``: the second of four."""
+    number, slash, total = str(raw.value).partition("/")
+    if not (slash and number.isdecimal() and total.isdecimal()):
+        raise WrongValue
+    if not 1 <= int(number) <= int(total):
+        raise WrongValue
+    return Shard(int(number), int(total))
 
 
 def seconds(raw: RawValue) -> float:

@@ -26,12 +26,14 @@ class Remarks(Record, frozen=True):
     """What is told beside trials.
 
     ``blocking_fixtures`` counts the trials that ran one by one, by the fixture that made them. ``lines`` say
-    what was neither tried nor kept; the order is that in which they were said, each once.
+    what was neither tried nor kept; the order is that in which they were said, each once. ``is_empty_shard``
+    says that all there is belongs to other shards.
     """
 
     blocking_fixtures: Mapping[str, int] = NOTHING
     unused_recordings: Mapping[str, UnusedRecordings] = NOTHING
     lines: tuple[str, ...] = ()
+    is_empty_shard: bool = False
 
     def merged(self, other: Remarks) -> Remarks:
         """Put what two processes tell together."""
@@ -43,6 +45,7 @@ class Remarks(Record, frozen=True):
             merge_unused(self.unused_recordings, other.unused_recordings),
             # Each worker looks at all tasks: most say the same.
             tuple(dict.fromkeys((*self.lines, *other.lines))),
+            self.is_empty_shard or other.is_empty_shard,
         )
 
 
@@ -56,10 +59,16 @@ def own_remarks(config: pytest.Config) -> Remarks:
     evals = config.stash.get(eval_session_key, None)
     lines = tuple(_lines(config, evals))
     if evals is None or not evals.has_runner:
-        return Remarks(lines=lines)
+        return Remarks(lines=lines, is_empty_shard=evals is not None and evals.is_empty_shard)
     runner = evals.runner
     blocking = dict(runner.prefetcher.readiness.blocking_fixtures)
     return Remarks(blocking, runner.report.unused_recordings, lines)
+
+
+def is_empty_shard(config: pytest.Config) -> bool:
+    """Whether this process, or a worker of it, found that all there is belongs to other shards."""
+    evals: EvalSession | None = config.stash.get(eval_session_key, None)
+    return _remarks_of_others(config).is_empty_shard or (evals is not None and evals.is_empty_shard)
 
 
 def remark_lines(config: pytest.Config) -> Iterator[str]:

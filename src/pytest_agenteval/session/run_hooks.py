@@ -112,6 +112,8 @@ def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     """End the run's record, and add the suites' totals to JUnit while its file is not written yet."""
+    if exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED and _is_empty_shard(session.config):
+        exitstatus = session.exitstatus = pytest.ExitCode.OK
     if _speaks_for_run(session.config):
         from pytest_agenteval.session.run_end import end
 
@@ -138,6 +140,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         from pytest_agenteval.session.run_end import remove_unwanted_run
 
         remove_unwanted_run(config)
+
+
+def _is_empty_shard(config: pytest.Config) -> bool:
+    """Whether other shards have all there is: a small suite is no fault of this one."""
+    if eval_session_key not in config.stash and remarks_key not in config.stash:
+        return False
+    from pytest_agenteval.session.remarks import is_empty_shard
+
+    return is_empty_shard(config)
 
 
 def _speaks_for_run(config: pytest.Config) -> bool:

@@ -29,7 +29,8 @@ class RunInfo(NamedTuple):
     the file, of ``--agent-baseline``: all found before this run becomes the latest. ``reports`` are the files
     of ``--agent-report``. ``controller`` is the process that speaks for the run, ``mistake`` what it refuses
     to do. ``resuming`` is the word, which no agent can guess, behind which a runner of GitHub Actions obeys
-    commands again.
+    commands again. ``baseline_name`` is how another machine finds the baseline of a shard, which is compared
+    when all shards are merged.
     """
 
     folder: Path
@@ -45,6 +46,7 @@ class RunInfo(NamedTuple):
     reports: tuple[Path, ...] = ()
     mistake: str = ""
     resuming: str = ""
+    baseline_name: str = ""
 
     @property
     def started(self) -> float:
@@ -135,6 +137,7 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
         regraded=runs_to_regrade(settings, config.rootpath),
         baseline=_baseline(settings, config.rootpath),
         reports=settings.reports,
+        baseline_name=_name_elsewhere(settings.baseline, config.rootpath),
         resuming=os.urandom(16).hex(),
     )
 
@@ -188,6 +191,12 @@ def _baseline(settings: Settings, root: Path) -> Path | None:
         else:
             read_header_or_name(path)
     return path.resolve()
+
+
+def _name_elsewhere(baseline: str, root: Path) -> str:
+    """Give a baseline's path as it is from pytest's rootdir, or the name that it is."""
+    path = Path(baseline).resolve()
+    return path.relative_to(root).as_posix() if baseline and path.is_relative_to(root) else baseline
 
 
 def _earlier_run(config: pytest.Config, settings: Settings) -> Path:

@@ -27,6 +27,7 @@ from pytest_agenteval.store.run_metadata import (
     RunHeader,
     RunModel,
     RunPrices,
+    RunShards,
     RunSuite,
     planned_groups,
 )
@@ -103,14 +104,18 @@ def begin_run(
     regraded: tuple[str, ...],
     gates: Sequence[SuiteGate],
     extra: Sequence[PlannedItem] = (),
+    all_trials: Sequence[PlannedItem] | None = None,
 ) -> None:
     """Write down what the run sets out to do, before the first trial; every worker writes the same.
 
     ``regraded`` names the runs whose trials are graded again, ``gates`` say what suites have to reach.
-    ``extra`` are those of the trials that are made only where the first repetitions decide nothing.
+    ``extra`` are those of the trials that are made only where the first repetitions decide nothing. Of a
+    shard, ``all_trials`` are those of all shards.
     """
-    models = {item.case.model.name: item.case.model for item in trials}
-    tasks = {item.task.suite: item.task for item in trials}
+    whole = trials if all_trials is None else all_trials
+    models = {item.case.model.name: item.case.model for item in whole}
+    tasks = {item.task.suite: item.task for item in whole}
+    shards = _shards(settings, info, whole)
     header = RunHeader(
         started_at=info.started_at,
         command=info.command,
@@ -120,12 +125,13 @@ def begin_run(
         regraded=regraded,
         record=settings.record,
         record_chat=settings.record_chat,
-        variants=tuple(dict.fromkeys(item.case.variant.name for item in trials)),
+        variants=tuple(dict.fromkeys(item.case.variant.name for item in whole)),
         suites=tuple(_run_suite(task, suites) for task in tasks.values()),
         seed=settings.seed,
         repetitions=settings.fixed_repetitions,
         repetition_rule=repetition_rule(settings) if extra else None,
-        held_out_looks=_held_out_looks(info, trials),
+        held_out_looks=_held_out_looks(info, whole, shards),
+        shards=shards,
         prices=_prices(settings, [*models.values(), *judges]),
         package=__version__,
         pytest=pytest.__version__,
@@ -152,7 +158,20 @@ def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:
     return RunPrices(price_source(), FrozenMap(own))
 
 
-def _held_out_looks(info: RunInfo, trials: Sequence[PlannedItem]) -> Mapping[str, int]:
+def _shards(settings: Settings, info: RunInfo, trials: Sequence[PlannedItem]) -> RunShards | None:
+    """Say which shard this is, and what all of them set out to do."""
+    if settings.shard is None:
+        return None
+    from pytest_agenteval.session.sharding import tasks_digest
+
+    number, total = settings.shard
+    tasks = tasks_digest(item.task for item in trials)
+    return RunShards((number,), total, _planned(trials), tasks, info.baseline_name)
+
+
+def _held_out_looks(
+    info: RunInfo, trials: Sequence[PlannedItem], shards: RunShards | None
+) -> Mapping[str, int]:
     """Count, for each suite whose held-out tasks are tried, how often that was done in this folder.
 
     What our own offline players do says nothing of any prompt, and is no look.
@@ -169,11 +188,19 @@ def _held_out_looks(info: RunInfo, trials: Sequence[PlannedItem]) -> Mapping[str
         run.header
         for run in list_runs(info.folder.parent)
         if run.header.started_at < info.started_at and run.path.name != beside
+        if not _are_one_run(run.header.shards, shards)
     ]
     return {
         suite: 1 + max((header.held_out_looks.get(suite, 0) for header in before), default=0)
         for suite in sorted(suites)
     }
+
+
+def _are_one_run(earlier: RunShards | None, own: RunShards | None) -> bool:
+    """Whether two runs are parts of one, which is one look, and no part is there twice."""
+    if earlier is None or own is None or earlier.numbers == own.numbers:
+        return False
+    return (earlier.total, earlier.tasks) == (own.total, own.tasks)
 
 
 def repetition_rule(settings: Settings) -> RepetitionRule | None:

@@ -14,11 +14,13 @@ from pytest_agenteval.session.options import (
     Option,
     RawValue,
     RepetitionRange,
+    Shard,
     file_name,
     folder,
     names,
     path_or_name,
     seconds,
+    shard,
     switch,
     table,
     text,
@@ -166,6 +168,15 @@ class Settings(LocalModelOptions, RateOptions):
         text,
         "",
         "endings, as in missed,errored",
+    )
+    shard: Option[Shard | None] = Option(
+        "shard",
+        "I/N",
+        "the I-th of N parts of all tests, for a machine each: 2/4; agenteval merge joins their runs "
+        "(docs/shards.md)",
+        shard,
+        None,
+        "a part of several, as in 2/4: the second of four",
     )
     audit = Option(
         "audit",

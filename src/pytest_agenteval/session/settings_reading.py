@@ -38,7 +38,22 @@ def read_settings(config: pytest.Config) -> Settings:
     values |= _by_pytests_own_options(config)
     if values.get("audit"):
         values |= _of_audit(places)
-    return Settings(values, places)
+    settings = Settings(values, places)
+    _refuse_look_in_shard(settings)
+    return settings
+
+
+def _refuse_look_in_shard(settings: Settings) -> None:
+    """Refuse repetitions that a look decides in a part of a run: the look needs all results of a suite."""
+    between = settings.repetition_range
+    if settings.shard is not None and between is not None and not settings.regrade:
+        from pytest_agenteval.errors import UsageMistake
+
+        raise UsageMistake(
+            f"{settings.places['shard']}={settings.shard}: expected a fixed number of repetitions, as a shard "
+            f"has no suite's results as a whole to look at; found --repetitions={between}; "
+            f"--repetitions={between.high} makes all of them"
+        )
 
 
 def project_settings(root: Path) -> Settings:

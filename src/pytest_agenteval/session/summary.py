@@ -49,7 +49,9 @@ def collection_header(evals: EvalSession) -> list[str]:
         least = f"{len(trials) - len(evals.extra.items)} to " if evals.extra and evals.extra.items else ""
         counts = f"{least}{pluralize(len(trials), 'trial')} of {pluralize(len(tasks), 'task')}"
         again = f" graded again, of {', '.join(evals.stored.names)}" if evals.stored else ""
-        lines.append(f"agenteval: {counts}{again}: {', '.join(who)}{judged}")
+        shard = evals.settings.shard
+        part = f"shard {shard.number} of {shard.total}: " if shard else ""
+        lines.append(f"agenteval: {part}{counts}{again}: {', '.join(who)}{judged}")
     if evals.calibrations:
         lines.append(
             f"agenteval: {pluralize(len(evals.calibrations), 'calibration')}{judged or ': no judge'}"
@@ -85,7 +87,9 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
     reporter.write_sep("=", "agent evals")
     for line in screen:
         _write(reporter, line)
-    if os.environ.get("GITHUB_STEP_SUMMARY") and (problem := _leave_markdown(config, run, view)):
+    # Of a shard no suite's figures are whole: the summary is that of the merged run.
+    wanted = os.environ.get("GITHUB_STEP_SUMMARY") and run.header.shards is None
+    if wanted and (problem := _leave_markdown(config, run, view)):
         _write(reporter, StyledLine(f"! {problem}", "yellow"))
     settings = read_settings(config)
     if in_actions() and settings.annotations == "auto":

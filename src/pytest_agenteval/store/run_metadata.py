@@ -74,6 +74,45 @@ class RunPrices(Record, frozen=True, forbid_unknown_fields=False):
     own: Mapping[str, str] = NOTHING
 
 
+class PlannedGroup(Record, frozen=True):
+    """How many tasks and trials of one bucket are to be done with one model and variant.
+
+    ``repetitions`` is that of the task which has fewest.
+    """
+
+    suite: str
+    model: str
+    variant: str
+    bucket: str
+    tasks: int
+    trials: int
+    repetitions: int
+
+
+class RunShards(Record, frozen=True, forbid_unknown_fields=False):
+    """Which shards of how many a run is, and what all of them have planned together.
+
+    ``numbers`` are from 1: one, and of a merged run those that it is made of. ``tasks`` is a digest of what
+    the tasks of all shards ask. ``baseline`` is what the run was to be compared with, once it is whole.
+    """
+
+    numbers: tuple[int, ...]
+    total: int
+    planned: tuple[PlannedGroup, ...]
+    tasks: str = ""
+    baseline: str = ""
+
+    @property
+    def title(self) -> str:
+        """The shards in words: ``shard 2 of 4``, ``shards 1, 3 of 4``."""
+        return f"shard{'s' * (len(self.numbers) > 1)} {', '.join(map(str, self.numbers))} of {self.total}"
+
+    @property
+    def missing(self) -> tuple[int, ...]:
+        """The numbers of the shards that are not here."""
+        return tuple(number for number in range(1, self.total + 1) if number not in self.numbers)
+
+
 class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     """When, how and with what a run was made.
 
@@ -82,7 +121,8 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     ``regraded`` names the runs whose trials were graded again. ``record`` and ``record_chat`` say what tools
     and chats were to be recorded; they are empty where nobody knows. ``held_out_looks`` says of each suite
     whose held-out tasks the run tries how often that was done, this run counted. ``prices`` is None where no
-    model has any. ``ended_at`` is empty and
+    model has any. ``shards`` says of a part of a run which one it is: models, variants and suites are then
+    those of all parts. ``ended_at`` is empty and
     ``exit_status`` None until the run has ended.
     """
 
@@ -106,9 +146,10 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     repetition_rule: RepetitionRule | None = None
     held_out_looks: Mapping[str, int] = NOTHING
     prices: RunPrices | None = None
+    shards: RunShards | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the header as JSON values; without what most runs have not: a rule of repetitions, looks."""
+        """Give the header as JSON values; without what most runs have not: a rule, looks, shards."""
         fields = Record.to_json(self)
         if not self.held_out_looks:
             del fields["held_out_looks"]
@@ -116,22 +157,9 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
             del fields["repetition_rule"]
         if self.prices is None:
             del fields["prices"]
+        if self.shards is None:
+            del fields["shards"]
         return {"v": VERSION, **fields}
-
-
-class PlannedGroup(Record, frozen=True):
-    """How many tasks and trials of one bucket are to be done with one model and variant.
-
-    ``repetitions`` is that of the task which has fewest.
-    """
-
-    suite: str
-    model: str
-    variant: str
-    bucket: str
-    tasks: int
-    trials: int
-    repetitions: int
 
 
 def planned_groups(trials: Iterable[tuple[TrialKey, str]]) -> tuple[PlannedGroup, ...]:

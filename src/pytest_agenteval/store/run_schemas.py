@@ -204,6 +204,18 @@ PRICES = object_schema(
     {},
     "where prices come from: a package with its version; models whose price the user says, with its date",
 )
+PLANNED_GROUP = object_schema(
+    {"suite": TEXT, "model": TEXT, "variant": TEXT, "bucket": TEXT}
+    | {"tasks": COUNT, "trials": COUNT, "repetitions": FROM_ONE},
+    {},
+)
+SHARDS = object_schema(
+    {"numbers": list_schema(FROM_ONE), "total": FROM_ONE, "planned": list_schema(PLANNED_GROUP)}
+    | {"tasks": {**TEXT, "description": "a digest of what the tasks of all shards ask"}}
+    | {"baseline": TEXT},
+    {},
+    "which parts of a run this is, and what all parts have planned together",
+)
 HEADER = published(
     "run.json",
     object_schema(
@@ -218,22 +230,10 @@ HEADER = published(
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
         | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}}
         | {"record": TEXT, "record_chat": TEXT, "repetition_rule": RULE}
-        | {"held_out_looks": HELD_OUT_LOOKS, "prices": PRICES},
+        | {"held_out_looks": HELD_OUT_LOOKS, "prices": PRICES, "shards": SHARDS},
     ),
 )
-PLANNED_GROUP = {"suite": TEXT, "model": TEXT, "variant": TEXT, "bucket": TEXT}
-PLANNED = published(
-    "planned.json",
-    object_schema(
-        {"v": FORMAT}
-        | {
-            "groups": list_schema(
-                object_schema({**PLANNED_GROUP, "tasks": COUNT, "trials": COUNT, "repetitions": FROM_ONE}, {})
-            )
-        },
-        {},
-    ),
-)
+PLANNED = published("planned.json", object_schema({"v": FORMAT, "groups": list_schema(PLANNED_GROUP)}, {}))
 SCHEMAS = {
     "journal": JOURNAL_LINE,
     "transcript": TRANSCRIPT_LINE,

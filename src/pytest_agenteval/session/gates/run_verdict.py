@@ -49,6 +49,8 @@ def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
     info: RunInfo = config.stash[run_info_key]
     run = load_run(info.folder)
     judged = JudgedRun(run, config.rootpath, info.baseline)
+    if run.header.shards is not None:
+        return _of_shard(judged)
     if not run.planned or not (judged.gates or judged.has_baseline):
         return None
     comparison = judged.comparison(judged.tolerance)
@@ -66,6 +68,14 @@ def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
     outcome = judged.outcome(rechecked)
     lines = judged.trouble_lines(*rechecked.lines, outcome.line)
     return Verdict(comparison, outcome, lines, old=judged.old)
+
+
+def _of_shard(judged: JudgedRun) -> Verdict | None:
+    """Say when it is judged: no suite is there as a whole."""
+    when = "when the shards are merged (agenteval merge)"
+    if judged.gates:
+        return Verdict(lines=(f"gate: judged {when}",))
+    return Verdict(lines=(f"baseline: compared {when}",)) if judged.has_baseline else None
 
 
 def write_comparison(folder: Path, verdict: Verdict) -> None:
