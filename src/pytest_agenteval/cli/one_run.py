@@ -15,12 +15,26 @@ from pytest_agenteval.store.run_reader import Run
 
 
 def one_run_lines(
-    run: Run, boards: Sequence[Leaderboard], steps: Sequence[str], width: int, verbosity: int
+    run: Run,
+    boards: Sequence[Leaderboard],
+    steps: Sequence[str],
+    width: int,
+    verbosity: int,
+    headline: Sequence[StyledLine] = (),
+    footer: Sequence[StyledLine] = (),
 ) -> Iterator[StyledLine]:
-    """Give a run in the detail of pytest with this verbosity; ``steps`` are commands that go on."""
+    """Give a run in the detail of pytest with this verbosity; ``steps`` are commands that go on.
+
+    ``headline`` is the verdict of a comparison, ``footer`` what came of gates.
+    """
     steps = steps if verbosity == 0 else ()
-    totals = list(_totals(boards, width, verbosity))
-    parts = ScreenParts(totals=totals, place=str(run.folder), next_steps=steps)
+    parts = ScreenParts(
+        headline=headline,
+        totals=list(_totals(boards, width, verbosity)),
+        footer=footer,
+        place=str(run.folder),
+        next_steps=steps,
+    )
     screen = screen_lines(view_of(run), width, verbosity, parts)
     yield from _misses(run, width, verbosity, MOST_LINES - 2 - len(screen))
     yield from screen

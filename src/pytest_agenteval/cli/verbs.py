@@ -21,6 +21,7 @@ VERBS: Mapping[str, str] = {
     "import": "bring in another benchmark's suite and runs, from your copy",
     "report": "stored runs as tables, side by side, or as a benchmark's files",
     "sql": "ask stored runs in SQL: trials, grades, calls, messages",
+    "merge": "join runs of shards, or of several machines, into one",
     "compare": "two runs: is the new one better, worse, or can nobody tell?",
     "baseline": "keep a run as the file that later runs are compared with",
     "trend": "a suite over its last runs, and tasks that they make suspect",

@@ -50,8 +50,8 @@ def _refuse_look_in_shard(settings: Settings) -> None:
         from pytest_agenteval.errors import UsageMistake
 
         raise UsageMistake(
-            f"{settings.places['shard']}={settings.shard}: expected a fixed number of repetitions, as a shard "
-            f"has no suite's results as a whole to look at; found --repetitions={between}; "
+            f"{settings.places['shard']}={settings.shard}: expected a fixed number of repetitions: a "
+            f"shard has no suite's results to look at as a whole; found --repetitions={between}; "
             f"--repetitions={between.high} makes all of them"
         )
 

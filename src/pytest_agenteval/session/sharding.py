@@ -50,9 +50,8 @@ def shard_items(items: Sequence[pytest.Item], shard: Shard) -> ShardedItems:
 
 def shard_number(name: str, total: int) -> int:
     """Draw the shard of what has this name, from 1 to ``total``: the same on every machine."""
-    return (
-        int.from_bytes(hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()[:8], "big") % total + 1
-    )
+    drawn = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
+    return int.from_bytes(drawn[:8], "big") % total + 1
 
 
 def tasks_digest(tasks: Iterable[PlannedTask]) -> str:

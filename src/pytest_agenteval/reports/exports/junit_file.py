@@ -72,7 +72,7 @@ def _suite(run: Run, name: str) -> Element:
         time=f"{sum(float(case.attrib['time']) for case in cases):.3f}",
         timestamp=run.header.started_at,
     )
-    suite.append(_properties([*suite_properties(view_of(run)), *_verdict_properties(run.folder)]))
+    suite.append(_properties([*suite_properties(view_of(run)), *stored_verdict(run.folder)]))
     suite.extend(cases)
     return suite
 
@@ -138,7 +138,7 @@ def _properties(pairs: list[Property]) -> Element:
     return properties
 
 
-def _verdict_properties(folder: Path) -> Iterator[Property]:
+def stored_verdict(folder: Path) -> Iterator[Property]:
     """Give what the run was found to be beside its baseline, if it had one."""
     try:
         comparison: Any = json.loads((folder / COMPARISON).read_text(encoding="utf-8"))

@@ -22,7 +22,7 @@ from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.run_comparison import COMPARISON
-from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.run_reader import Run, load_run
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
@@ -76,6 +76,23 @@ def _of_shard(judged: JudgedRun) -> Verdict | None:
     if judged.gates:
         return Verdict(lines=(f"gate: judged {when}",))
     return Verdict(lines=(f"baseline: compared {when}",)) if judged.has_baseline else None
+
+
+def verdict_on_parts(run: Run, root: Path, named: Path | None, missing: str) -> Verdict | None:
+    """Compare a run that was put together from parts, and judge its gates; no agent acts.
+
+    ``named`` is the baseline that comes before those of suites, which are looked up from ``root``.
+    ``missing`` says what is not there of the run, where that is so: then nobody judges the gates.
+    """
+    judged = JudgedRun(run, root, named)
+    if not run.planned or not (judged.gates or judged.has_baseline):
+        return None
+    comparison = judged.comparison(judged.tolerance)
+    if missing:
+        line = f"gate: not judged, {missing}" if judged.gates else ""
+        return Verdict(comparison, lines=judged.trouble_lines(line), old=judged.old)
+    outcome = judged.outcome(not_tried_again(judged.broken, "while merging"))
+    return Verdict(comparison, outcome, judged.trouble_lines(outcome.line), old=judged.old)
 
 
 def write_comparison(folder: Path, verdict: Verdict) -> None:
