@@ -46,11 +46,12 @@ COMMANDS: dict[str, Sequence[str]] = {
 
 ELSEWHERE = {
     "audit": "test_audit.py",
+    "merge": "test_merge.py",
     "calibrate": "test_calibrate.py",
     "improve": "test_improve.py",
     "gepa": "test_gepa.py",
 }
-"""Verbs that start pytest: where their documents are looked at, beside all else that costs seconds."""
+"""Verbs that start pytest, or make a run: where their documents are looked at, beside what costs seconds."""
 
 VERBS_WITH_JSON = [verb for verb in VERBS if verb not in WITHOUT_JSON]
 THREE = [(key(name), "x") for name in "abc"]

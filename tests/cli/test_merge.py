@@ -5,19 +5,37 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
+from pytest_agenteval.store.file_writing import replace_json
+from pytest_agenteval.store.journal_index import WORTH_BYTES
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.json_lines import VERSION
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
+from pytest_agenteval.store.run_gates import SuiteGate, write_gates
+from pytest_agenteval.store.run_metadata import (
+    RepetitionRule,
+    RunHeader,
+    RunModel,
+    RunShards,
+    RunSuite,
+    planned_groups,
+)
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import list_runs
+from pytest_agenteval.store.runs import end_run, open_run, write_planned
+from tests.cli.documents import valid_document
 from tests.greeters import greet, set_mood, task_names, write_greeters
 from tests.journals import junit, properties
-from tests.suites import import_multiprocessing, run, suite, task, write
+from tests.reports.runs import CAPABILITY, key, trial
+from tests.suites import import_multiprocessing, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -34,7 +52,9 @@ WANTED = {"name": "answer_contains", "config": {"text": "Mina"}}
 def test_by_code(agenteval):
     for mood in ("a", "b"):
         agenteval.run(
-            {"id": f"code_{mood}", "input": {"content": mood}, "graders": [WANTED]}, agent="greeter", model="nop"
+            {"id": f"code_{mood}", "input": {"content": mood}, "graders": [WANTED]},
+            agent="greeter",
+            model="nop",
         )
 
 @pytest.mark.parametrize("number", range(3))
@@ -56,9 +76,11 @@ def merge(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str
 
 @pytest.fixture
 def matrix(pytester: pytest.Pytester, quick: None) -> None:
-    """One run of a suite that has fallen behind its baseline, and the same as four shards, two with workers."""
+    """One run of a suite that fell behind its baseline, and the same as four shards, two with workers."""
     write_greeters(pytester.path, GATE)
-    scripted = {f"evals/scripted/t{n}.json": task(f"t{n}", wants="Bob" if n == 2 else "Mina") for n in range(6)}
+    scripted = {
+        f"evals/scripted/t{n}.json": task(f"t{n}", wants="Bob" if n == 2 else "Mina") for n in range(6)
+    }
     tests = {"tests/test_plain.py": CODE_TESTS}
     more = {"evals/scripted/suite.yaml": suite("scripted"), **scripted, **tests}
     write(pytester.path, more)
@@ -92,7 +114,7 @@ def without_times(text: str) -> str:
 
 @pytest.mark.usefixtures("matrix")
 def test_a_matrix_of_four_is_one_run(capsys: pytest.CaptureFixture[str]) -> None:
-    """Every row, figure, verdict, gate and report is that of one run, and every test is in JUnit's file once."""
+    """Every row, figure, verdict, gate and report is that of one run; each test is in JUnit's file once."""
     files = [f"{name}.xml" for name in SHARDS]
     status, out, _ = merge(capsys, *SHARDS, "--into=whole", "--junit", "whole.xml", *files, "--json=m.json")
     one, whole = (load_run(RUNS / name) for name in ("one", "whole"))
@@ -104,14 +126,13 @@ def test_a_matrix_of_four_is_one_run(capsys: pytest.CaptureFixture[str]) -> None
         assert rows(whole, kind) == rows(one, kind)
     assert (whole.planned, whole.begun, whole.odd, whole.looks) == (one.planned, (), (), ())
     verdicts = [json.loads((run.folder / "comparison.json").read_text()) for run in (one, whole)]
-    assert verdicts[0].pop("new", None) != "" and verdicts[1].pop("new", None) != ""
     assert without_times(json.dumps(verdicts[0])) == without_times(json.dumps(verdicts[1]))
     texts = []
     for name in ("one", "whole"):
         assert main(["report", name, "-v"]) == 0
         texts.append(without_times(capsys.readouterr().out))
     assert texts[0] == texts[1]
-    document = json.loads(Path("m.json").read_text())
+    document = valid_document("merge", Path("m.json").read_text())
     assert (document["merged"], document["missing"], document["exit_status"]) == (SHARDS, [], 1)
 
     cases = junit(Path("one.xml")), junit(Path("whole.xml"))
@@ -120,14 +141,254 @@ def test_a_matrix_of_four_is_one_run(capsys: pytest.CaptureFixture[str]) -> None
     }
     assert totals("whole.xml") == totals("one.xml")
     transcript = properties(cases[1]["night_0[nop-2]"])["agenteval.transcript"]
-    assert Path(transcript).is_file() and "whole" in transcript
+    assert (Path(transcript).is_file(), "whole" in transcript) == (True, True)
 
 
 def totals(file: str) -> dict[str, str]:
     """Give counts and properties of a JUnit file, without names and times."""
-    from xml.etree import ElementTree
-
     (found,) = ElementTree.parse(file).getroot().iter("testsuite")
     counts = {name: found.attrib[name] for name in ("tests", "errors", "failures", "skipped", "name")}
     own = {name: value for name, value in properties(found).items() if "[" in name or "." not in name}
     return counts | own
+
+
+CLAUDE = RunModel("claude", "anthropic/claude-x")
+DIGESTS = Digests("in", "", "", "set", ruler="r", model="m", code="c", graders={"g": "1:0123456789ab"})
+HEADER = RunHeader("2026-11-21T09:30:15+00:00", models=(CLAUDE,), suites=(CAPABILITY,), judges=(CLAUDE,))
+PLANNED = planned_groups((key(name, 1, "claude"), "x") for name in "ab")
+SHARD = RunShards((1,), 2, PLANNED, "digest", "")
+
+
+def tried(task: str, **fields: Any) -> Trial:
+    """Give a trial of a task with a real model, and with digests that differ where a test says so."""
+    digests = replace(DIGESTS, **fields.pop("digests", {}))
+    return trial(task, 1, fields.pop("score", 1.0), key=key(task, 1, "claude"), digests=digests, **fields)
+
+
+def stored(
+    name: str, trials: Sequence[Trial], header: RunHeader = HEADER, status: int | None = 0, gate: float = 0.0
+) -> Path:
+    """Store a run of this name."""
+    folder = RUNS / name
+    open_run(folder, header)
+    write_planned(folder, planned_groups((each.key, each.bucket) for each in trials))
+    writer = JournalWriter(folder, "main-1")
+    writer.finished(trials)
+    writer.close()
+    if gate:
+        write_gates(folder, [SuiteGate("s", {"score": gate}, {"x": 2})])
+    if status is not None:
+        end_run(folder, "2026-11-21T10:30:15+00:00", status)
+    return folder
+
+
+REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "a trial twice": (
+        {}, {"task": "a", "score": 0.5}, "s/a[claude-1] is in A and in B, with different results"),
+    "a grader's version": (
+        {}, {"digests": {"graders": {"g": "2:0123456789ab"}}},
+        "the grader g of s: version 1 in A, version 2 in B"),
+    "an agent's code": (
+        {}, {"digests": {"code": "d"}}, "the code of the agent card of s: c in A, d in B"),
+    "a model's parameters": (
+        {}, {"digests": {"model": "n"}}, "the model claude: m in A, n in B"),
+    "what a task asks": (
+        {}, {"task": "a", "model": "gpt", "digests": {"input": "other"}},
+        "s/a does not have the same input in A and B"),
+    "a task's graders": (
+        {}, {"task": "a", "model": "gpt", "digests": {"ruler": "other"}},
+        "s/a does not have the same graders in A and B"),
+    "a model's id": (
+        {}, {"header": {"models": (RunModel("claude", "openai/gpt-9"),)}},
+        "the model claude is anthropic/claude-x in A, openai/gpt-9 in B"),
+    "a seed": ({}, {"header": {"seed": 7}}, "the seed: 0 in A, 7 in B"),
+    "judges": ({}, {"header": {"judges": ()}}, "the judges: claude (anthropic/claude-x) in A, none in B"),
+    "a kind": (
+        {}, {"header": {"suites": (RunSuite("s", "regression", "card"),)}},
+        "the suite s is capability, agent card, threshold 1 in A, regression, agent card, threshold 1 in B"),
+    "recording": (
+        {"header": {"record": "none"}, "tool_tape": TapeCounts(1)},
+        {"header": {"record": "all"}, "tool_tape": TapeCounts(recorded=1)},
+        "--agent-record: none in A, all in B"),
+    "recording of chats": (
+        {"header": {"record_chat": "none"}}, {"header": {"record_chat": "off"}},
+        "--agent-record-chat: none in A, off in B"),
+    "a rule of repetitions": (
+        {"header": {"repetition_rule": RepetitionRule(2, 6)}},
+        {"header": {"repetition_rule": RepetitionRule(2, 5)}},
+        "the rule of repetitions: 2..6 in A, 2..5 in B"),
+    "regrading": ({}, {"header": {"regraded": ("C",)}}, "regrading: False in A, True in B"),
+    "gates": ({"gate": 0.5}, {"gate": 0.6}, "the gate of s is not the same in A and B"),
+    "a shard and none": ({"header": {"shards": SHARD}}, {}, "A is shard 1 of 2, and B is no shard"),
+    "shards of other matrices": (
+        {"header": {"shards": SHARD}}, {"header": {"shards": replace(SHARD, numbers=(2,), total=4)}},
+        "shards: of 2 in A, of 4 in B"),
+    "a shard twice": (
+        {"header": {"shards": SHARD}}, {"header": {"shards": SHARD}}, "shard 1 of 2 is here twice: A and B"),
+    "shards of other commits": (
+        {"header": {"shards": SHARD}}, {"header": {"shards": replace(SHARD, numbers=(2,), tasks="other")}},
+        "A and B planned other trials: shards have to be of one commit, and to be told the same"),
+    "shards of other baselines": (
+        {"header": {"shards": SHARD}}, {"header": {"shards": replace(SHARD, numbers=(2,), baseline="x")}},
+        "the baseline: none in A, x in B"),
+}  # fmt: skip
+
+
+def store_like(name: str, task: str, said: dict[str, Any]) -> Path:
+    """Store a run with one trial of a task, and with what is said of both."""
+    fields = dict(said)
+    header = replace(HEADER, **fields.pop("header", {}))
+    gate, model = fields.pop("gate", 0.0), fields.pop("model", "claude")
+    made = tried(fields.pop("task", task), **fields)
+    if model != "claude":
+        made = replace(made, key=made.key._replace(model=model))
+        header = replace(header, models=(RunModel(model, model),))
+    return stored(name, [made], header, gate=gate)
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_is_no_part_of_one_run_is_refused(what: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """In one sentence, with both runs named; no run is made, and --partial allows none of it."""
+    of_first, of_second, sentence = REFUSED[what]
+    store_like("A", "a", of_first)
+    store_like("B", "b", of_second)
+
+    for allowed in ((), ("--partial",)):
+        status, out, err = merge(capsys, "A", "B", "--into=C", *allowed)
+        assert (status, out) == (2, "")
+        assert err == f"agenteval: these runs are not joined:\n  {sentence}\n"
+    assert not (RUNS / "C").exists()
+
+
+def test_files_of_other_formats_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a newer version of the package, which nobody here can read, and of different older ones."""
+    stored("A", [tried("a")])
+    folder = stored("B", [tried("b")])
+    header = json.loads((folder / "run.json").read_text())
+    replace_json(folder / "run.json", header | {"v": VERSION - 1})
+    assert "the format of its files: 1 in A, 0 in B" in merge(capsys, "A", "B")[2]
+
+    replace_json(folder / "run.json", header | {"v": VERSION + 1})
+    status, _, err = merge(capsys, "A", "B")
+    assert (status, "knows none above 1: upgrade pytest-agenteval" in err) == (2, True)
+
+
+def test_what_is_missing_is_named_and_joined_only_if_that_is_meant(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A shard that is not here, and one that was killed; the rest can be joined later."""
+    stored("A", [tried("a")], replace(HEADER, shards=replace(SHARD, total=3)), None, gate=0.5)
+    stored("B", [], replace(HEADER, shards=replace(SHARD, numbers=(3,), total=3)), gate=0.5)
+    status, _, err = merge(capsys, "A", "B", "--into=C")
+    assert (status, err.splitlines()) == (2, [
+        "agenteval: not all is here:",
+        "  A never ended",
+        "  shard 2 of 3 is not here",
+        "--partial joins what is there",
+    ])  # fmt: skip
+
+    status, out, _ = merge(capsys, "A", "B", "--partial", "--into=C", "--json=c.json")
+    assert (status, load_run(RUNS / "C").header.exit_status) == (1, 2)
+    assert "gate: not judged, A never ended; shard 2 of 3 is not here" in out
+    assert "shards 1, 3 of 3: no suite is whole; without 2" in out
+    assert "1 of s's 2 trials not run" in out
+    document = json.loads(Path("c.json").read_text())
+    assert (document["planned"], document["ended"], len(document["missing"])) == (2, 1, 2)
+
+    stored("D", [tried("b")], replace(HEADER, shards=replace(SHARD, numbers=(2,), total=3)), gate=0.5)
+    end_run(RUNS / "C", "2026-11-21T10:30:15+00:00", 0)
+    status, out, err = merge(capsys, "A", "B", "C", "D", "--into=E")
+    assert (status, "gate: held (s score 1.00)" in out) == (0, True), err
+    assert [line.partition(":")[0] for line in err.splitlines()] == ["A", "B"]
+    assert [entry.key.task for entry in load_run(RUNS / "E").entries] == ["a", "b"]
+
+
+def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Other models, other tasks and other repetitions: plans add up, and a task of two runs is one."""
+    both = [tried("a"), tried("b")]
+    again = replace(tried("b"), key=key("b", 2, "claude"))
+    of_gpt = [replace(each, key=each.key._replace(model="gpt")) for each in both]
+    stored("A", both, replace(HEADER, repetitions=1))
+    stored("B", [again, tried("c")], replace(HEADER, repetitions=2))
+    stored("C", of_gpt, replace(HEADER, models=(RunModel("gpt", "openai/gpt"),), variants=("",)), 1)
+
+    status, out, _ = merge(capsys, "A", "B", "C", "--into=D", "-q")
+    run = load_run(RUNS / "D")
+    assert (status, run.header.repetitions, run.header.exit_status) == (1, None, 1)
+    assert [(group.model, group.tasks, group.trials) for group in run.planned] == [
+        ("claude", 3, 4),
+        ("gpt", 2, 2),
+    ]
+    assert (run.header.started_at, run.header.ended_at) == (HEADER.started_at, "2026-11-21T10:30:15+00:00")
+    assert [model.name for model in run.header.models] == ["claude", "gpt"]
+    assert ("claude" in out, "gpt" in out) == (True, True)
+
+
+def test_runs_are_found_below_the_folder_of_artifacts(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where a link to the latest has become a copy of it; a name that is taken is refused first."""
+    for name, number in (("a", 1), ("b", 2)):
+        folder = stored(name, [tried(name)], replace(HEADER, shards=replace(SHARD, numbers=(number,))))
+        place = Path("artifacts") / f"evals-shard-{number}" / "runs"
+        place.mkdir(parents=True)
+        folder.rename(place / name)
+        shutil.copytree(place / name, place / "latest")
+        (place / name / "recheck" / "inner").mkdir(parents=True)
+        (place / name / "recheck" / "inner" / "run.json").write_text("{}")
+
+    assert merge(capsys, "artifacts", "--into=whole", "-q")[0] == 0
+    assert [entry.key.task for entry in load_run(RUNS / "whole").entries] == ["a", "b"]
+    assert "--into: expected a new name; found 'whole'" in merge(capsys, "artifacts", "--into=whole")[2]
+    assert "--into: expected a name for a folder" in merge(capsys, "artifacts", "--into=../x")[2]
+    Path("empty").mkdir()
+    assert "empty: expected a run, or a folder with runs below it" in merge(capsys, "empty")[2]
+
+
+def test_a_merged_run_is_read_through_its_own_index(capsys: pytest.CaptureFixture[str]) -> None:
+    """Long journals have one beside them; that of a part says nothing of the whole, and stays there."""
+    count = WORTH_BYTES // 300
+    for name in "ab":
+        trials = [tried(f"{name}{number}", bucket=f"{name}{number % 7}") for number in range(count)]
+        folder = stored(name.upper(), trials)
+        load_run(folder)
+        assert list(folder.glob("index-*"))
+
+    assert merge(capsys, "A", "B", "--into=C", "-q")[0] == 0
+    for _ in ("written", "read"):
+        run = load_run(RUNS / "C")
+        assert len(run.entries) == 2 * count
+        assert run.trial(run.entries[0]).key == run.entries[0].key
+        assert run.trial(run.entries[-1]).key == run.entries[-1].key
+    assert len(list(run.folder.glob("index-*"))) == 2
+
+
+def test_junit_files_that_cannot_be_joined_are_refused_before_anything_is_made(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Which file it is, and what it is instead."""
+    stored("A", [tried("a")])
+    Path("no.xml").write_text("<html/>")
+    Path("half.xml").write_text("<testsuites><test")
+    for files, problem in (
+        (["all.xml"], "--junit: expected a file to write, and those to read; found all.xml alone"),
+        (["all.xml", "no.xml"], "no.xml: expected a JUnit file; found <html>"),
+        (["all.xml", "half.xml"], "half.xml: expected a JUnit file; it is no XML"),
+        (["all.xml", "gone.xml"], "gone.xml: cannot be read"),
+    ):
+        status, _, err = merge(capsys, "A", "--into=B", "--junit", *files)
+        assert (status, problem in err) == (2, True)
+    assert not (RUNS / "B").exists()
+
+
+def test_a_case_of_several_files_counts_once_and_by_its_worst_ending(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file that no shard can collect is in the file of each."""
+    stored("A", [tried("a")])
+    for number, inner in enumerate(("", "<error message='x'/>", "<skipped/>")):
+        case = f"<testcase classname='' name='tests.test_x' time='0.1'>{inner}</testcase>"
+        own = f"<testcase classname='t' name='own{number}'/>"
+        Path(f"{number}.xml").write_text(f"<testsuite name='pytest' time='1.5'>{case}{own}</testsuite>")
+
+    merge(capsys, "A", "--into=B", "--junit", "all.xml", "0.xml", "1.xml", "2.xml")
+    found = next(ElementTree.parse("all.xml").getroot().iter("testsuite")).attrib
+    assert (found["tests"], found["errors"], found["skipped"], found["time"]) == ("4", "1", "0", "4.500")

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.actions_runner import commands_in
+from tests.journals import junit
 from tests.suites import task, write
 
 from .comments_api import BOT, CommentsApi, serving
@@ -88,6 +91,68 @@ def test_a_pull_request_has_one_comment_that_is_updated(tmp_path: Path, api: Com
     assert job.step("Verdict").returncode == 0
     assert [each["body"].splitlines()[1] for each in api.comments] == ["not by us", "### 1 of 1 task passed."]
     assert api.tokens == {"Bearer t0ken"}
+
+
+@pytest.fixture(scope="module")
+def matrix() -> Any:
+    """The workflow of docs/github.md with a matrix of shards."""
+    pages = (ROOT / "docs/github.md").read_text(encoding="utf-8").split("```yaml\n")
+    (text,) = (page.partition("```")[0] for page in pages if "matrix.shard" in page)
+    return yaml.load(text, yaml.BaseLoader)
+
+
+def test_a_matrix_of_shards_has_one_comment_and_one_verdict(
+    tmp_path: Path, api: CommentsApi, matrix: Any
+) -> None:
+    """The workflow of the page: its shards leave their runs, and the job behind them judges the whole."""
+    more = {f"evals/t{number}.json": task(f"t{number}") for number in range(6)}
+    suite = "name: demo\nkind: capability\ndefaults: {model: scripted}\ngate: {score: 0.9}\n"
+    write(tmp_path, {"evals/suite.yaml": suite, "evals/a.json": task("a", wants="Bye"), **more})
+    write(tmp_path, {"pyproject.toml": ""})
+    told = matrix["jobs"]["shard"]["steps"][-1]["with"]
+    assert (told["shard"], matrix["jobs"]["merge"]["needs"]) == ("${{ matrix.shard }}", "shard")
+    for shard in matrix["jobs"]["shard"]["strategy"]["matrix"]["shard"]:
+        inputs = {"shard": shard, "models": "scripted", "path": told["path"], "args": "-q"}
+        job = evals_job(tmp_path, environ(api, tmp_path, PULL), **inputs)
+        job.step("Run")
+        assert job.output("exit-code") == "0"
+        uploaded = job.values["steps.run.outputs.artifact"]
+        assert uploaded == f"agenteval-shard-{shard[0]}"
+        shutil.copytree(tmp_path / "temp/agenteval", tmp_path / "temp/agenteval-shards" / uploaded)
+    assert not (tmp_path / "summary.md").exists()
+
+    merging = matrix["jobs"]["merge"]["steps"][-1]["with"]
+    job = evals_job(tmp_path, environ(api, tmp_path, PULL), merge=merging["merge"])
+    ran = job.step("Run")
+    assert ran.returncode == 0, ran.stderr
+    assert job.step("Comment").stdout == "commented on #7\n"
+    assert job.step("Verdict").returncode == 1
+    body = api.comments[0]["body"]
+    assert body.startswith(
+        f"{MARKER}\n### 6 of 7 tasks passed.\n\n**gate: broken: demo score 0.86 is below 0.90**"
+    )
+    assert "demo score 0.86 is below 0.90" in (tmp_path / "summary.md").read_text(encoding="utf-8")
+    assert len(junit(Path(job.output("junit")))) == 7
+    assert Path(job.output("report")).stat().st_size
+
+    shutil.rmtree(tmp_path / "temp/agenteval-shards/agenteval-shard-2")
+    job.step("Run")
+    assert job.step("Verdict").returncode == 1
+    assert "shard 2 of 4 is not here" in Path(job.output("comment")).read_text(encoding="utf-8")
+    shutil.rmtree(tmp_path / "temp/agenteval-shards")
+    job.step("Run")
+    assert "### The shards were not merged" in Path(job.output("comment")).read_text(encoding="utf-8")
+
+
+def test_the_workflow_of_a_matrix_uses_what_there_is(matrix: Any) -> None:
+    """Inputs that the action has, permissions that its jobs need, and no key where no agent acts."""
+    declared = set(read_yaml(ROOT / ".github/actions/agenteval/action.yml")["inputs"])
+    for name, job in matrix["jobs"].items():
+        step = job["steps"][-1]
+        assert set(step["with"]) <= declared
+        assert ("env" in step, "pull-requests" in job["permissions"]) == (name == "shard", name == "merge")
+    assert matrix["jobs"]["shard"]["strategy"]["fail-fast"] == "false"
+    assert matrix["jobs"]["merge"]["if"] == "${{ !cancelled() }}"
 
 
 def test_where_pytest_could_not_run_the_comment_says_so(tmp_path: Path, api: CommentsApi) -> None:

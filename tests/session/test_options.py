@@ -53,6 +53,7 @@ def test_each_option_can_be_said_in_three_places(
         "DEVICE": "cuda:1",
         "BITS": "4bit",
         "SHARE": "0.5",
+        "I/N": "2/4",
     }
     value_text = "before" if row.name == "run_name" else value.get(row.metavar, "latest")
 

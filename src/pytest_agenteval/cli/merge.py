@@ -142,7 +142,7 @@ def _refuse(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:
         raise UsageMistake("\n".join(["these runs are not joined:", *lines]))
     missing = tuple(gaps(runs))
     if missing and not partial:
-        hint = "pytest --agent-resume goes on with a run; --partial joins what is there"
+        hint = "--partial joins what is there"
         raise UsageMistake("\n".join(["not all is here:", *(f"  {line}" for line in missing), hint]))
     return missing
 

@@ -183,6 +183,8 @@ def find_run(root: Path, name: str) -> Path:
         raise UsageMistake(
             f"{name} is a baseline, for agenteval compare and --agent-baseline; here a run is needed"
         )
+    if name != LATEST and Path(name).name == name and (root / name / HEADER).is_file():
+        return root / name  # also of a newer version, which no list has: who reads it is told so
     runs = list_runs(root)
     matching = _matching_runs(root, runs, name)
     if len(matching) == 1:

@@ -183,7 +183,7 @@ def _tasks(runs: Sequence[Run]) -> Iterator[str]:
                 if before != digest and key not in told:
                     told.add(key)
                     place = f"{entry.key.suite}/{entry.key.task}"
-                    yield f"{place}: its {words} are not the same in {other.name} and {run.name}"
+                    yield f"{place} does not have the same {words} in {other.name} and {run.name}"
 
 
 def _owners(runs: Sequence[Run]) -> Iterator[str]:

@@ -63,7 +63,7 @@ def _place(run: Run) -> tuple[tuple[int, ...], str, str]:
 def _without_repeated(runs: Sequence[Run]) -> Parts:
     kept: list[Run] = []
     repeated: list[Run] = []
-    for run in sorted(runs, key=lambda each: -len(each.entries)):
+    for run in sorted(runs, key=lambda each: (len(_place(each)[0]), len(each.entries)), reverse=True):
         (repeated if any(_holds(other, run) for other in kept) else kept).append(run)
     return Parts(tuple(run for run in runs if run in kept), tuple(repeated))
 
