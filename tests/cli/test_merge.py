@@ -25,6 +25,7 @@ from pytest_agenteval.store.run_metadata import (
     RepetitionRule,
     RunHeader,
     RunModel,
+    RunPrices,
     RunShards,
     RunSuite,
     planned_groups,
@@ -201,6 +202,10 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a model's id": (
         {}, {"header": {"models": (RunModel("claude", "openai/gpt-9"),)}},
         "the model claude is anthropic/claude-x in A, openai/gpt-9 in B"),
+    "prices": (
+        {"header": {"prices": RunPrices("litellm 1.80")}},
+        {"header": {"prices": RunPrices("litellm 1.81", {"claude": "2026-11-01"})}},
+        "the price of claude is litellm 1.80 in A, the user's own, as of 2026-11-01 in B"),
     "a seed": ({}, {"header": {"seed": 7}}, "the seed: 0 in A, 7 in B"),
     "judges": ({}, {"header": {"judges": ()}}, "the judges: claude (anthropic/claude-x) in A, none in B"),
     "a kind": (

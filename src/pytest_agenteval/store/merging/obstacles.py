@@ -137,6 +137,20 @@ def _named_things(runs: Sequence[Run]) -> Iterator[str]:
         for suite in run.header.suites
     ]
     yield from _named_twice("the suite", suites)
+    yield from _named_twice("the price of", [each for run in runs for each in _prices(run)])
+
+
+def _prices(run: Run) -> Iterator[tuple[Run, str, str]]:
+    """Give where the price of each model comes from that has one."""
+    prices = run.header.prices
+    for model in run.header.models if prices is not None else ():
+        if prices is not None and not model.offline:
+            own = prices.own.get(model.name, prices.own.get(model.id))
+            yield (
+                run,
+                model.name,
+                prices.table if own is None else f"the user's own, as of {own or 'no date'}",
+            )
 
 
 def _named_twice(what: str, named: Sequence[tuple[Run, str, str]]) -> Iterator[str]:
