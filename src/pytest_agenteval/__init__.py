@@ -175,6 +175,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_metadata import RunHeader as RunHeader
     from pytest_agenteval.store.run_metadata import RunModel as RunModel
     from pytest_agenteval.store.run_metadata import RunPrices as RunPrices
+    from pytest_agenteval.store.run_metadata import RunShards as RunShards
     from pytest_agenteval.store.run_metadata import RunSuite as RunSuite
     from pytest_agenteval.store.run_reader import Run as Run
     from pytest_agenteval.store.run_reader import load_run as load_run
@@ -261,7 +262,7 @@ _NAMES = {
     "scoring.intervals": "Interval",
     "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation",
     "store.repetitions": "SuiteLook",
-    "store.run_metadata": "Levels PlannedGroup RepetitionRule RunHeader RunModel RunPrices RunSuite",
+    "store.run_metadata": "Levels PlannedGroup RepetitionRule RunHeader RunModel RunPrices RunShards RunSuite",
     "store.run_reader": "load_run Run",
     "tools.functions": "tool_of UnfitFunction",
     "tools.tool": "Fault Tool ToolFailed ToolFunction ToolResult Wire",
