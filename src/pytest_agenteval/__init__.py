@@ -262,7 +262,9 @@ _NAMES = {
     "scoring.intervals": "Interval",
     "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation",
     "store.repetitions": "SuiteLook",
-    "store.run_metadata": "Levels PlannedGroup RepetitionRule RunHeader RunModel RunPrices RunShards RunSuite",
+    "store.run_metadata": (
+        "Levels PlannedGroup RepetitionRule RunHeader RunModel RunPrices RunShards RunSuite"
+    ),
     "store.run_reader": "load_run Run",
     "tools.functions": "tool_of UnfitFunction",
     "tools.tool": "Fault Tool ToolFailed ToolFunction ToolResult Wire",
