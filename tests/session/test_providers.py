@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import socket
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_agenteval.store.run_reader import load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import import_litellm, run, task, write
 
@@ -61,13 +64,16 @@ class Storm:
         return FINE
 
 
-@pytest.mark.parametrize("workers", [0, 2])
-@pytest.mark.parametrize("refusal", [ReplyPlan(status=429), ReplyPlan(status=503)], ids=["429", "overloaded"])
+@pytest.mark.parametrize(
+    ("refusal", "workers"),
+    [(ReplyPlan(status=503), 0), (ReplyPlan(status=429), 2)],
+    ids=["overloaded", "429-of-two-workers"],
+)
 def test_a_storm_ends_with_all_passed_and_few_requests(
     pytester: pytest.Pytester, refusal: ReplyPlan, workers: int
 ) -> None:
     """While nobody is answered one request tries it for all; nobody's seconds or attempts run out."""
-    storm = Storm(30, 4.0, refusal)
+    storm = Storm(30, 3.0, refusal)
     with ModelServer(storm) as server:
         project(pytester.path, 80, {"first": server.openai_base}, requests_at_start=20)
         result = run(
@@ -82,3 +88,69 @@ def test_a_storm_ends_with_all_passed_and_few_requests(
     result.assert_outcomes(passed=80)
     assert storm.refused > 0
     assert sent <= 1.5 * 80
+    what = "429" if refusal.status == 429 else "overloaded"
+    result.stdout.fnmatch_lines([f"first: {what} x {storm.refused}, held to * at once"])
+    assert not [*latest(pytester).folder.glob("rates-*")]
+
+
+def closed_port() -> int:
+    """Give a port of this machine on which nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def test_a_provider_that_is_not_there_is_found_once(pytester: pytest.Pytester) -> None:
+    """Who was on the way is errored; nothing more of that model begins, and all of the other's does."""
+    with ModelServer([FINE]) as server:
+        gone = f"http://127.0.0.1:{closed_port()}/v1"
+        project(pytester.path, 30, {"first": gone, "second": server.openai_base})
+        result = run(pytester, "evals", "--agent-model=first,second", "--agent-concurrency=4")
+
+    ends = Counter((entry.key.model, entry.ending) for entry in latest(pytester).entries)
+    assert ends["second", "passed"] == 30
+    assert 1 <= ends["first", "errored"] <= 4
+    held = 30 - ends["first", "errored"]
+    result.stdout.fnmatch_lines(
+        [f"! {held} of asked?first?'s 30 trials not run: first (openai/first): no reply*"]
+    )
+    result.stdout.fnmatch_lines(["*--agent-resume*"])
+
+
+def test_a_wrong_key_is_found_with_one_round_of_requests(pytester: pytest.Pytester) -> None:
+    """No waiting mends it: whatever was on the way is refused, and nobody asks again."""
+    with ModelServer([ReplyPlan(status=401, latency_s=0.05)]) as server:
+        project(pytester.path, 30, {"first": server.openai_base})
+        run(pytester, "evals", "--agent-concurrency=4")
+        sent = len(server.requests)
+
+    assert sent == 4
+    assert {entry.ending for entry in latest(pytester).entries} == {"errored"}
+
+
+def test_an_outage_that_ends_costs_no_trial(pytester: pytest.Pytester) -> None:
+    """After an ask has found the model gone, the others wait, and one request after another tries it."""
+    broken = Storm(10, 10.0, ReplyPlan(status=500))
+    with ModelServer(broken) as server:
+        project(pytester.path, 30, {"first": server.openai_base})
+        run(pytester, "evals", "--agent-concurrency=4", "--agent-timeout=2").assert_outcomes(passed=30)
+
+    assert broken.refused <= 4 * 4 + 6
+
+
+def test_patience_has_an_end(pytester: pytest.Pytester) -> None:
+    """A model that is put off by for longer than it is waited for is gone: the rest is not run."""
+    storm = Storm(6, 1000.0, ReplyPlan(status=429))
+    with ModelServer(storm) as server:
+        project(pytester.path, 30, {"first": server.openai_base}, patience_seconds=2)
+        result = run(pytester, "evals", "--agent-concurrency=4")
+
+    ends = Counter(entry.ending for entry in latest(pytester).entries)
+    assert ends["passed"] >= 6
+    assert 1 <= ends["errored"] <= 4
+    result.stdout.fnmatch_lines(["! 20 of asked's 30 trials not run: first (openai/first): *"])
+
+
+def latest(pytester: pytest.Pytester) -> Any:
+    """Give the latest run."""
+    return load_run((pytester.path / ".agenteval/runs/latest").resolve())

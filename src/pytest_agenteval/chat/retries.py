@@ -24,6 +24,8 @@ from pytest_agenteval.records.tool import ToolSpec
 SPREAD = 0.1
 LONGEST_HOLD_UP_S = 24 * 3600.0
 BYTES_PER_TOKEN = 4
+SETTLED_AFTER = 2
+"""Attempts after which replies that came before have surely been heard of, from other processes too."""
 OVERLOADED = "overloaded"
 FOR_ALL = frozenset({"auth", "unknown_model", "quota"})
 """Causes that no waiting mends, whatever is asked."""
@@ -192,7 +194,7 @@ class _Course:
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate
-        self._replied_at_first = gate.replied
+        self._replied_before = gate.replied
         self._replied_when_put_off = -1
         self.requests = self.tries = 0
         self.wait_s = 0.0
@@ -204,13 +206,15 @@ class _Course:
         replied = self._gate.replied
         if not for_all and not (failed.puts_off and replied == self._replied_when_put_off):
             self.tries += 1
+            if self.tries <= SETTLED_AFTER:
+                self._replied_before = replied
         if failed.puts_off:
             self._replied_when_put_off = replied
         return for_all
 
     def is_outage(self, failed: AttemptFailed) -> bool:
-        """Whether nobody has had a reply since the first attempt: then this ask is not at fault."""
-        return failed.cause in OUTAGES and self._gate.replied == self._replied_at_first
+        """Whether nobody has had a reply since the first attempts: then this ask is not at fault."""
+        return failed.cause in OUTAGES and self._gate.replied == self._replied_before
 
 
 def _advice(failed: AttemptFailed, model: Model) -> str:

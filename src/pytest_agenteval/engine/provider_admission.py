@@ -16,35 +16,36 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.rate_limiting.exchange import Standing
+    from pytest_agenteval.chat.rate_limiting.exchange import ShareStore, Standing
     from pytest_agenteval.chat.rate_limiting.gates import Gates
 
 LOOK_S = 0.5
 """Seconds for which is believed what was seen of the models."""
 
 
-def gates_of_run(context: ExecutorContext) -> Gates:
+def gates_of_run(context: ExecutorContext, store: ShareStore | None = None) -> Gates:
     """Give this process's gates of a run: whoever carries out its trials here, or lets them begin, has these.
 
-    A run whose processes ask models side by side has one file for all.
+    A run whose processes ask models side by side has one file for all, unless there is a ``store``.
     """
     from pytest_agenteval.chat.rate_limiting.gates import Gates, gates_at
 
+    if store is not None:
+        return Gates(store, context.concurrency)
     if not context.rates:
         return Gates(most=context.concurrency)
     if context.is_alone:
         return gates_at(context.rates, lambda: Gates(most=context.concurrency))
     from pytest_agenteval.chat.rate_limiting.stores import FileStore
 
-    store = FileStore(Path(context.rates))
-    return gates_at(context.rates, lambda: Gates(store, context.concurrency))
+    return gates_at(context.rates, lambda: Gates(FileStore(Path(context.rates)), context.concurrency))
 
 
-def standings_of_run(context: ExecutorContext) -> Mapping[str, Standing]:
-    """Say how the models of a run fare that its processes on this machine have asked, by their keys."""
+def standings_of_run(rates: str) -> Mapping[str, Standing]:
+    """Say how the models fare that a run's processes on this machine have asked, by their keys."""
     from pytest_agenteval.chat.rate_limiting.gates import standings_at
 
-    return {each.model: each for each in standings_at(context.rates)}
+    return {each.model: each for each in standings_at(rates)}
 
 
 class ProviderAdmission:
@@ -65,6 +66,9 @@ class ProviderAdmission:
 
     def decide(self, plan: Plan) -> Decision:
         """Say whether a trial may begin."""
+        needed = tuple(self._needed(plan))
+        if not needed:
+            return "begin"
         now = time.monotonic()
         if now - self._looked >= self._look_s:
             self._seen, self._looked = self._troubled(), now
@@ -72,7 +76,7 @@ class ProviderAdmission:
             return "begin"
         from pytest_agenteval.chat.rate_limiting.gates import key_of
 
-        found = [self._seen[key] for model in self._needed(plan) if (key := key_of(model)) in self._seen]
+        found = [self._seen[key] for model in needed if (key := key_of(model)) in self._seen]
         down = next((each.down for each in found if each.down is not None), None)
         if down is not None:
             return NotRun(ProviderDown.cause, down.message)

@@ -12,7 +12,7 @@ from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_u
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.stash import eval_session_key, remarks_key, uncollected_key
+from pytest_agenteval.stash import eval_session_key, remarks_key, run_info_key, uncollected_key
 from pytest_agenteval.tasks.documents import short_path
 
 if TYPE_CHECKING:
@@ -77,7 +77,15 @@ def remark_lines(config: pytest.Config) -> Iterator[str]:
     for name, count in remarks.blocking_fixtures.items():
         yield f"{pluralize(count, 'trial')} ran one by one: fixture {name}"
     yield from format_unused(remarks.unused_recordings)
+    yield from _rate_lines(config)
     yield from remarks.lines
+
+
+def _rate_lines(config: pytest.Config) -> Iterator[str]:
+    if run_info_key in config.stash:
+        from pytest_agenteval.session.rate_remarks import rate_lines
+
+        yield from rate_lines(config)
 
 
 def not_tasks_lines(evals: EvalSession) -> Iterator[str]:

@@ -26,11 +26,11 @@ def admissions(
 def _provider_admission(context: ExecutorContext, registry: Registry) -> Admission:
     from pytest_agenteval.engine.provider_admission import ProviderAdmission
 
-    return ProviderAdmission(lambda: _standings(context), registry)
+    return ProviderAdmission(lambda: _standings(context.rates), registry)
 
 
-def _standings(context: ExecutorContext) -> Mapping[str, Standing]:
+def _standings(rates: str) -> Mapping[str, Standing]:
     """Give how the models fare: as this process knows it, or all that have asked."""
     from pytest_agenteval.engine.provider_admission import standings_of_run
 
-    return standings_of_run(context)
+    return standings_of_run(rates)

@@ -115,6 +115,7 @@ def _remember(config: pytest.Config, info: RunInfo) -> None:
     config.stash[run_info_key] = info
     # Workers are gone by then: each may have refused, and no file of theirs is left behind.
     config.add_cleanup(lambda: info.refusal.unlink(missing_ok=True))
+    config.add_cleanup(lambda: info.rates.unlink(missing_ok=True))
 
 
 def _choose(config: pytest.Config, settings: Settings) -> RunInfo:

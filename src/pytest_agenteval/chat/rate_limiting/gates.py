@@ -90,12 +90,12 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
 class Gates:
     """The gates of this process, one for each model: ``store`` has the shares, or this process its own.
 
-    ``most`` is how many requests to one model it would have under way at once.
+    ``most`` is how many requests to one model it would have under way at once. ``ledger`` is its own.
     """
 
     def __init__(self, store: ShareStore | None = None, most: int = 64) -> None:
         self._store, self._most = store, most
-        self._ledger, self._locks = Ledger(), threading.RLock()
+        self.ledger, self._locks = Ledger(), threading.RLock()
         self._keeper = Keeper()
         self.process = f"{os.getpid()}.{os.urandom(3).hex()}"
         self._gates: dict[str, Gate] = {}
@@ -117,7 +117,7 @@ class Gates:
     def standings(self) -> tuple[Standing, ...]:
         """Say how the models have fared that only this process asked."""
         with self._locks:
-            return self._ledger.standings()
+            return self.ledger.standings()
 
     def share(self, model: str) -> Share | None:
         """Give the share of a model as it was told last; None for one that this process has not asked."""
@@ -135,7 +135,7 @@ class Gates:
 
     def _tell_ledger(self, gate: Gate, urgent: bool) -> None:
         with self._locks:  # reports of one gate come in their order
-            share = self._ledger.exchange(gate.take_report())
+            share = self.ledger.exchange(gate.take_report())
             gate.take_share(share)
             if gate.waits_for_time:
                 self._look_again(gate, share.again_s)

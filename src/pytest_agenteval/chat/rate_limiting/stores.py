@@ -51,8 +51,8 @@ class Ledger:
 class LedgerStore:
     """A ledger of this process, offered to others, on other machines too: what an actor of Ray holds."""
 
-    def __init__(self) -> None:
-        self.ledger = Ledger()
+    def __init__(self, ledger: Ledger | None = None) -> None:
+        self.ledger = ledger or Ledger()
 
     async def exchange(self, report: Report) -> Share:
         """Take note of what a process tells of a model, and say what it may do."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
@@ -18,12 +19,18 @@ from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 
+if TYPE_CHECKING:
+    from pytest_agenteval.chat.rate_limiting.exchange import ShareStore
+
 
 class LocalExecutor:
-    """Runs each plan as a coroutine of the calling loop."""
+    """Runs each plan as a coroutine of the calling loop.
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+    ``store`` shares models out where neither this process nor a file of the run's does.
+    """
+
+    def __init__(self, registry: Registry, store: ShareStore | None = None) -> None:
+        self._registry, self._store = registry, store
         self._setup = ExecutorContext()
         self._context = WorkerContext(registry)
 
@@ -43,7 +50,7 @@ class LocalExecutor:
             self._registry,
             root=Path(context.root) if context.root else None,
             started=context.started,
-            gates=gates_of_run(context),
+            gates=gates_of_run(context, self._store),
             limits=context.limits,
             servers=context.servers,
             controller=context.controller,
