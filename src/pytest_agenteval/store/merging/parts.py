@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -34,6 +35,10 @@ def find_parts(names: Iterable[str], results: Path) -> Parts:
     runs = [
         load_run(folder.relative_to(here) if folder.is_relative_to(here) else folder) for folder in folders
     ]
+    names = Counter(run.name for run in runs)
+    for run in runs:
+        if names[run.name] > 1:  # each job of a matrix may have called its run alike
+            run.header = replace(run.header, name=str(run.folder))
     return _without_repeated(sorted(runs, key=_place))
 
 
