@@ -49,7 +49,9 @@ class TaskChange(FrozenValue, frozen=True):
     @property
     def change(self) -> float | None:
         """New mean less old mean; None where a side has no score."""
-        old, new = (decided_scores(scores) for scores in (self.old, self.new))
+        old, new = decided_scores(self.old), decided_scores(self.new)
+        if len(old) == len(new) == 1:
+            return float(new[0]) - float(old[0])
         return mean(new) - mean(old) if old and new else None
 
     @property

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 from pytest_agenteval.compare.sides import Compared, Side, SideGroup, matching_groups
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
+
+_DIGESTS = attrgetter("digests")
 
 TaskKey = tuple[str, str]
 """A task's id and its agent."""
@@ -104,7 +107,14 @@ def _lonely(entries: Sequence[JournalEntry], where: str) -> Obstacle:
     return Obstacle(entries[0].file, entries[0].key.task, "", where)
 
 
+def _is_same(pair: TaskPair) -> bool:
+    """Whether trial by trial nothing differs that there are digests of, as of most tasks."""
+    return list(map(_DIGESTS, pair.old)) == list(map(_DIGESTS, pair.new))
+
+
 def _obstacles(pair: TaskPair, old: Side, new: Side) -> Iterator[Obstacle]:
+    if _is_same(pair):
+        return
     for name, words in MUST_EQUAL.items():
         before, after = _digests(pair.old, name), _digests(pair.new, name)
         # A trial that broke before it began has no digests, and neither has one of an imported run.
@@ -143,6 +153,7 @@ def _grader_change(label: str, before: str, after: str) -> str:
 
 
 def _differences(pairs: Sequence[TaskPair]) -> Iterator[str]:
+    pairs = [pair for pair in pairs if not _is_same(pair)]
     for name, words in MAY_DIFFER.items():
         if any(_differ(_digests(pair.old, name), _digests(pair.new, name)) for pair in pairs):
             yield words

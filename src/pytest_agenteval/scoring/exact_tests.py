@@ -5,6 +5,9 @@ all cases by adding up distributions: how many ways lead to each sum, in whole n
 made whole: exactly where they are fractions with a small common denominator (halves, quarters, twelfths),
 else on a grid, by default of 1/1000 of the largest. Rounding treats old and new alike, so that a test on a
 grid is as honest as any.
+
+Of more than a thousand tasks that changed there are more cases than can be counted: ``tails`` then says how
+many there are of them, to 3 digits and more.
 """
 
 from __future__ import annotations
@@ -14,10 +17,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import accumulate, combinations, pairwise
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.intervals import Interval
+from pytest_agenteval.scoring.tails import SumTail, part_of
 
 PairedScores: TypeAlias = tuple[Sequence[float], Sequence[float]]
 """The scores of one task's trials, old and new; either may have any number of them, 1 or more."""
@@ -42,6 +46,12 @@ A task has two signs and, with three repetitions, twenty labellings; and an inte
 
 FEW_LABELLINGS = 1_000
 
+MANY_TASKS = 1_000
+"""Tasks that changed, or that an interval is of, beyond which not all cases are counted."""
+
+MOST_DISTINCT = 2_000
+"""Scores of many tasks are rounded to 3 digits where more than so many tasks are alike in none."""
+
 
 class ExactTest(FrozenValue, frozen=True):
     """The share of all equally likely cases that are at least as far from no change as the case observed.
@@ -61,6 +71,8 @@ def sign_flip_test(differences: Iterable[float]) -> ExactTest:
     that did not change says nothing. With m tasks that changed, ``smallest_p`` is 2 / 2^m, and 1 with none.
     """
     changed = [difference for difference in differences if abs(difference) > SAME]
+    if len(changed) > MANY_TASKS:
+        return _test_of_many(((0.0,), (difference,)) for difference in changed)
     steps = _steps(map(abs, changed), math.fsum(map(abs, changed)), len(changed) + 2, MOST_BITS_OF_SIGNS)
     whole = [round(abs(difference) * steps) for difference in changed]
     observed = sum(size for size, difference in zip(whole, changed, strict=True) if difference > 0)
@@ -77,6 +89,8 @@ def sign_flip_interval(differences: Sequence[float], level: float) -> Interval:
     if not any(abs(difference) > SAME for difference in differences):
         return Interval(0.0, 0.0, level)
     tail = (1 - level) / 2
+    if len(differences) > MANY_TASKS and len({*differences}) > MOST_DISTINCT:
+        differences = [round(difference * GRID) / GRID for difference in differences]
     low = _change_with_tail(differences, tail)
     high = -_change_with_tail([-difference for difference in differences], tail)
     significant = sign_flip_test(differences).p <= 1 - level
@@ -89,7 +103,7 @@ def sign_flip_interval(differences: Sequence[float], level: float) -> Interval:
 
 def _change_with_tail(differences: Sequence[float], tail: float) -> float:
     """Give the largest change at which at most a share ``tail`` of all sign flips reach what was observed."""
-    low, high = -1.0, 1.0
+    low, high = _bracket(differences) if len(differences) > MANY_TASKS else (-1.0, 1.0)
     while high - low > LEAST:
         middle = (low + high) / 2
         if _upper_tail(differences, middle) <= tail:
@@ -99,11 +113,21 @@ def _change_with_tail(differences: Sequence[float], tail: float) -> float:
     return low
 
 
+def _bracket(differences: Sequence[float]) -> tuple[float, float]:
+    """Give where the change of many tasks is looked for: eight standard errors around their mean."""
+    count = len(differences)
+    middle = math.fsum(differences) / count
+    error = math.sqrt(math.fsum(difference * difference for difference in differences)) / count
+    return middle - 8 * error, middle + 8 * error
+
+
 def _upper_tail(differences: Sequence[float], change: float) -> float:
     """Give the share of sign flips whose sum, of differences less ``change``, is at least as observed.
 
     To about 9 digits, on a grid: shares take 64 bits where counts of hundreds of tasks would take hundreds.
     """
+    if len(differences) > MANY_TASKS:
+        return _upper_tail_of_many(differences, change)
     moved = [difference - change for difference in differences]
     steps = min(GRID, _most_steps(math.fsum(map(abs, moved)), SHARE_BITS, MOST_BITS_OF_TAIL))
     # what rounding takes from one task goes to the next: where many are alike it would add up
@@ -119,6 +143,12 @@ def _upper_tail(differences: Sequence[float], change: float) -> float:
     return _at_least(packed, sum(sizes[falls:]), SHARE_BITS) / ONE
 
 
+def _upper_tail_of_many(differences: Sequence[float], change: float) -> float:
+    moved = Counter(difference - change for difference in differences)
+    tail = SumTail(part_of({0.0: 1, abs(size): 1}, count) for size, count in moved.items() if size)
+    return tail.at_least(math.fsum(size * count for size, count in moved.items() if size > 0))
+
+
 def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     """Ask whether these very tasks changed: were old and new only names, handed out anew within each task?
 
@@ -127,8 +157,11 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     are; repetitions may differ. With one repetition it is the sign-flip test, with scores 0 and 1 McNemar's.
     """
     pairs = list(tasks)
-    weights = [Fraction(len(old) + len(new), len(old) * len(new)) for old, new in pairs]
-    heaviest = max(weights, default=Fraction(1))
+    changed = [(old, new) for old, new in pairs if max(*old, *new) - min(*old, *new) > SAME]
+    if len(changed) > MANY_TASKS:
+        return _test_of_many(changed, _heaviest(pairs))
+    weights = [_weight(*pair) for pair in pairs]
+    heaviest = _heaviest(pairs)
     blocks = [
         _Block(*pair, float(own / heaviest), (at * GOLDEN) % 1 - 0.5)
         for at, (pair, own) in enumerate(zip(pairs, weights, strict=True))
@@ -140,6 +173,55 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     observed = sum(block.observed(steps) for block in blocks)
     change = math.fsum(block.change for block in blocks)
     return _exact_test([block.new_sums(steps) for block in blocks], observed, change)
+
+
+def _weight(old: Sequence[float], new: Sequence[float]) -> Fraction:
+    return Fraction(len(old) + len(new), len(old) * len(new))
+
+
+def _heaviest(pairs: Iterable[PairedScores]) -> Fraction:
+    return max((_weight(*pair) for pair in pairs), default=Fraction(1))
+
+
+def _test_of_many(tasks: Iterable[PairedScores], heaviest: Fraction = Fraction(2)) -> ExactTest:
+    """Do the label test of many tasks that changed: those that are alike are looked at once."""
+    alike = Counter((tuple(old), tuple(new)) for old, new in tasks)
+    if len(alike) > MOST_DISTINCT:
+        alike = _rounded(alike)
+    counted = [
+        (_Block(old, new, float(_weight(old, new) / heaviest), 0.0), count)
+        for (old, new), count in alike.items()
+    ]
+    steps = _steps((score for block, _ in counted for score in block.scores), 1.0, 1, LARGEST_DENOMINATOR)
+    ways: Counter[frozenset[tuple[int, int]]] = Counter()
+    for block, count in counted:
+        ways[frozenset(block.new_sums(steps).items())] += count
+    observed = sum(block.observed(steps) * count for block, count in counted)
+    return _tested(Counter({key: count for key, count in ways.items() if len(key) > 1}), observed)
+
+
+def _rounded(alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int]) -> Counter[Any]:
+    rounded: Counter[Any] = Counter()
+    for sides, count in alike.items():
+        rounded[tuple(tuple(round(score * GRID) / GRID for score in side) for side in sides)] += count
+    return rounded
+
+
+def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int) -> ExactTest:
+    """Test how far from its mean a sum lies of whole numbers that come about in these ways, so many each."""
+    lattice = math.gcd(*(value - min(key)[0] for key in ways for value, _ in key))
+    up = SumTail((part_of(dict(key), count) for key, count in ways.items()), lattice)
+    down = SumTail(
+        (part_of({-value: number for value, number in key}, count) for key, count in ways.items()), lattice
+    )
+
+    def share(distance: float) -> float:
+        if distance <= SAME:
+            return 1.0
+        both = ((side, side.mean + distance) for side in (up, down))
+        return min(1.0, math.fsum(side.at_least(side.next_from(total)) for side, total in both))
+
+    return ExactTest(share(abs(observed - up.mean)), share(max(up.highest - up.mean, up.mean - up.lowest)))
 
 
 class _Block:
