@@ -344,9 +344,8 @@ def test_runs_are_found_below_the_folder_of_artifacts(capsys: pytest.CaptureFixt
     assert [entry.key.task for entry in load_run(RUNS / "whole").entries] == ["a", "b"]
     assert "--into: expected a new name; found 'whole'" in merge(capsys, "artifacts", "--into=whole")[2]
     assert "--into: expected a name for a folder" in merge(capsys, "artifacts", "--into=../x")[2]
-    shutil.copytree(RUNS / "whole", "x/evals")
-    shutil.copytree(RUNS / "whole", "y/evals")
-    replace_json(Path("y/evals/run.json"), json.loads(Path("y/evals/run.json").read_text()) | {"seed": 7})
+    for place, seed in (("x", 0), ("y", 7)):
+        shutil.move(stored("evals", [tried(place)], replace(HEADER, seed=seed)), f"{place}/evals")
     assert "the seed: 0 in x/evals, 7 in y/evals" in merge(capsys, "x", "y")[2]
     Path("empty").mkdir()
     assert "empty: expected a run, or a folder with runs below it" in merge(capsys, "empty")[2]
