@@ -22,7 +22,7 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 class AgentChat:
     """The chat of a trial's agent: counts steps, writes the transcript, plays the tape, spends the budget.
 
-    What an ``offline`` model says is paid to nobody.
+    What an ``offline`` model says for nothing is paid to nobody, tokens included.
     """
 
     def __init__(
@@ -71,7 +71,8 @@ class AgentChat:
             started = ended - reply.seconds
         ask = Ask(turn, started, ended, usage, reply.finish, reply.first_token_s, reply.reasoning)
         stamped = _stamped(reply.calls, turn)
-        recorder.add_reply(reply.message(), stamped, ask, unpaid=reply.taped or self._offline)
+        unpaid = reply.taped or (self._offline and usage.cost_usd == 0)
+        recorder.add_reply(reply.message(), stamped, ask, unpaid=unpaid)
         self._budget.spend(usage)
         return replace(reply, calls=stamped)  # so that a call knows its turn, whoever makes it
 

@@ -1,0 +1,307 @@
+"""What all trials of a run may cost together: a trial begins only where what it may take fits, too.
+
+``tests/simulations/budgets.py`` says how near a run ends to its budget.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from math import sqrt
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+
+from pytest_agenteval.engine.admission import Decision, NotRun
+from pytest_agenteval.records.plan import Allowance, Plan, TrialKey
+from pytest_agenteval.records.transcript import NO_USAGE, UNTOLD_TOKENS, Usage
+from pytest_agenteval.records.trial import Trial
+
+T = TypeVar("T")
+Kind: TypeAlias = Literal["usd", "tokens"]
+KINDS: tuple[Kind, ...] = ("usd", "tokens")
+State: TypeAlias = dict[str, Any]
+Amounts: TypeAlias = Mapping[Kind, float]
+
+LITTLE_KNOWN = 10.0
+"""While fewer trials of a kind have ended than are in flight, each may take so many times the dearest."""
+NEARLY = 0.9
+"""From this share on a budget is called spent, though a little is left of it."""
+
+
+class Expected(NamedTuple):
+    """What a trial takes on the average, what the dearest took, and of how many that is known."""
+
+    mean: float
+    most: float
+    known: int
+
+
+class Expectations(Protocol):
+    """What is known of a trial before any like it has ended in this run."""
+
+    def of(self, plan: Plan, kind: Kind) -> Expected | None:
+        """Give what such trials took in earlier runs; None where there is none."""
+        ...
+
+
+class Ledger(Protocol):
+    """A JSON object that all who count see as the last has left it."""
+
+    def change(self, change: Callable[[State], T]) -> T:
+        """Have the value changed, by one at a time; give what ``change`` gives."""
+        ...
+
+
+class OwnLedger:
+    """The ledger of a run of one process."""
+
+    def __init__(self) -> None:
+        self._state: State = {}
+
+    def change(self, change: Callable[[State], T]) -> T:
+        """Have the value changed."""
+        return change(self._state)
+
+
+class RunBudget:
+    """Counts what a run has paid, and lets trials begin while more may be paid.
+
+    What is in flight has its share taken already: each trial that of the dearest of its suite and model,
+    with room for how little is known, and the next one's the average. So fewer trials are in flight the less
+    is left, and the last begin one by one. Where nothing is known of a suite and model, one trial tells.
+    ``paid_before`` is what the same run had paid when it was cut short. ``is_free`` says whose trials cost
+    nothing; ``is_alive`` whether a process, by its number, is there still.
+    """
+
+    def __init__(
+        self,
+        allowed: Amounts,
+        ledger: Ledger,
+        expectations: Expectations,
+        *,
+        paid_before: Callable[[], Amounts],
+        is_free: Callable[[Plan], bool],
+        is_alive: Callable[[int], bool],
+    ) -> None:
+        self.allowed, self._ledger, self._expectations = dict(allowed), ledger, expectations
+        self._paid_before, self._is_free, self._is_alive = paid_before, is_free, is_alive
+        self._process = str(os.getpid())
+        self._begun_here: set[tuple[TrialKey, int]] = set()
+        self._unwritten: OSError | None = None
+
+    def decide(self, plan: Plan) -> Decision:
+        """Let a trial begin, and take its share; else say whether it may later.
+
+        Raises OSError where that cannot be written down.
+        """
+        if self._unwritten is not None:
+            raise self._unwritten
+        if self._is_free(plan):
+            return "begin"
+        decision = self._ledger.change(lambda state: self._decide(state, plan))
+        if decision == "begin":
+            self._begun_here.add((plan.key, plan.attempt))
+        return decision
+
+    def ended(self, plan: Plan, trial: Trial | None) -> None:
+        """Count what a trial took, and give back what its share was more."""
+        had_share = (plan.key, plan.attempt) in self._begun_here
+        self._begun_here.discard((plan.key, plan.attempt))
+        if had_share or (trial is not None and trial.spending != NO_USAGE):
+            self._write(lambda state: self._end(state, plan, trial, had_share=had_share))
+
+    def note(self, usage: Usage, who: str) -> None:
+        """Count what was paid beside the pool's trials, as to judges that are calibrated."""
+        self._write(lambda state: self._pay(self._begun(state), usage, who))
+
+    def refusal(self) -> NotRun | None:
+        """Say why nothing more may begin, of what is no trial of the pool's; None where it may."""
+        return self._ledger.change(self._refusal)
+
+    def paid(self) -> Amounts:
+        """Give what the run has paid so far."""
+        return self._ledger.change(lambda state: dict(self._begun(state)["paid"]))
+
+    def _write(self, change: Callable[[State], None]) -> None:
+        # Told at the next decision: whoever ends a trial must not be kept from it.
+        try:
+            self._ledger.change(change)
+        except OSError as failed:
+            self._unwritten = failed
+
+    def _begun(self, state: State) -> State:
+        """Give the ledger with all that it has from its beginning on."""
+        if not state:
+            state.update(paid={"usd": 0.0, "tokens": 0} | dict(self._paid_before()), groups={}, in_flight={})
+        return state
+
+    def _refusal(self, state: State) -> NotRun | None:
+        self._begun(state)
+        if "stopped" in state:
+            return NotRun(*state["stopped"])
+        spent = (kind for kind, allowed in self.allowed.items() if state["paid"][kind] >= allowed)
+        return next((self._spent(state, kind, None) for kind in spent), None)
+
+    def _decide(self, state: State, plan: Plan) -> Decision:
+        self._begun(state)
+        if "stopped" in state:
+            return NotRun(*state["stopped"])
+        name = group_of(plan)
+        group = state["groups"].setdefault(name, {})
+        if "not_run" in group:
+            return NotRun("budget", group["not_run"])
+        self._take_note_of_limits(group, plan)
+        lacking = next((kind for kind in self.allowed if not self._fits(state, name, plan, kind)), None)
+        if lacking is None:
+            own = state["in_flight"].setdefault(self._process, {})
+            own[name] = own.get(name, 0) + 1
+            return "begin"
+        if self._any_in_flight(state):
+            return "wait"
+        why = self._spent(state, lacking, self._expected(state, name, plan, lacking))
+        group["not_run"] = why.reason
+        return why
+
+    def _fits(self, state: State, name: str, plan: Plan, kind: Kind) -> bool:
+        taken = state["paid"][kind] + sum(self._shares(state, kind))
+        expected, allowed = self._expected(state, name, plan, kind), self.allowed[kind]
+        if expected is not None:
+            return bool(taken + expected.mean <= allowed)
+        most = _limit(plan.task.limits, kind)
+        first = not _in_flight(state).get(name) and taken < allowed
+        return first or (most is not None and taken + most <= allowed)
+
+    def _expected(self, state: State, name: str, plan: Plan, kind: Kind) -> Expected | None:
+        """Give what a trial takes: as those like it in this run, else as in runs before."""
+        group = state["groups"][name]
+        seen = group.get(kind)
+        if seen is not None:
+            return Expected(seen["sum"] / seen["ended"], seen["most"], seen["ended"])
+        before = self._expectations.of(plan, kind)
+        if before is not None:  # what others of the group take that are in flight
+            known = group.setdefault("before", {}).setdefault(kind, [before.most, before.known])
+            known[0] = max(known[0], before.most)
+        return before
+
+    def _shares(self, state: State, kind: Kind) -> Iterator[float]:
+        """Give what trials in flight may still take, by suite and model."""
+        for name, count in _in_flight(state).items():
+            group = state["groups"][name]
+            before, known = group.get("before", {}).get(kind, (0.0, 0))
+            seen = group.get(kind, {"most": 0.0, "ended": 0})
+            ended = seen["ended"] + known
+            room = 1 + 1 / sqrt(ended) if ended >= count else LITTLE_KNOWN
+            share = max(seen["most"], before) * room
+            limit = group["limits"][kind]
+            if limit is not None:
+                share = min(share, limit) if ended else limit
+            yield count * share
+
+    @staticmethod
+    def _take_note_of_limits(group: State, plan: Plan) -> None:
+        """Remember the highest limit of a group's trials; none where one of them has none."""
+        limits = group.setdefault("limits", dict.fromkeys(KINDS, 0.0))
+        for kind in KINDS:
+            limit, known = _limit(plan.task.limits, kind), limits[kind]
+            limits[kind] = None if limit is None or known is None else max(limit, known)
+
+    def _any_in_flight(self, state: State) -> bool:
+        """Whether a trial of anybody is in flight; those of a process that died took the average."""
+        for process in [each for each in state["in_flight"] if not self._is_alive(int(each))]:
+            for name, count in state["in_flight"].pop(process).items():
+                for kind, paid in self._average(state, name).items():
+                    state["paid"][kind] += paid * count
+        return any(_in_flight(state).values())
+
+    @staticmethod
+    def _average(state: State, name: str) -> Amounts:
+        group = state["groups"][name]
+        return {kind: group[kind]["sum"] / group[kind]["ended"] for kind in KINDS if kind in group}
+
+    def _end(self, state: State, plan: Plan, trial: Trial | None, *, had_share: bool) -> None:
+        name = group_of(plan)
+        if had_share:
+            own = self._begun(state)["in_flight"].get(self._process, {})
+            own[name] = max(0, own.get(name, 0) - 1)
+        if trial is None:
+            return
+        self._pay(self._begun(state), trial.spending, _who(trial))
+        if "tokens" in self.allowed and trial.transcript.doubtful_events.get(UNTOLD_TOKENS):
+            self._stop(state, "untold", _who(trial))
+        if trial.cause == "executor":  # it was lost with its process: nobody knows what it took
+            for kind, paid in self._average(state, name).items() if name in state["groups"] else ():
+                state["paid"][kind] += paid
+            return
+        _count(state["groups"].setdefault(name, {}), trial)
+
+    def _pay(self, state: State, usage: Usage, who: str) -> None:
+        state["paid"]["tokens"] += usage.tokens
+        if usage.cost_usd is not None:
+            state["paid"]["usd"] += usage.cost_usd
+        elif "usd" in self.allowed:
+            self._stop(state, "unpriced", who)
+        if usage.untold and "tokens" in self.allowed:
+            self._stop(state, "untold", who)
+
+    @staticmethod
+    def _stop(state: State, cause: str, who: str) -> None:
+        """Begin nothing more: what is spent is not known any more."""
+        reasons = {
+            "unpriced": f"what {who} costs is unknown: say it under [tool.agenteval.prices], or leave out "
+            "--agent-max-cost",
+            "untold": f"a reply of {who} did not say its tokens, which --agent-max-tokens counts",
+        }
+        state.setdefault("stopped", [cause, reasons[cause]])
+
+    def _spent(self, state: State, kind: Kind, expected: Expected | None) -> NotRun:
+        allowed, paid = self.allowed[kind], state["paid"][kind]
+        budget = f"the budget of {amount_text(kind, allowed, whole=True)}"
+        if expected is None or paid >= NEARLY * allowed:
+            return NotRun("budget", f"{budget} was spent ({amount_text(kind, paid)})")
+        left, mean = amount_text(kind, allowed - paid), amount_text(kind, expected.mean)
+        return NotRun("budget", f"{budget} leaves {left}, and a trial like it takes about {mean}")
+
+
+def group_of(plan: Plan) -> str:
+    """Name the trials that are taken to cost alike: those of one suite with one model."""
+    return f"{plan.task.suite} {plan.model.name}"
+
+
+def amount_text(kind: Kind, amount: float, *, whole: bool = False) -> str:
+    """Write an amount: ``$5``, ``$4.97``, ``$0.0412``, ``12,000 tokens``."""
+    if kind == "tokens":
+        return f"{amount:,.0f} tokens"
+    if whole:
+        return f"${amount:g}" if amount == round(amount, 0) or amount < 0.01 else f"${amount:.2f}"
+    return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+
+
+def _who(trial: Trial) -> str:
+    """Name whom a trial asked, as its replies do where the agent asked by itself."""
+    return ", ".join(trial.transcript.models) or trial.key.model
+
+
+def _limit(limits: Allowance, kind: Kind) -> float | None:
+    return limits.cost_usd if kind == "usd" else limits.tokens
+
+
+def _in_flight(state: State) -> dict[str, int]:
+    """Count the trials in flight of all processes, by suite and model."""
+    counts: dict[str, int] = {}
+    for own in state["in_flight"].values():
+        for name, count in own.items():
+            counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def _count(group: State, trial: Trial) -> None:
+    """Put what a trial took into what is known of those like it; one that broke for nothing tells nothing."""
+    paid = trial.spending
+    amounts: dict[Kind, float] = {"tokens": paid.tokens}
+    if paid.cost_usd is not None:
+        amounts["usd"] = paid.cost_usd
+    for kind, amount in amounts.items():
+        if amount or trial.ending != "errored":
+            seen = group.setdefault(kind, {"ended": 0, "sum": 0.0, "most": 0.0})
+            seen["ended"] += 1
+            seen["sum"] += amount
+            seen["most"] = max(seen["most"], amount)
