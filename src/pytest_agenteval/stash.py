@@ -35,6 +35,7 @@ report_paths_key: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
 """Holds the report files that were written."""
 
 progress_key: pytest.StashKey[Any] = pytest.StashKey()
+budget_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.panel.progress.ProgressPanel``."""
 
 open_configs: list[pytest.Config] = []

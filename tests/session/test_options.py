@@ -42,6 +42,7 @@ def test_each_option_can_be_said_in_three_places(
     value = {
         "N": "3",
         "S": "3",
+        "USD": "$2.5",
         "MODE": "all",
         "SPLIT": "all",
         "auto|no": "no",
@@ -107,6 +108,7 @@ def test_declaring_the_options_imports_nothing_but_the_table() -> None:
     assert set(found.split()) == {
         "pytest_agenteval",
         "pytest_agenteval.session",
+        "pytest_agenteval.session.budget_options",
         "pytest_agenteval.session.local_options",
         "pytest_agenteval.session.options",
         "pytest_agenteval.session.rate_options",

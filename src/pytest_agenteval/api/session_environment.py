@@ -32,11 +32,14 @@ class SessionEnvironment(ScriptEnvironment):
 
     def grade(self, slots: Sequence[Slot]) -> list[Trial]:
         """Grade stored trials again, and wait for it; the run holds what came of them first."""
-        return super().carry_out(slots)
+        trials = super().carry_out(slots)
+        for trial in trials:
+            self._evals.runner.note_paid(trial)
+        return trials
 
     def begin_test(self, plan: Plan) -> Plan:
         """Write down that the test begins, which is itself a trial."""
-        return self._evals.runner.begin_test(plan)
+        return self._evals.runner.begin_test(plan, self._item)
 
     def end_test(self, plan: Plan, trial: Trial) -> Trial:
         """Write down how the test ended, and give the trial as it is kept."""

@@ -155,6 +155,10 @@ class Pool:
         """Have it witnessed that a trial begins elsewhere: the body of a test is one."""
         self._witness(lambda: self._observer.started([plan]))
 
+    def note_not_run(self, plan: Plan, why: NotRun) -> None:
+        """Have it witnessed that a trial does not begin that would be carried out elsewhere."""
+        self._witness(lambda: self._observer.not_run(plan, why))
+
     def note_finished(self, plan: Plan, trial: Trial) -> Trial:
         """Have a trial witnessed that was carried out elsewhere, and give it as it is to be given out."""
 

@@ -118,8 +118,13 @@ class RunBudget:
         return self._ledger.change(self._refusal)
 
     def paid(self) -> Amounts:
-        """Give what the run has paid so far."""
+        """Give what the run has paid so far, as far as that is known."""
         return self._ledger.change(lambda state: dict(self._begun(state)["paid"]))
+
+    @property
+    def is_known(self) -> bool:
+        """Whether all that was paid is known."""
+        return self._ledger.change(lambda state: "stopped" not in state)
 
     def _write(self, change: Callable[[State], None]) -> None:
         # Told at the next decision: whoever ends a trial must not be kept from it.
@@ -254,7 +259,7 @@ class RunBudget:
 
     def _spent(self, state: State, kind: Kind, expected: Expected | None) -> NotRun:
         allowed, paid = self.allowed[kind], state["paid"][kind]
-        budget = f"the budget of {amount_text(kind, allowed, whole=True)}"
+        budget = f"the budget of {amount_text(kind, allowed)}"
         if expected is None or paid >= NEARLY * allowed:
             return NotRun("budget", f"{budget} was spent ({amount_text(kind, paid)})")
         left, mean = amount_text(kind, allowed - paid), amount_text(kind, expected.mean)
@@ -266,13 +271,12 @@ def group_of(plan: Plan) -> str:
     return f"{plan.task.suite} {plan.model.name}"
 
 
-def amount_text(kind: Kind, amount: float, *, whole: bool = False) -> str:
+def amount_text(kind: Kind, amount: float) -> str:
     """Write an amount: ``$5``, ``$4.97``, ``$0.0412``, ``12,000 tokens``."""
     if kind == "tokens":
-        return f"{amount:,.0f} tokens"
-    if whole:
-        return f"${amount:g}" if amount == round(amount, 0) or amount < 0.01 else f"${amount:.2f}"
-    return f"${amount:.2f}" if amount >= 1 or amount == 0 else f"${amount:.4f}"
+        return "1 token" if amount == 1 else f"{amount:,.0f} tokens"
+    digits = 2 if amount >= 0.1 else 4
+    return f"${amount:.0f}" if amount == round(amount) else f"${amount:.{digits}f}"
 
 
 def _who(trial: Trial) -> str:

@@ -43,7 +43,7 @@ def doubts_of_the_run(view: RunView) -> Iterator[Note]:
     """Give those of them that no suite's own table has."""
     yield from (Note(printable(odd), bad=True) for odd in view.odd)
     if view.not_run:
-        yield Note(f"{pluralize(sum(view.not_run.values()), 'trial')} not run: {_reasons(view)}", bad=True)
+        yield _held_back(view)
     yield from _doubtful_events(view)
     yield from map(Note, view.warnings)
 
@@ -57,6 +57,12 @@ def _missing_trials(view: RunView) -> Iterator[Note]:
         begun = sum(suite.begun for suite in view.suites)
         why = f": {_reasons(view)}" if view.not_run else ""
         yield Note(f"{not_run} not run{f' ({begun} begun)' if begun else ''}{why}", bad=True)
+    elif view.not_run:  # of tests that have trials run by code: nobody has planned them
+        yield _held_back(view)
+
+
+def _held_back(view: RunView) -> Note:
+    return Note(f"{pluralize(sum(view.not_run.values()), 'trial')} not run: {_reasons(view)}", bad=True)
 
 
 def _reasons(view: RunView) -> str:

@@ -20,7 +20,13 @@ def admissions(
     config: pytest.Config, settings: Settings, context: ExecutorContext, registry: Registry
 ) -> Admissions:
     """Give all that were asked for; what counts with the others, as money does, comes last."""
-    return Admissions([_provider_admission(context, registry)])
+    breaker = _provider_admission(context, registry)
+    if settings.max_cost is None and settings.max_tokens is None:
+        return Admissions([breaker])
+    from pytest_agenteval.session.run_budget import get_run_budget
+
+    budget = get_run_budget(config, settings)
+    return Admissions([breaker] if budget is None else [breaker, budget])
 
 
 def _provider_admission(context: ExecutorContext, registry: Registry) -> Admission:

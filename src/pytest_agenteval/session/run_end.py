@@ -17,7 +17,7 @@ from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.session.remarks import Remarks, add_remarks
-from pytest_agenteval.session.run_info import SERVERS, RunInfo
+from pytest_agenteval.session.run_info import LEDGERS, SERVERS, RunInfo
 from pytest_agenteval.session.run_journal import forget_dead_workers
 from pytest_agenteval.session.secrets import hide_on_terminal
 from pytest_agenteval.session.settings_reading import read_settings
@@ -136,6 +136,8 @@ def remove_unwanted_run(config: pytest.Config) -> None:
     """Leave what is kept of the run, and nothing else."""
     info = config.stash[run_info_key]
     forget_dead_workers(info.folder)
+    for ledger in info.folder.glob(LEDGERS):
+        ledger.unlink(missing_ok=True)
     if (info.folder / SERVERS).is_dir():
         from pytest_agenteval.chat.local.model_servers import end_servers
 

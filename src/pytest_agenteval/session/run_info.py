@@ -16,6 +16,9 @@ from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import run_info_key
 
+LEDGERS = "budget-*.json"
+"""The files in a run's folder by which its processes count what they pay."""
+
 SERVERS = "servers"
 """The folder in a run's by which its processes share model servers; it keeps their logs."""
 

@@ -35,10 +35,12 @@ from pytest_agenteval.session.run_info import SERVERS, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
+from pytest_agenteval.stash import budget_key
 from pytest_agenteval.trial_output import redirect_trial_output
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan
+    from pytest_agenteval.engine.run_budget import RunBudget
     from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.regrade_source import StoredTrials
 
@@ -86,6 +88,7 @@ class TrialRunner:
         # Before the pool's thread is there: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
         self._pool = Pool(executor, context, self.journal, admissions(config, settings, context, registry))
+        self.budget: RunBudget | None = config.stash.get(budget_key, None)
         if hasattr(config, "workerinput"):
             watch_controller(get_run_info(config).controller, self._pool.close)
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
@@ -144,15 +147,24 @@ class TrialRunner:
             await asyncio.sleep(POLL)
         return [self._wait(slot, item) for slot in slots]
 
-    def begin_test(self, plan: Plan) -> Plan:
+    def begin_test(self, plan: Plan, item: pytest.Item) -> Plan:
         """Write down that a test begins which is itself a trial; give its plan with its attempt's number."""
         plan = self._attempts.numbered(plan)
+        if self.budget is not None and (why := self.budget.refusal()) is not None:
+            self._pool.note_not_run(plan, why)
+            skip_item(item, why)
         self._pool.note_started(plan)
         return plan
 
     def end_test(self, plan: Plan, trial: Trial) -> Trial:
         """Write down how such a test ended, and give the trial as it is kept."""
+        self.note_paid(trial)
         return self._pool.note_finished(plan, trial)
+
+    def note_paid(self, trial: Trial) -> None:
+        """Count what a trial took that the pool has not carried out."""
+        if self.budget is not None:
+            self.budget.note(trial.spending, trial.key.model)
 
     @property
     def report(self) -> ExecutorReport:
@@ -162,10 +174,16 @@ class TrialRunner:
     def calibrate(self, item: pytest.Item, plan: CalibrationPlan) -> CalibrationResult:
         """Have judges asked about labelled examples under the conditions of this run, and wait for it."""
         self.stop.raise_if_stopped(item.session)
-        future = self._pool.calibrate(CalibrationRequest(plan, self._attempts.conditions))
+        if self.budget is not None and (why := self.budget.refusal()) is not None:
+            skip_item(item, why)
+        conditions = self._attempts.conditions
+        future = self._pool.calibrate(CalibrationRequest(plan, conditions))
         while not wait([future], TICK).done:
             self.stop.raise_if_stopped(item.session)
-        return future.result()
+        result = future.result()
+        if self.budget is not None:
+            self.budget.note(result.paid, ", ".join(judge.name for judge in conditions.judges))
+        return result
 
     def close(self) -> None:
         """Stop what is still running; what ended is in the journal."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agenteval.session.budget_options import BudgetOptions
 from pytest_agenteval.session.local_options import LocalModelOptions
 from pytest_agenteval.session.options import (
     Option,
@@ -85,7 +86,7 @@ def report_files(raw: RawValue) -> tuple[Path, ...]:
     return paths
 
 
-class Settings(LocalModelOptions, RateOptions):
+class Settings(BudgetOptions, LocalModelOptions, RateOptions):
     """What was asked for, by name; what nobody said is as the row's default says."""
 
     models: Option[tuple[str, ...]] = Option(

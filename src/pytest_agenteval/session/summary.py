@@ -126,7 +126,7 @@ def _screen_parts(config: pytest.Config, run: Run, view: RunView, verbosity: int
         headline=list(_headline(config, width, verbosity)),
         totals=scorecards,
         remarks=list(_remarks(config, width)),
-        footer=[*_gate_lines(config, width), *_report_lines(config)],
+        footer=[*_budget_lines(config), *_gate_lines(config, width), *_report_lines(config)],
         place=str(_relative(run_folder(config), config)) if is_kept else "not kept (--agent-results=none)",
         next_steps=list(_next_steps(config, run, view)) if is_kept and verbosity == 0 else (),
     )
@@ -140,6 +140,14 @@ def _headline(config: pytest.Config, width: int, verbosity: int) -> Iterator[Sty
 
         yield from verdict_lines(verdict.comparison, width, verbosity)
         yield StyledLine("")
+
+
+def _budget_lines(config: pytest.Config) -> Iterator[StyledLine]:
+    settings = read_settings(config)
+    if settings.max_cost is not None or settings.max_tokens is not None:
+        from pytest_agenteval.session.run_budget import budget_lines
+
+        yield from map(StyledLine, budget_lines(config, settings))
 
 
 def _gate_lines(config: pytest.Config, width: int) -> Iterator[StyledLine]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -167,13 +167,19 @@ class Attempts:
 
     def _with_limits(self, task: PlannedTask) -> PlannedTask:
         """Put the limits of the command line over the task's."""
-        steps, seconds = self._settings.max_steps, self._settings.timeout
-        if steps is None and seconds is None:
-            return task
-        limits = task.limits
-        return replace(
-            task, limits=replace(limits, steps=steps or limits.steps, seconds=seconds or limits.seconds)
-        )
+        said = self._said_limits
+        return replace(task, limits=replace(task.limits, **said)) if said else task
+
+    @cached_property
+    def _said_limits(self) -> Mapping[str, Any]:
+        settings = self._settings
+        limits = {
+            "steps": settings.max_steps,
+            "seconds": settings.timeout,
+            "tokens": settings.trial_tokens,
+            "cost_usd": settings.trial_cost,
+        }
+        return {name: limit for name, limit in limits.items() if limit is not None}
 
 
 def run_conditions(

@@ -19,6 +19,7 @@ from pytest_agenteval.records.plan import Model
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.local_models import check_loading_options, check_local_models
 from pytest_agenteval.session.planning.parametrization import PlannedItem
+from pytest_agenteval.session.planning.price_check import check_prices
 from pytest_agenteval.session.planning.prompt_variants import check_prompts
 from pytest_agenteval.session.settings import Settings
 
@@ -70,7 +71,7 @@ class Preflight:
             conversations = (item for item in acting if item.task.user)
             cassettes_of_users = (chat_cassette_file(item.case.plan(item.task)) for item in conversations)
             needed = ((self._user, cassette) for cassette in cassettes_of_users)
-            check_keys(needed, self._settings.record_chat, "--agent-user")
+            self._check_models(list(needed), "--agent-user")
         cassettes = self._judges_cassettes(trials, calibrations) if self._judges else ()
         self._check_models(
             [(judge, cassette) for cassette in cassettes for judge in self._judges], "--agent-judge"
@@ -80,6 +81,7 @@ class Preflight:
         """See that models can be asked which may be: that keys are there, or what they run by."""
         record_chat = self._settings.record_chat
         check_keys(chats, record_chat, option)
+        check_prices(called_live(chats, record_chat), self._settings)
         local = [chat for chat in chats if provider_of(chat[0].id)]
         check_local_models(called_live(local, record_chat), option)
 

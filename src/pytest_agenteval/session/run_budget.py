@@ -1,0 +1,107 @@
+"""What a run may cost, as its options say: counted by all of its processes together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_agenteval.engine.run_budget import (
+    Amounts,
+    Kind,
+    Ledger,
+    OwnLedger,
+    RunBudget,
+    amount_text,
+)
+from pytest_agenteval.engine.trial_resources import chat_cassette_file
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.portable.files import POSIX
+from pytest_agenteval.portable.locked_state import LockedState
+from pytest_agenteval.portable.process_table import is_running
+from pytest_agenteval.records.plan import OWN_MODEL, Plan
+from pytest_agenteval.session.earlier_costs import EarlierCosts
+from pytest_agenteval.session.planning.parametrization import PLAYERS
+from pytest_agenteval.session.run_info import LEDGERS, get_run_info
+from pytest_agenteval.session.settings import RESULTS, Settings
+from pytest_agenteval.stash import budget_key
+from pytest_agenteval.store.paid_trials import paid_so_far
+from pytest_agenteval.store.runs import read_header
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.run_info import RunInfo
+
+
+def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | None:
+    """Give the budget of this run, the same for all that this process counts; None where there is none."""
+    allowed = allowed_amounts(settings)
+    if not allowed:
+        return None
+    if budget_key not in config.stash:
+        info = get_run_info(config)
+        config.stash[budget_key] = RunBudget(
+            allowed,
+            _ledger(config, info),
+            EarlierCosts(settings.results or config.rootpath / RESULTS, info.folder),
+            paid_before=lambda: _paid_before(info.folder),
+            is_free=_free(settings),
+            is_alive=is_running if POSIX else lambda process: True,
+        )
+    budget: RunBudget = config.stash[budget_key]
+    return budget
+
+
+def allowed_amounts(settings: Settings) -> dict[Kind, float]:
+    """Give what a run may take, as far as anybody says."""
+    said: dict[Kind, float | None] = {"usd": settings.max_cost, "tokens": settings.max_tokens}
+    return {kind: amount for kind, amount in said.items() if amount is not None}
+
+
+def ledger_file(info: RunInfo) -> Path:
+    """Give the file by which a run's processes count together."""
+    return info.folder / LEDGERS.replace("*", str(info.controller))
+
+
+def _ledger(config: pytest.Config, info: RunInfo) -> Ledger:
+    file = ledger_file(info)
+    return LockedState(file) if hasattr(config, "workerinput") or file.exists() else OwnLedger()
+
+
+def _paid_before(folder: Path) -> Amounts:
+    try:
+        models = read_header(folder).models
+    except UsageMistake:  # which is told to whoever reads the run
+        models = ()
+    paid = paid_so_far(folder, {model.name for model in models if model.offline})
+    return {"usd": paid.cost_usd or 0.0, "tokens": paid.tokens}
+
+
+def _free(settings: Settings) -> Callable[[Plan], bool]:
+    """Give what says of a plan whether its trial can cost nothing, be it for recordings or for its model."""
+
+    def is_free(plan: Plan) -> bool:
+        conditions = plan.conditions
+        if conditions.record_chat == "none":
+            return True
+        if conditions.record_chat == "once" and Path(chat_cassette_file(plan)).exists():
+            return True
+        if conditions.judges or (conditions.user is not None and plan.task.user):
+            return False
+        asks_nobody = plan.model.id in PLAYERS or (plan.model.id == OWN_MODEL and not plan.asks_own_models)
+        return settings.regrade != () or (asks_nobody and not plan.live and conditions.record_chat == "off")
+
+    return is_free
+
+
+def budget_lines(config: pytest.Config, settings: Settings) -> list[str]:
+    """Say what was paid of what was allowed."""
+    budget = get_run_budget(config, settings)
+    if budget is None:
+        return []
+    paid, more = budget.paid(), "" if budget.is_known else " + unknown"
+    return [
+        f"budget: {amount_text(kind, paid[kind])}{more} of {amount_text(kind, allowed)}"
+        for kind, allowed in budget.allowed.items()
+    ]

@@ -1,0 +1,220 @@
+"""What a run may cost: ``--agent-max-cost`` and ``--agent-max-tokens``, of a provider that is asked."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.store.run_reader import Run, load_run
+from tests.journals import run_folder
+from tests.loopback.model_server import ModelServer, ReplyPlan
+from tests.suites import import_litellm, import_multiprocessing, run, suite, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+import_multiprocessing()
+
+PRICED = """
+[tool.agenteval.models]
+mine = {{id = "openai/mine-9", api_base = "{base}"}}
+unknown = {{id = "openai/nobodys", api_base = "{base}"}}
+
+[tool.agenteval.prices.mine]
+input = 10
+output = 0
+
+[tool.agenteval.prices.mine-9]
+input = 10
+output = 0
+"""
+OWN_AGENT = """
+import json, urllib.request
+
+def ask(content, model):
+    body = json.dumps({{"model": model, "messages": [{{"role": "user", "content": content}}]}}).encode()
+    request = urllib.request.Request("{base}/chat/completions", body, {{"Content-Type": "application/json"}})
+    reply = json.load(urllib.request.urlopen(request))
+    return reply["choices"][0]["message"]["content"]
+
+class Asking:
+    model = "mine-9"
+
+    def run(self, task_input, ctx):
+        return ask(task_input["content"], self.model)
+
+class AskingNobodys(Asking):
+    model = "nobodys"
+
+def pytest_agenteval_register(registry):
+    registry.agent("asking", Asking)
+    registry.agent("asking_nobodys", AskingNobodys)
+"""
+NUMBER = re.compile(r"number (\d+)")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _litellm() -> None:
+    import_litellm()
+
+
+def tokens_of(number: int) -> int:
+    """Give how many tokens the task of a number takes: its price is 1 to 5 cents."""
+    return 1000 * (1 + number * 7 % 5)
+
+
+def reply(body: Mapping[str, Any], place: int) -> ReplyPlan:
+    """Answer as dearly as the task's number says; a judge too."""
+    found = NUMBER.search(json.dumps(body["messages"]))
+    tokens = tokens_of(int(found[1])) if found else 1000
+    return ReplyPlan("Hello, Mina!", input_tokens=tokens, output_tokens=0, latency_s=0.01)
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    """A provider of which each reply costs something."""
+    with ModelServer(reply) as serving:
+        yield serving
+
+
+def numbered(number: int, **more: Any) -> dict[str, Any]:
+    """Give a task that the provider knows by its number."""
+    said = {"content": f"Say hello to Mina, number {number}."}
+    return task(f"t{number:02}", input=said, script=None, **more)
+
+
+def project(pytester: pytest.Pytester, server: ModelServer, tasks: int, agent: str = "", **more: Any) -> None:
+    """Write a suite of tasks with different prices."""
+    base = server.openai_base
+    write(
+        pytester.path,
+        {
+            "pyproject.toml": PRICED.format(base=base),
+            "conftest.py": OWN_AGENT.format(base=base),
+            "evals/suite.yaml": suite(more=f"agent: {agent}\nlive: true\n" if agent else ""),
+            "evals/tasks.yaml": [numbered(number, **more) for number in range(tasks)],
+        },
+    )
+
+
+def stored_run(pytester: pytest.Pytester) -> Run:
+    """Read the only run back."""
+    return load_run(run_folder(pytester.path))
+
+
+def paid_usd(stored: Run) -> float:
+    """Give what all of a run's trials have cost."""
+    return sum(entry.usage.cost_usd or 0.0 for entry in stored.entries)
+
+
+@pytest.mark.parametrize(
+    ("agent", "options", "workers"),
+    [("", ["--agent-model=mine"], 0), ("asking", [], 2), ("asking", ["--agent-executor=processes:2"], 0)],
+    ids=["one process", "two workers", "two processes"],
+)
+def test_a_budget_of_half_the_price_ends_within_one_trials_cost_of_it(
+    pytester: pytest.Pytester, server: ModelServer, agent: str, options: list[str], workers: int
+) -> None:
+    """Neither far over nor far under, however many processes count; the rest is not run, with its reason."""
+    project(pytester, server, 40, agent)
+    allowed = sum(map(tokens_of, range(40))) / 1e5 / 2
+
+    result = run(pytester, "evals", *options, f"--agent-max-cost={allowed}", workers=workers)
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    stored = stored_run(pytester)
+    assert abs(paid_usd(stored) - allowed) <= 0.05 + 1e-9
+    assert len(server.requests) == len(stored.entries)
+    assert len(stored.entries) + len(stored.not_run) == 40
+    (reason,) = {trial.reason for trial in stored.not_run}
+    spent = f"${paid_usd(stored):.2f}"
+    assert reason in (f"the budget of $0.60 was spent ({spent})", "the budget of $0.60 was spent ($0.6000)")
+    result.stdout.fnmatch_lines_random([f"*trials not run: {reason}", f"budget: {spent} of $0.60"])
+    assert not list(stored.folder.glob("budget*"))
+
+
+def test_tokens_are_a_budget_too_and_what_a_recording_plays_takes_none(
+    pytester: pytest.Pytester, server: ModelServer
+) -> None:
+    """Recorded within one budget, the same trials are played within one of a single token."""
+    project(pytester, server, 6, "asking")
+
+    options = ("--agent-record-chat=once", "--agent-concurrency=1")
+    first = run(pytester, "evals", "--agent-max-tokens=8000", *options)
+    assert first.ret == pytest.ExitCode.INTERRUPTED
+    first.stdout.fnmatch_lines_random(
+        ["*not run: the budget of 8,000 tokens was spent (9,000*", "budget: 9,000 tokens of 8,000 tokens"]
+    )
+    assert len(server.requests) == 3
+
+    again = run(pytester, "evals", "-k", "t00 or t01 or t02", "--agent-max-tokens=1", *options)
+    again.assert_outcomes(passed=3)
+    again.stdout.fnmatch_lines_random(["budget: 0 tokens of 1 token"])
+    assert len(server.requests) == 3
+
+
+def test_a_model_without_a_price_is_refused_before_the_first_trial(
+    pytester: pytest.Pytester, server: ModelServer
+) -> None:
+    """With the way to say its price; without a budget of money it runs."""
+    project(pytester, server, 1)
+
+    result = run(pytester, "evals", "--agent-model=unknown", "--agent-max-cost=1")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    told = result.stderr.str()
+    assert "--agent-max-cost: expected models whose price is known; found openai/nobodys" in told
+    assert '[tool.agenteval.prices."openai/nobodys"]  input = …  output = …' in told
+    assert server.requests == []
+    assert run(pytester, "evals", "--agent-model=unknown").ret == pytest.ExitCode.OK
+
+
+def test_nothing_more_begins_once_a_reply_has_no_price(
+    pytester: pytest.Pytester, server: ModelServer
+) -> None:
+    """Which model an agent of one's own asks only its replies tell: unknown is never counted as nothing."""
+    project(pytester, server, 4, "asking_nobodys")
+
+    result = run(pytester, "evals", "--agent-max-cost=1", "--agent-concurrency=1")
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines_random(
+        [
+            "! 3 of greetings's 4 trials not run: what nobodys costs is unknown: say it under",
+            "budget: $0 + unknown of $1",
+        ]
+    )
+    assert len(server.requests) == 1
+
+
+IN_CODE = """
+import pytest
+from conftest import ask
+
+@pytest.mark.agenteval(repetitions=2)
+def test_marked(agenteval):
+    with agenteval.record("hello", record_chat="all"):
+        assert "Mina" in ask("number 4", "mine-9")
+
+@pytest.mark.parametrize("number", range(3))
+def test_run(agenteval, number):
+    agenteval.run({"input": {"content": "hello"}}, agent=lambda content: ask("number 0", "mine-9"))
+"""
+
+
+def test_trials_of_code_count_and_are_held_back(pytester: pytest.Pytester, server: ModelServer) -> None:
+    """A marked test costs 4 + 4 cents, what a test has run 1 cent each: of three only one fits."""
+    project(pytester, server, 0)
+    write(pytester.path, {"test_code.py": IN_CODE})
+
+    result = run(
+        pytester, "test_code.py", "--agent-live", "--agent-record=new_episodes", "--agent-max-cost=0.09"
+    )
+
+    assert len(server.requests) == 3
+    result.stdout.fnmatch_lines_random(
+        ["! 2 trials not run: the budget of $0.0900 was spent ($0.0900)", "*2 passed, 2 not run*"]
+    )
