@@ -351,6 +351,32 @@ def test_runs_are_found_below_the_folder_of_artifacts(capsys: pytest.CaptureFixt
     assert "empty: expected a run, or a folder with runs below it" in merge(capsys, "empty")[2]
 
 
+def test_a_merge_that_fails_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    """Neither a run nor a link to one: the latest is what it was."""
+    stored("A", [tried("a")], gate=0.5)
+    gates = RUNS / "A" / "gates.json"
+    gates.write_text(gates.read_text().replace('"score"', '"shade"'))
+    stored("B", [tried("b")])
+
+    status, out, err = merge(capsys, "A", "B", "--into=C")
+    assert (status, out, "the run's gates cannot be read" in err) == (2, "", True)
+    assert not (RUNS / "C").exists()
+    assert (RUNS / "latest").resolve().name == "B"
+    assert merge(capsys, "B", "--into=C", "-q")[0] == 0
+    assert (RUNS / "latest").resolve().name == "C"
+
+
+def test_parts_of_a_run_are_no_runs_of_a_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever looks back over several runs would count their trials twice, and no suite is whole in them."""
+    for name, number in (("a", 1), ("b", 2)):
+        stored(name, [tried(name)], replace(HEADER, shards=replace(SHARD, numbers=(number,))))
+    assert main(["trend", "s"]) == 2
+    assert merge(capsys, "a", "b", "--into=whole", "-q")[0] == 0
+    assert main(["trend", "s", "--json=t.json"]) == 0
+    text = Path("t.json").read_text()
+    assert [name in text for name in ('"whole"', '"a"', '"b"')] == [True, False, False]
+
+
 def test_a_merged_run_is_read_through_its_own_index(capsys: pytest.CaptureFixture[str]) -> None:
     """Long journals have one beside them; that of a part says nothing of the whole, and stays there."""
     count = WORTH_BYTES // 300

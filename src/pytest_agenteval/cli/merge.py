@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -68,9 +69,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def merge(args: argparse.Namespace) -> int:
     """Join runs: 0 where all is well, 1 where pytest would end with it, 2 where they are not joined."""
     from pytest_agenteval.cli.merged_reports import check_places, write_reports
+    from pytest_agenteval.store.file_writing import replace_link
     from pytest_agenteval.store.merging.joined_run import join_runs
     from pytest_agenteval.store.merging.parts import find_parts
     from pytest_agenteval.store.run_reader import load_run
+    from pytest_agenteval.store.runs import LATEST, keeping_latest
 
     results = Path(args.results)
     _check_name(args.into)
@@ -79,8 +82,14 @@ def merge(args: argparse.Namespace) -> int:
     parts = find_parts(args.runs, results)
     missing = _refuse(parts.runs, partial=args.partial)
     baseline = _baseline(parts.runs, args.baseline, results)
-    folder = join_runs(parts.runs, results, args.into, ("agenteval", "merge", *args.runs))
-    verdict = _judge(load_run(folder), parts.runs, baseline, missing)
+    with keeping_latest(results):  # until the run is whole, it is nobody's latest
+        folder = join_runs(parts.runs, results, args.into, ("agenteval", "merge", *args.runs))
+        try:
+            verdict = _judge(load_run(folder), parts.runs, baseline, missing)
+        except BaseException:
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+    replace_link(results / LATEST, folder.name)
     run = load_run(folder)
     for repeated in parts.repeated:
         print(f"{repeated.name}: left out, for another of these runs has all of it", file=sys.stderr)

@@ -11,12 +11,12 @@ from pytest_agenteval.cli.output import add_json_option
 from pytest_agenteval.errors import UsageMistake, nearest_names
 from pytest_agenteval.loop.suite_history import SuiteRun, counted_models, suite_run
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.store.runs import list_runs
+from pytest_agenteval.store.runs import whole_runs
 
 
 def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
     """Read the suite's runs with the models that count, newest first, one when it is looked at."""
-    for folder in list_runs(Path(args.results)):
+    for folder in whole_runs(Path(args.results)):
         if any(suite.name == name for suite in folder.header.suites):
             models = counted_models(folder.header, args.model)
             run = suite_run(load_run(folder.path), name, models) if models else None
@@ -26,7 +26,7 @@ def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
 
 def check_model(args: argparse.Namespace) -> None:
     """Raise UsageMistake where there are runs and none was made with the model that is to count."""
-    models = {model.name for folder in list_runs(Path(args.results)) for model in folder.header.models}
+    models = {model.name for folder in whole_runs(Path(args.results)) for model in folder.header.models}
     if args.model and models and args.model not in models:
         known = nearest_names(args.model, models)
         raise UsageMistake(f"no run with the model {args.model!r} in {args.results}; models of runs: {known}")
@@ -34,7 +34,7 @@ def check_model(args: argparse.Namespace) -> None:
 
 def offline_models(name: str, args: argparse.Namespace) -> list[str]:
     """Name the offline models that the suite's runs were made with."""
-    headers = (folder.header for folder in list_runs(Path(args.results)))
+    headers = (folder.header for folder in whole_runs(Path(args.results)))
     of_suite = (header for header in headers if any(suite.name == name for suite in header.suites))
     return sorted({model.name for header in of_suite for model in header.models if model.offline})
 

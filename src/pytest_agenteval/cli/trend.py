@@ -61,9 +61,9 @@ def json_schema() -> Schema:
 
 def _trends(args: argparse.Namespace) -> list[Trend]:
     from pytest_agenteval.reports.trend.trend import last_runs, suite_names, trend_of
-    from pytest_agenteval.store.runs import list_runs
+    from pytest_agenteval.store.runs import whole_runs
 
-    folders = list_runs(Path(args.results))
+    folders = whole_runs(Path(args.results))
     if not folders:
         raise UsageMistake(f"there are no runs in {args.results} yet")
     names = suite_names(folders)

@@ -131,6 +131,11 @@ def list_runs(root: Path) -> list[RunFolder]:
     return sorted(_run_folders(root), key=lambda run: (run.header.started_at, run.path.name), reverse=True)
 
 
+def whole_runs(root: Path) -> list[RunFolder]:
+    """Give the runs of a folder that are no parts of one, newest first: for who looks back over several."""
+    return [run for run in list_runs(root) if run.header.shards is None]
+
+
 def _run_folders(root: Path) -> Iterator[RunFolder]:
     for path in root.glob(f"*/{HEADER}"):
         if path.parent.name != LATEST:
