@@ -114,7 +114,7 @@ def test_a_provider_that_is_not_there_is_found_once(pytester: pytest.Pytester) -
     result.stdout.fnmatch_lines(
         [f"! {held} of asked?first?'s 30 trials not run: first (openai/first): no reply*"]
     )
-    result.stdout.fnmatch_lines(["*--agent-resume*"])
+    result.stdout.fnmatch_lines(["first: asked no more"])
 
 
 def test_a_wrong_key_is_found_with_one_round_of_requests(pytester: pytest.Pytester) -> None:

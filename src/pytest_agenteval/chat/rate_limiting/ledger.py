@@ -45,7 +45,7 @@ class Bucket(msgspec.Struct):
 
 def _per_second(limit: float, holds: float) -> float:
     # A whole bucket may be used at once, and what then comes within a minute has to fit in beside it.
-    return (limit - holds + 1) / 60 if limit > 1 else limit / 60
+    return (limit - holds + 0.9) / 60
 
 
 class Member(msgspec.Struct):
@@ -272,20 +272,20 @@ def _fair_places(state: ModelState, member: Member, width: int) -> tuple[int, bo
     least so far; what nobody wants is kept ready by those who are there.
     """
     wanting = sorted(
-        ((each.in_flight + each.waiting, each.served, name) for name, each in state.members.items()),
+        (each.in_flight + each.waiting, each.served, name) for name, each in state.members.items()
     )
-    left, places = width, {}
-    for position, (wanted, _, name) in enumerate(wanting):
-        places[name] = min(wanted, left // (len(wanting) - position))
-        left -= places[name]
-    if left:
-        unmet = [(served, name) for wanted, served, name in wanting if wanted > places[name]]
-        for _, name in sorted(unmet)[:left]:
-            places[name] += 1
-        left -= min(left, len(unmet))
+    places, left = {}, width
+    while wanting and wanting[0][0] <= left // len(wanting):
+        wanted, _, name = wanting.pop(0)
+        places[name] = wanted
+        left -= wanted
+    each_has, over = divmod(left, len(wanting) or 1)
+    for position, (_, name) in enumerate(sorted((served, name) for _, served, name in wanting)):
+        places[name] = each_has + (position < over)
+    spare = 0 if wanting else left // len(places)
     mine = next(name for name, each in state.members.items() if each is member)
     others_wait = any(each.waiting > 0 for name, each in state.members.items() if name != mine)
-    return places[mine] + left // len(wanting), others_wait
+    return places[mine] + spare, others_wait
 
 
 def _starts(state: ModelState, report: Report, now: float) -> tuple[int | None, float]:
