@@ -170,7 +170,7 @@ def test_in_no_minute_are_there_more_requests_than_the_limit(limit: int) -> None
     model = Model(Limits(requests_per_minute=limit, at_once=1000, at_start=1000))
     begun: list[float] = []
     unreported = {"1.a": 0, "2.b": 0}
-    for step in range(6000):
+    for _ in range(6000):
         for process in unreported:
             share = model.tell(process, waiting=5, begun=unreported[process])
             unreported[process] = share.starts or 0
@@ -184,7 +184,7 @@ def test_in_no_minute_are_there_more_requests_than_the_limit(limit: int) -> None
 
 
 def test_tokens_are_estimated_before_and_settled_after() -> None:
-    """What a request took beyond its estimate is waited for afterwards; what it did not take is given back."""
+    """What a request took beyond its estimate is waited off; what it did not take is given back."""
     model = Model(Limits(tokens_per_minute=12_000))
     assert model.tell(waiting=1, tokens=600).tokens == 600
     assert model.tell(waiting=1, tokens=600, unused_tokens=-400).tokens == 0

@@ -1,0 +1,121 @@
+"""Requests take their turns at a gate, on whatever loop they are."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from pytest_agenteval.chat.rate_limiting.exchange import Failure, Limits
+from pytest_agenteval.chat.rate_limiting.gate import Gate
+from pytest_agenteval.chat.rate_limiting.gates import Gates
+from pytest_agenteval.errors import ProviderDown
+
+
+def gate(at_once: int, **limits: float) -> Gate:
+    """Give a gate with so many places from the beginning."""
+    return Gates().gate("m", "m", Limits(at_once, at_once, **limits))
+
+
+def test_no_more_are_under_way_than_there_are_places_whichever_loop_they_come_from() -> None:
+    """Eight loops with ten requests each share three places, and all come to an end."""
+    places, lock = gate(3), threading.Lock()
+    there, most, done = 0, 0, 0
+
+    async def ask() -> None:
+        nonlocal there, most, done
+        turn = await places.enter()
+        with lock:
+            there += 1
+            most = max(most, there)
+        await asyncio.sleep(0.001)
+        with lock:
+            there, done = there - 1, done + 1
+        places.reply(turn)
+
+    async def many() -> None:
+        async with asyncio.timeout(60):
+            await asyncio.gather(*(ask() for _ in range(10)))
+
+    with ThreadPoolExecutor(8) as threads:
+        for each in [threads.submit(lambda: asyncio.run(many())) for _ in range(8)]:
+            each.result()
+
+    assert (most, done) == (3, 80)
+
+
+@pytest.mark.parametrize("given_first", [True, False])
+def test_who_gives_up_leaves_the_place_to_the_next(given_first: bool) -> None:
+    """Also when the place was just given to who gives up."""
+    places = gate(1)
+
+    async def given_up() -> bool:
+        turn = await places.enter()
+        first, second = asyncio.create_task(places.enter()), asyncio.create_task(places.enter())
+        await asyncio.sleep(0)
+        if given_first:
+            places.reply(turn)
+            first.cancel()
+        else:
+            first.cancel()
+            places.reply(turn)
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        return bool(await asyncio.wait_for(second, 5))
+
+    assert asyncio.run(given_up())
+
+
+def test_the_line_keeps_its_order_but_for_who_was_put_off() -> None:
+    """A request that was sent already goes first."""
+    places, order = gate(1), []
+
+    async def ask(name: str, *, first: bool = False) -> None:
+        turn = await places.enter(first=first)
+        order.append(name)
+        places.reply(turn)
+
+    async def all_of_them() -> None:
+        turn = await places.enter()
+        tasks = [asyncio.create_task(ask(name)) for name in "ab"]
+        await asyncio.sleep(0)
+        tasks.append(asyncio.create_task(ask("again", first=True)))
+        await asyncio.sleep(0)
+        places.reply(turn)
+        await asyncio.gather(*tasks)
+
+    asyncio.run(all_of_them())
+    assert order == ["again", "a", "b"]
+
+
+def test_all_who_wait_are_told_that_a_model_is_gone() -> None:
+    """And who comes later is told at once."""
+    places = gate(1)
+
+    async def gone() -> list[BaseException | object]:
+        turn = await places.enter()
+        waiting = [asyncio.create_task(places.enter()) for _ in range(3)]
+        await asyncio.sleep(0)
+        places.fail(turn, Failure("auth", "m: no key", lasts=True))
+        later = asyncio.create_task(places.enter())
+        return await asyncio.gather(*waiting, later, return_exceptions=True)
+
+    results = asyncio.run(gone())
+    assert [str(each) for each in results] == ["m: no key"] * 4
+    assert all(isinstance(each, ProviderDown) for each in results)
+
+
+def test_a_limit_per_minute_is_waited_for_without_looking_all_the_time() -> None:
+    """Two requests a second beyond the first: the third comes half a second after the second."""
+    places = gate(9, requests_per_minute=121)  # ten at once, then a little less than two a second
+
+    async def ask_all() -> float:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+        for _ in range(12):
+            places.reply(await asyncio.wait_for(places.enter(), 10))
+        return loop.time() - began
+
+    assert 0.9 <= asyncio.run(ask_all()) < 5
