@@ -20,6 +20,7 @@ from pytest_agenteval.store.journal_index import WORTH_BYTES
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.json_lines import VERSION
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
+from pytest_agenteval.store.run_audit import read_audit
 from pytest_agenteval.store.run_gates import SuiteGate, write_gates
 from pytest_agenteval.store.run_metadata import (
     RepetitionRule,
@@ -36,7 +37,7 @@ from tests.cli.documents import valid_document
 from tests.greeters import greet, set_mood, task_names, write_greeters
 from tests.journals import junit, properties
 from tests.reports.runs import CAPABILITY, key, trial
-from tests.suites import import_multiprocessing, suite, task, write
+from tests.suites import import_multiprocessing, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -426,3 +427,47 @@ def test_a_case_of_several_files_counts_once_and_by_its_worst_ending(
     merge(capsys, "A", "--into=B", "--junit", "all.xml", "0.xml", "1.xml", "2.xml")
     found = next(ElementTree.parse("all.xml").getroot().iter("testsuite")).attrib
     assert (found["tests"], found["errors"], found["skipped"], found["time"]) == ("4", "1", "0", "4.500")
+
+
+@pytest.mark.usefixtures("quick")
+def test_shards_of_an_audit_are_one_audit(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is audited, each spoiler, and what the graders saw of it; an audit and a run are not joined."""
+    solution = {"reference_solution": {"turns": [{"text": "Hello, Mina!"}]}}
+    tasks = {f"evals/t{n}.json": {**task(f"t{n}"), **(solution if n else {})} for n in range(4)}
+    write(pytester.path, {"evals/suite.yaml": suite(), **tasks})
+    run(pytester, "--agent-audit", "--agent-run-name=one")
+    for number in (1, 2):
+        run(pytester, "--agent-audit", f"--agent-shard={number}/2", f"--agent-run-name=part{number}")
+
+    assert merge(capsys, "part1", "part2", "--into=whole", "-q")[0] in (0, 1)
+    one, whole = (load_run(RUNS / name) for name in ("one", "whole"))
+    audits = [read_audit(each.folder) for each in (one, whole)]
+    assert all(audits)
+    for part in ("tasks", "unaudited", "spoilers"):
+        before, after = (sorted(getattr(audit, part), key=str) for audit in audits)
+        assert before == after
+    assert rows(whole, "trials") == rows(one, "trials")
+    assert whole.header.exit_status == one.header.exit_status
+    stored("C", [tried("c")])
+    assert "an audit: False in C, True in whole" in merge(capsys, "whole", "C")[2]
+
+
+def test_calibrations_and_workspaces_come_along(capsys: pytest.CaptureFixture[str]) -> None:
+    """Also where both runs have kept workspaces."""
+    for name in "ab":
+        folder = stored(name, [tried(name)])
+        write(
+            folder, {f"workspaces/{name}/notes.md": name, f"calibration-{name}.json": "{}", "servers/x": ""}
+        )
+    assert merge(capsys, "a", "b", "--into=c", "-q")[0] == 0
+    found = sorted(
+        path.relative_to(RUNS / "c").as_posix() for path in (RUNS / "c").rglob("*") if path.is_file()
+    )
+    assert [path for path in found if "/" in path or path.startswith("cal")] == [
+        "calibration-a.json",
+        "calibration-b.json",
+        "workspaces/a/notes.md",
+        "workspaces/b/notes.md",
+    ]
