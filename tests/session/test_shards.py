@@ -129,6 +129,23 @@ def test_a_look_cannot_be_made_in_a_shard(pytester: pytest.Pytester) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        "--agent-baseline=latest",
+        "--agent-baseline=rules@latest",
+        "--agent-only=missed",
+        "--agent-regrade=latest",
+    ],
+)
+def test_the_latest_run_is_no_run_that_all_shards_mean(pytester: pytest.Pytester, told: str) -> None:
+    """On one machine it would be another shard's: that is said before anything is paid for."""
+    write_tasks(pytester.path, 1)
+    result = run(pytester, "--agent-shard=1/2", told)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: --agent-shard=1/2: *another shard's; found {told}; name the run"])
+
+
 def test_a_shard_without_tests_is_no_failure(pytester: pytest.Pytester, workers: int) -> None:
     """It says so, and leaves a run that says what the others have; a selection that has nothing is one."""
     write_tasks(pytester.path, 1)

@@ -39,21 +39,11 @@ def read_settings(config: pytest.Config) -> Settings:
     if values.get("audit"):
         values |= _of_audit(places)
     settings = Settings(values, places)
-    _refuse_look_in_shard(settings)
+    if settings.shard is not None:
+        from pytest_agenteval.session.shard_settings import check_shard
+
+        check_shard(settings)
     return settings
-
-
-def _refuse_look_in_shard(settings: Settings) -> None:
-    """Refuse repetitions that a look decides in a part of a run: the look needs all results of a suite."""
-    between = settings.repetition_range
-    if settings.shard is not None and between is not None and not settings.regrade:
-        from pytest_agenteval.errors import UsageMistake
-
-        raise UsageMistake(
-            f"{settings.places['shard']}={settings.shard}: expected a fixed number of repetitions: a "
-            f"shard has no suite's results to look at as a whole; found --repetitions={between}; "
-            f"--repetitions={between.high} makes all of them"
-        )
 
 
 def project_settings(root: Path) -> Settings:
