@@ -183,7 +183,7 @@ def _named_in(library: str) -> set[str]:
         ("opentelemetry", {"reports/exports/otel_sdk.py", "engine/otel_processor.py"}),
         ("vcr", {"cassettes/vcrpy_reader.py"}),
         ("jinja2", {"prompts.py", "reports/html/environment.py", "loop/feedback/markdown.py"}),
-        ("ray", set()),
+        ("ray", {"engine/executors/cluster/ray_binding.py"}),
         ("xdist", {"xdist.py"}),
         ("jsonschema", {"patterns.py", "tools/tool.py", "graders/outcome/json_schema.py"}),
         ("regex", {"patterns.py"}),

@@ -26,6 +26,7 @@ MODELS: Mapping[str, str] = {
 EXECUTORS: Mapping[str, str] = {
     "local": "engine.executors.local:LocalExecutor",
     "processes": "engine.executors.processes:ProcessExecutor",
+    "ray": "engine.executors.cluster.cluster_executor:ClusterExecutor",
 }
 GRADERS: Mapping[str, str] = {
     "answer_contains": "graders.outcome.answer:AnswerContains",

@@ -11,17 +11,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+from msgspec.structs import replace
+
 from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
 from pytest_agenteval.engine.admission import Admission, Admissions, NotRun
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation
 from pytest_agenteval.engine.executors.executor import (
+    MOST_LOST,
     CalibrationRequest,
     CalibrationResult,
     Executor,
     ExecutorBroken,
     ExecutorContext,
     ExecutorReport,
+    TrialLost,
     TrialRequest,
 )
 from pytest_agenteval.engine.trial import errored_trial
@@ -35,6 +39,8 @@ from pytest_agenteval.threads import DaemonThreads, end_daemon_threads
 T = TypeVar("T")
 ASK_AGAIN_S = 0.05
 """Seconds after which a trial that has to wait is asked about again, if none has ended meanwhile."""
+CLOSING_S = 4.0
+"""Seconds for which the end of everything is waited for, where the executor does not say ``closing_s``."""
 DEAF_S = 2.0
 """So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end."""
 
@@ -43,10 +49,11 @@ class Slot:
     """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never begins.
 
     ``workspace`` is a tree that stands already. ``read_stored`` gives the trial that is to be graded again:
-    it is read when its turn comes, for a run of them would not fit into memory.
+    it is read when its turn comes, for a run of them would not fit into memory. ``lost`` is how often it was
+    begun and never heard of again.
     """
 
-    __slots__ = ("not_run", "plan", "read_stored", "task", "trial", "workspace")
+    __slots__ = ("lost", "not_run", "plan", "read_stored", "task", "trial", "workspace")
 
     def __init__(
         self, plan: Plan, workspace: Path | None = None, read_stored: Callable[[], Trial] | None = None
@@ -57,11 +64,16 @@ class Slot:
         self.trial: Trial | None = None
         self.not_run: NotRun | None = None
         self.task: asyncio.Task[None] | None = None
+        self.lost = 0
 
     def request(self) -> TrialRequest:
         """Give what the executor is asked for; raises what keeps a stored trial from being read."""
         stored = self.read_stored() if self.read_stored else None
-        return TrialRequest(self.plan, str(self.workspace or ""), stored)
+        return TrialRequest(self.plan, str(self.workspace or ""), stored, self.lost)
+
+    def end(self, trial: Trial) -> None:
+        """Take the trial, as it is given out."""
+        self.trial = trial
 
 
 class TrialObserver(Protocol):
@@ -83,7 +95,8 @@ class TrialObserver(Protocol):
 class Pool:
     """Runs slots in the order in which they are handed over, as many side by side as run and executor allow.
 
-    ``admission`` has a say in which of them begin.
+    ``admission`` has a say in which of them begin. ``renumbered`` gives the plan of a next attempt, for a
+    trial that its executor has lost.
 
     Trials that end in the same turn of the loop are witnessed together, and only then given out: what an
     observer has written down survives whatever happens to pytest.
@@ -95,8 +108,9 @@ class Pool:
         context: ExecutorContext,
         observer: TrialObserver,
         admission: Admission = Admissions(),  # noqa: B008  # one that lets every trial begin, and holds nothing
+        renumbered: Callable[[Plan], Plan] = lambda plan: replace(plan, attempt=plan.attempt + 1),
     ) -> None:
-        self._executor, self._admission = executor, admission
+        self._executor, self._admission, self._renumbered = executor, admission, renumbered
         self._asks_again = False
         self._context = context
         self._at_once = 0  # until the executor is ready: what begins before has nowhere to go
@@ -177,11 +191,13 @@ class Pool:
 
         return asyncio.run_coroutine_threadsafe(told(), self._loop).result()
 
-    def close(self, seconds: float = 4.0) -> int:
+    def close(self, seconds: float | None = None) -> int:
         """Stop everything; give the number of trials that had begun and did not end.
 
-        Waits at most so long for it, and less for a loop that somebody's agent keeps to itself.
+        Waits at most so long for it, or as long as the executor may need, and less for a loop that somebody's
+        agent keeps to itself.
         """
+        seconds = getattr(self._executor, "closing_s", CLOSING_S) if seconds is None else seconds
         if self._closed:
             return 0
         self._closed = True
@@ -286,6 +302,11 @@ class Pool:
             if self._unable is not None:
                 raise self._unable
             trial = _sound_trial(await self._executor.run(slot.request()))
+        except TrialLost as lost:
+            if slot.lost + 1 < MOST_LOST:
+                self._begin_again(slot)
+                return
+            trial = errored_trial(slot.plan, lost)
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
             if is_own_cancellation(raised):
                 self.running.discard(slot)
@@ -303,6 +324,16 @@ class Pool:
             # Not at once: a thousand quick trials would be a thousand writes.
             self._loop.call_soon(self._turn)
         self._ended.append((slot, trial))
+
+    def _begin_again(self, slot: Slot) -> None:
+        """Have a trial that was lost carried out before all others, and counted once more."""
+        self.running.discard(slot)
+        self._admission.ended(slot.plan, None)
+        slot.task = None
+        slot.lost += 1
+        slot.plan = self._renumbered(slot.plan)
+        self._waiting.appendleft(slot)
+        self._pump()
 
     def _turn(self) -> None:
         """Give out what ended in this turn of the loop, and begin what there is room for now."""
@@ -325,7 +356,7 @@ class Pool:
         given_out: list[Trial] = []
         if self._tell_observer(lambda: given_out.extend(self._observer.finished(clean))):
             for (slot, _), trial in zip(ended, given_out, strict=True):
-                slot.trial = trial
+                slot.end(trial)
             self._news.set()
 
     def _tell_observer(self, tell: Callable[[], None]) -> bool:

@@ -62,7 +62,7 @@ def own_remarks(config: pytest.Config) -> Remarks:
         return Remarks(lines=lines, is_empty_shard=evals is not None and evals.is_empty_shard)
     runner = evals.runner
     blocking = dict(runner.prefetcher.readiness.blocking_fixtures)
-    return Remarks(blocking, runner.report.unused_recordings, lines)
+    return Remarks(blocking, runner.report.unused_recordings, (*lines, *runner.report.remarks))
 
 
 def is_empty_shard(config: pytest.Config) -> bool:

@@ -87,7 +87,8 @@ class TrialRunner:
         context = executor_context(config, settings, get_run_info(config).started)
         # Before the pool's thread is there: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
-        self._pool = Pool(executor, context, self.journal, admissions(config, settings, context, registry))
+        admission = admissions(config, settings, context, registry)
+        self._pool = Pool(executor, context, self.journal, admission, self._attempts.numbered)
         self.budget: RunBudget | None = config.stash.get(budget_key, None)
         if hasattr(config, "workerinput"):
             watch_controller(get_run_info(config).controller, self._pool.close)

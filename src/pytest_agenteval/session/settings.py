@@ -261,7 +261,7 @@ class Settings(BudgetOptions, LocalModelOptions, RateOptions):
     executor = Option(
         "executor",
         "NAME",
-        "where trials are carried out: local, processes, processes:N (default: local)",
+        "where trials are carried out: local, processes, processes:N, ray, ray:N (default: local)",
         text,
         "local",
         "the name of an executor",

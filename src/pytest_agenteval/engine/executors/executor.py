@@ -24,6 +24,17 @@ class ExecutorBroken(TrialBroken):
     cause = "executor"
 
 
+class TrialLost(ExecutorBroken):
+    """A trial was begun, and what carried it out is gone: nobody will ever say what came of it.
+
+    The pool begins it again, as its next attempt, until it was lost ``MOST_LOST`` times.
+    """
+
+
+MOST_LOST = 3
+"""So often a trial may be lost before it is errored: it may be what ends whoever carries it out."""
+
+
 class ExecutorContext(Record, frozen=True):
     """What a run tells its executor once, before the first plan: enough to build the same in another process.
 
@@ -69,12 +80,13 @@ class TrialRequest(Record, frozen=True):
     """One plan to be carried out.
 
     ``workspace`` is the path of a tree that stands already, to be used in place of a fresh one. A ``stored``
-    trial is graded again: no agent acts.
+    trial is graded again: no agent acts. ``lost`` says how often it was begun before, and lost.
     """
 
     plan: Plan
     workspace: str = ""
     stored: Trial | None = None
+    lost: int = 0
 
 
 class CalibrationRequest(Record, frozen=True):
@@ -112,10 +124,12 @@ class ExecutorReport(Record, frozen=True):
     """What is left to tell when an executor has closed.
 
     ``unsaved`` are recordings that could not be written; ``unused_recordings`` are kept by cassette.
+    ``remarks`` are lines for whoever reads the summary.
     """
 
     unsaved: tuple[Problem, ...] = ()
     unused_recordings: Mapping[str, UnusedRecordings] = NOTHING
+    remarks: tuple[str, ...] = ()
 
 
 class Executor(Protocol):
@@ -139,7 +153,8 @@ class Executor(Protocol):
         """Carry out one plan and give its trial; awaited as often side by side as ``ready`` has said.
 
         What breaks a trial is in its record. What is raised all the same makes an errored trial of the cause
-        that the exception names. When the run is stopped the task that waits is cancelled.
+        that the exception names; after ``TrialLost`` the trial is begun again. When the run is stopped the
+        task that waits is cancelled.
         """
         ...
 

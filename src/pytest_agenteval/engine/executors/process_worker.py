@@ -45,7 +45,7 @@ CLOSING_S = 1.5
 """Seconds that what is still running has to come to its end."""
 
 
-class _Unobserved:
+class Unobserved:
     """Keeps no journal: the process that asked does."""
 
     def started(self, plans: Sequence[Plan]) -> None:
@@ -74,9 +74,9 @@ def start(context: ExecutorContext, stopping: Event) -> None:
     threading.Thread(target=_end_with_parent, name="agenteval-orphan", daemon=True).start()
     try:
         registry = load_registry(map(Path, context.conftests), context.pytest_options)
-        _hide_secrets(context)
-        _redirect_output(context)
-        _Worker.pool = Pool(LocalExecutor(registry), context, _Unobserved())
+        hide_secrets(context)
+        redirect_output(context)
+        _Worker.pool = Pool(LocalExecutor(registry), context, Unobserved())
     except UsageMistake as mistake:
         _Worker.broken = str(mistake)
     except BaseException as raised:  # a conftest may raise anything
@@ -107,7 +107,7 @@ def run(pickled: bytes) -> bytes:
         if _Worker.stopping.is_set():
             return b""
         trial = _Worker.pool.wait(slot, TICK)
-    return _pickle_trial(trial, request.plan)
+    return pickle_trial(trial, request.plan)
 
 
 def calibrate(pickled: bytes) -> bytes:
@@ -131,7 +131,7 @@ def close() -> ExecutorReport:
     return _Worker.pool.report
 
 
-def _pickle_trial(trial: Trial, plan: Plan) -> bytes:
+def pickle_trial(trial: Trial, plan: Plan) -> bytes:
     """Pickle a trial, with the text of what cannot be sent: a run's files have no more of it either."""
     with suppress(Exception):  # somebody's object, in an agent's state for one
         return pickle.dumps(trial)
@@ -161,13 +161,14 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _hide_secrets(context: ExecutorContext) -> None:
+def hide_secrets(context: ExecutorContext) -> None:
+    """Know what must not be written down, in a process that has read no settings."""
     KNOWN_SECRETS.know_environment()
     KNOWN_SECRETS.know(context.secrets)
     KNOWN_SECRETS.know_patterns(context.secret_patterns)
 
 
-def _redirect_output(context: ExecutorContext) -> None:
+def redirect_output(context: ExecutorContext) -> None:
     """Keep what a trial prints and logs with the trial, as the process that asked would."""
     root = logging.getLogger()
     root.addHandler(TrialLogHandler())

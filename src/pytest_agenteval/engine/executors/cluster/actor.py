@@ -1,0 +1,295 @@
+"""What an actor does: it unpacks the project, loads its conftests, and carries out what it is sent.
+
+It knows nothing of the cluster that it is a part of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import pickle
+import platform
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pytest_agenteval import __version__
+from pytest_agenteval.conftests import load_registry
+from pytest_agenteval.engine.calibration_run import calibration_cassettes
+from pytest_agenteval.engine.exceptions import exception_line
+from pytest_agenteval.engine.executors.cluster.kept_workspaces import pack_workspace
+from pytest_agenteval.engine.executors.cluster.rerooting import Interning, Rerooting
+from pytest_agenteval.engine.executors.cluster.travelling_project import unpack_project
+from pytest_agenteval.engine.executors.executor import (
+    CalibrationRequest,
+    CalibrationResult,
+    ExecutorBroken,
+    ExecutorContext,
+    ExecutorReport,
+    TrialRequest,
+)
+from pytest_agenteval.engine.executors.local import LocalExecutor
+from pytest_agenteval.engine.executors.process_worker import (
+    CLOSING_S,
+    Unobserved,
+    hide_secrets,
+    pickle_trial,
+    redirect_output,
+)
+from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.engine.trial import errored_trial
+from pytest_agenteval.engine.trial_resources import cassette_files
+from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.portable.process_table import is_running
+from pytest_agenteval.portable.processes import end_owned_groups
+from pytest_agenteval.portable.tree_removal import remove_tree
+from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.record import NOTHING, Record
+from pytest_agenteval.records.trial import ErrorDetails, Trial
+
+BEAT_S = 5.0
+"""So often an actor that has nothing to give says that it is there."""
+
+DESERTED_S = 180.0
+"""An actor that nobody asks for so long ends: whoever sent it work is gone, or behind a broken wire."""
+
+FOLDER = "agenteval-actor"
+
+
+class ActorSetup(Record, frozen=True):
+    """What an actor is told once. Paths are below ``context.root``, the project as it is where pytest runs.
+
+    ``folder`` is where it works, ``python_path`` are folders of the project that Python looks in.
+    ``variables`` go into its environment.
+    """
+
+    context: ExecutorContext
+    folder: str = ""
+    python_path: tuple[str, ...] = ()
+    variables: Mapping[str, str] = NOTHING
+
+
+class ActorStarted(Record, frozen=True):
+    """How an actor came up; where it did not, ``broken`` says what kept it from that."""
+
+    broken: str = ""
+    package: str = __version__
+    python: str = platform.python_version()
+
+
+class Arrival(Record, frozen=True):
+    """What one request came to: a pickled Trial or CalibrationResult, and what has been written beside it.
+
+    ``recorded`` are cassettes that have changed, by their path from the root; ``workspace`` is an archive.
+    """
+
+    number: int
+    result: bytes
+    recorded: Mapping[str, bytes] = NOTHING
+    workspace: bytes = b""
+
+
+class _ArrivingSlot(Slot):
+    """A trial of whose end the actor is told."""
+
+    __slots__ = ("_tell",)
+
+    def __init__(self, request: TrialRequest, tell: Callable[[Trial], None]) -> None:
+        stored = request.stored
+        super().__init__(request.plan, None, None if stored is None else lambda: stored)
+        self._tell = tell
+
+    def end(self, trial: Trial) -> None:
+        """Take the trial, and tell."""
+        super().end(trial)
+        self._tell(trial)
+
+
+class TrialActor:
+    """Carries out many requests at once in a copy of the project, and keeps what came of each until fetched.
+
+    Everything is sent as bytes: what cannot be read is told with the trial that it belongs to.
+    """
+
+    def __init__(self) -> None:
+        self._pool: Pool | None = None
+        self._seen: set[int] = set()
+        self._given: list[tuple[int, Arrival]] = []
+        self._serial = 0
+        self._lock = threading.Lock()
+        self._news = asyncio.Event()
+        self._asked_at = time.monotonic()
+        self._stamps: dict[str, tuple[int, int]] = {}
+
+    async def start(self, setup: bytes, project: bytes) -> bytes:
+        """Make ready for requests; never raises, for whoever asks would only learn that the actor is gone."""
+        self._loop = asyncio.get_running_loop()
+        try:
+            self._come_up(pickle.loads(setup), project)
+        except UsageMistake as mistake:
+            return pickle.dumps(ActorStarted(str(mistake)))
+        except BaseException as raised:  # a conftest may raise anything
+            return pickle.dumps(ActorStarted(exception_line(raised)))
+        threading.Thread(target=self._end_when_deserted, name="agenteval-deserted", daemon=True).start()
+        return pickle.dumps(ActorStarted())
+
+    def _come_up(self, setup: ActorSetup, project: bytes) -> None:
+        _remove_left_over()
+        here = Path(tempfile.mkdtemp(prefix=f"{FOLDER}-{os.getpid()}-")).resolve()
+        self._here, home = here, setup.context.root
+        self._rerooting = Rerooting(home, str(here / "project"))
+        unpack_project(project, here / "project")
+        os.environ.update(setup.variables)
+        os.chdir(self._rerooting.path(setup.folder))
+        sys.path[:0] = map(self._rerooting.path, setup.python_path)
+        # Its own process is the one with which servers of models end.
+        context = self._rerooting.context(
+            setup.context, servers=str(here / "servers"), controller=os.getpid()
+        )
+        registry = load_registry(map(Path, context.conftests), context.pytest_options)
+        hide_secrets(context)
+        redirect_output(context)
+        self._interning = Interning(self._rerooting.task)
+        self._pool = Pool(LocalExecutor(registry), context, Unobserved())
+        gc.freeze()  # what was imported lives until the end
+
+    async def begin(self, requests: Sequence[tuple[int, bytes]], variables: Mapping[str, str]) -> None:
+        """Begin these, with these variables; one that was sent twice, in case it was lost, begins once."""
+        self._asked_at = time.monotonic()
+        os.environ.update(variables)
+        for number, pickled in requests:
+            if number not in self._seen:
+                self._seen.add(number)
+                self._begin(number, pickled)
+
+    async def fetch(self, received: int) -> tuple[int, list[Arrival]]:
+        """Give what has come up to a number, as soon as there is anything; forget what was ``received``.
+
+        Where nothing comes for a while, nothing is given: whoever asks knows then that the actor is there.
+        """
+        self._asked_at = time.monotonic()
+        with self._lock:
+            self._given = [each for each in self._given if each[0] > received]
+            if not self._given:
+                self._news.clear()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), BEAT_S)
+        with self._lock:
+            given = list(self._given)
+        return (given[-1][0] if given else received), [arrival for _, arrival in given]
+
+    async def close(self) -> bytes:
+        """Stop what is still running, write what was recorded, and tell what is left to tell."""
+        if self._pool is None:
+            return pickle.dumps((ExecutorReport(), {}))
+        await asyncio.to_thread(self._pool.close, CLOSING_S)
+        recorded = self._changed(list(self._stamps))
+        end_owned_groups()
+        remove_tree(self._here)
+        return pickle.dumps((self._pool.report, recorded))
+
+    def _begin(self, number: int, pickled: bytes) -> None:
+        assert self._pool is not None  # start has said that it could be made
+        request = None
+        try:
+            request = pickle.loads(pickled)
+            if isinstance(request, CalibrationRequest):
+                self._calibrate(number, request, self._pool)
+                return
+            request = replace(request, plan=self._here_plan(request.plan))
+        except Exception as raised:  # an object of a class that only the process that asked can import
+            problem = str(raised) if isinstance(raised, ExecutorBroken) else exception_line(raised)
+            self._give(number, pickle.dumps(_refusal(request, problem)))
+            return
+        self._note_stamps(cassette_files(request.plan))
+        self._pool.hand_over(
+            [_ArrivingSlot(request, lambda trial: self._arrive(number, request.plan, trial))]
+        )
+
+    def _here_plan(self, plan: Plan) -> Plan:
+        plan = self._interning.plan(plan)
+        kept = self._rerooting.conditions(plan.conditions, str(self._here / "workspaces"))
+        return plan if kept is plan.conditions else replace(plan, conditions=kept)
+
+    def _calibrate(self, number: int, request: CalibrationRequest, pool: Pool) -> None:
+        plan = replace(request.plan, cassette=self._rerooting.cassette(request.plan.cassette))
+        self._note_stamps(calibration_cassettes(plan))
+        future = pool.calibrate(replace(request, plan=plan))
+
+        def give(_: object) -> None:
+            try:
+                result = future.result()
+            except BaseException as raised:
+                result = CalibrationResult(error=ErrorDetails(ExecutorBroken.cause, exception_line(raised)))
+            self._give(number, pickle.dumps(result), self._changed(list(self._stamps)))
+
+        future.add_done_callback(give)
+
+    def _arrive(self, number: int, plan: Plan, trial: Trial) -> None:
+        """Keep how a trial ended, with what it wrote; called on the pool's thread."""
+        workspace = pack_workspace(Path(trial.workspace)) if trial.workspace else b""
+        result = pickle_trial(self._rerooting.at_home(trial), plan)
+        self._give(number, result, self._changed(cassette_files(plan)), workspace)
+
+    def _give(
+        self, number: int, result: bytes, recorded: Mapping[str, bytes] = NOTHING, workspace: bytes = b""
+    ) -> None:
+        with self._lock:
+            self._serial += 1
+            self._given.append((self._serial, Arrival(number, result, recorded, workspace)))
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._news.set)
+
+    def _note_stamps(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            self._stamps.setdefault(path, _stamp(path))
+
+    def _changed(self, paths: Sequence[str]) -> dict[str, bytes]:
+        """Give the content of those of these cassettes that were written to since they were last given."""
+        changed: dict[str, bytes] = {}
+        for path in paths:
+            stamp = _stamp(path)
+            if stamp != self._stamps.get(path, stamp):
+                self._stamps[path] = stamp
+                with suppress(OSError):
+                    changed[str(Path(path).relative_to(self._rerooting.here))] = Path(path).read_bytes()
+        return changed
+
+    def _end_when_deserted(self) -> None:
+        while time.monotonic() < self._asked_at + DESERTED_S:
+            time.sleep(1)
+        end_owned_groups()
+        remove_tree(self._here)
+        os._exit(1)
+
+
+def _refusal(request: TrialRequest | CalibrationRequest | None, problem: str) -> object:
+    """Give what a request comes to that cannot be begun here."""
+    if isinstance(request, TrialRequest):
+        return errored_trial(request.plan, ExecutorBroken(problem))
+    message = f"what was sent cannot be read by an actor: {problem}"
+    error = ErrorDetails(ExecutorBroken.cause, message if request is None else problem)
+    return CalibrationResult(error=error)
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)
+
+
+def _remove_left_over() -> None:
+    """Remove the folders of actors that were killed."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}-*"):
+        pid = folder.name.split("-")[2]
+        if pid.isdecimal() and not is_running(int(pid)):
+            remove_tree(folder)

@@ -1,0 +1,327 @@
+"""Carrying out plans on a Ray cluster: many at once on each of its actors, begun again where one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from pytest_agenteval.chat.local.loading import provider_of
+from pytest_agenteval.engine.exceptions import exception_line
+from pytest_agenteval.engine.executors.cluster.actor import ActorSetup, Arrival, TrialActor
+from pytest_agenteval.engine.executors.cluster.kept_workspaces import unpack_workspace
+from pytest_agenteval.engine.executors.cluster.named_variables import NamedVariables, usual_variables
+from pytest_agenteval.engine.executors.cluster.recordings_home import RecordingsHome
+from pytest_agenteval.engine.executors.cluster.remote_actor import RemoteActor
+from pytest_agenteval.engine.executors.cluster.travelling_project import pack_project
+from pytest_agenteval.engine.executors.executor import (
+    MOST_LOST,
+    CalibrationRequest,
+    CalibrationResult,
+    ExecutorBroken,
+    ExecutorContext,
+    ExecutorReport,
+    TrialRequest,
+    UnusedRecordings,
+    merge_unused,
+)
+from pytest_agenteval.errors import Problem, UsageMistake
+from pytest_agenteval.records.plan import Conditions, Plan
+from pytest_agenteval.records.trial import ErrorDetails, Trial
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.threads import DaemonThreads, in_daemon_thread
+
+if TYPE_CHECKING:
+    from pytest_agenteval.engine.executors.cluster.ray_binding import RayCluster
+
+ACTORS = 2
+"""How many there are where nobody says otherwise, and the cluster has no more machines."""
+
+COMING_UP_S = 600.0
+"""Seconds in which the first actor has to come up: a cluster may have to start a machine for it."""
+
+OTHERS_S = 5.0
+"""Seconds for which those that come up later are waited for, once there is one."""
+
+MOST_FAILED = 3
+"""So many actors in a row may fail to come up before nobody tries again."""
+
+CONNECTING_S = 3.0
+"""Seconds for which the end of a run waits for a cluster that is still being joined."""
+
+
+class ClusterExecutor:
+    """Runs each plan on one of several actors, each of which works in its own copy of the project.
+
+    A trial whose actor is lost is begun again on another; the last time alone, so that one that ends whoever
+    carries it out takes no other with it. Another actor is made in the place of one that is lost.
+    """
+
+    closing_s = 12.0
+    """Seconds that the end may take: a cluster of our own ends with the run, and takes a second or two."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._actors: list[RemoteActor] = []
+        self._lone: RemoteActor | None = None
+        self._coming: set[asyncio.Task[None]] = set()
+        self._change = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._failed = 0
+        self._refusal: Exception | None = None
+        self._has_lost = self._is_closed = False
+        self._cluster: RayCluster | None = None
+        self._thread = DaemonThreads()
+        self._connecting: asyncio.Future[int] | None = None
+        self._variables = NamedVariables()
+        self._unsaved: list[Problem] = []
+        self._home = RecordingsHome(Path(), None)
+
+    @staticmethod
+    def check_argument(argument: str) -> None:
+        """Take a number of actors, where there is Ray and no -n; else raises UsageMistake."""
+        _number(argument)
+        if find_spec("ray") is None:
+            raise UsageMistake("--agent-executor=ray needs Ray: pip install 'pytest-agenteval[ray]'")
+        if "PYTEST_XDIST_WORKER" in os.environ:
+            raise UsageMistake(
+                "--agent-executor=ray: expected no -n, for one process keeps a cluster busy; "
+                "--agent-concurrency=N says how many trials run at once"
+            )
+
+    async def ready(self, context: ExecutorContext) -> int:
+        """Join the cluster or start one, and have actors come up; as many trials run as the run allows."""
+        root, asked_for = Path(context.root), _number(context.argument)
+        self._home = RecordingsHome(root, context.started)
+        project = await in_daemon_thread(pack_project, root)
+        cluster, machines = await self._connect(asked_for or ACTORS)
+        self._setup = _actor_setup(context)
+        self._project = cluster.share(project)
+        for _ in range(min(asked_for or max(ACTORS, machines), context.concurrency)):
+            self._bring_up()
+        await self._until_up()
+        return context.concurrency
+
+    async def run(self, request: TrialRequest) -> Trial:
+        """Have one plan carried out, or a stored trial graded again; raises TrialLost and ExecutorBroken."""
+        _refuse_unable(request)
+        pickled, variables = _pickled(request), self._variables.of(request.plan)
+        if request.lost + 1 < MOST_LOST:
+            actor = await self._least_busy()
+            return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
+        async with self._turn:  # the last time alone
+            actor = await self._lone_actor()
+            return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
+
+    async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
+        """Have judges asked about labelled examples, on one of the actors."""
+        try:
+            actor = await self._least_busy()
+            arrival = await actor.do(_pickled(request), self._variables.of_models(request.conditions))
+        except ExecutorBroken as broken:
+            return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
+        await self._take_recordings(actor, arrival.recorded, request.conditions)
+        result: CalibrationResult = pickle.loads(arrival.result)
+        return result
+
+    async def close(self) -> ExecutorReport:
+        """Stop what is still running, bring home what was recorded, and leave the cluster."""
+        self._is_closed = True
+        for coming in self._coming:
+            coming.cancel()
+        actors = [*self._actors, *([self._lone] if self._lone else [])]
+        told = await asyncio.gather(*(actor.close() for actor in actors))
+        unused: dict[str, UnusedRecordings] = {}
+        for actor, left in zip(actors, told, strict=True):
+            if left is None:
+                self._has_lost = True
+                continue
+            report, recorded = left
+            self._unsaved += report.unsaved
+            unused = merge_unused(unused, report.unused_recordings)
+            await self._take_recordings(actor, recorded, None)
+        remarks = tuple(self._home.finish())
+        await self._disconnect()
+        unsaved = dict.fromkeys([*self._unsaved, *self._home.problems])
+        # An actor that is gone cannot say what it has played.
+        return ExecutorReport(tuple(unsaved), {} if self._has_lost else unused, remarks)
+
+    async def _connect(self, actors: int) -> tuple[RayCluster, int]:
+        """Join the cluster, or start one, on a thread that stays; give it, and how many machines it has."""
+        loop = asyncio.get_running_loop()
+        self._connecting = loop.run_in_executor(self._thread, self._connect_here, actors)
+        machines = await asyncio.shield(self._connecting)
+        assert self._cluster is not None
+        return self._cluster, machines
+
+    def _connect_here(self, actors: int) -> int:
+        from pytest_agenteval.engine.executors.cluster.ray_binding import RayCluster
+
+        self._cluster = RayCluster()
+        return self._cluster.connect(actors)
+
+    async def _disconnect(self) -> None:
+        if self._connecting is None:
+            return
+        with suppress(Exception):  # it was never joined
+            await asyncio.wait_for(asyncio.shield(self._connecting), CONNECTING_S)
+            if self._cluster is not None:
+                await asyncio.get_running_loop().run_in_executor(self._thread, self._cluster.disconnect)
+
+    def _bring_up(self) -> None:
+        task = asyncio.get_running_loop().create_task(self._come_up())
+        self._coming.add(task)
+        task.add_done_callback(self._end_coming)
+
+    def _end_coming(self, task: asyncio.Task[None]) -> None:
+        # Whoever waits looks whether another is coming up: not before this one is none of them.
+        self._coming.discard(task)
+        self._change.set()
+
+    async def _come_up(self) -> None:
+        """Have an actor come up and take part; after some that failed in a row, nobody tries again."""
+        try:
+            actor = self._new_actor()
+            await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
+        except TimeoutError:
+            self._refuse(
+                ExecutorBroken(
+                    f"no actor came up within {COMING_UP_S:g} s: the cluster has no room for one, "
+                    "which takes the place of one processor"
+                )
+            )
+        except Exception as raised:  # whatever Ray finds: nobody else would hear of it
+            named = isinstance(raised, ExecutorBroken)
+            self._refuse(raised if named else ExecutorBroken(f"no actor came up: {exception_line(raised)}"))
+        else:
+            self._failed = 0
+            self._actors.append(actor)
+
+    def _refuse(self, broken: Exception) -> None:
+        self._failed += 1
+        self._refusal = broken
+        if self._actors or (self._failed < MOST_FAILED and self._has_lost):
+            self._bring_up()
+
+    def _new_actor(self) -> RemoteActor:
+        assert self._cluster is not None
+        return RemoteActor(self._cluster, self._cluster.start_actor(TrialActor), self._lost)
+
+    def _lost(self, actor: RemoteActor, reason: str) -> None:
+        """Have another actor made in the place of one that is lost."""
+        self._has_lost = True
+        if actor is self._lone:
+            self._lone = None
+        elif actor in self._actors:
+            self._actors.remove(actor)
+            if not self._is_closed:
+                self._bring_up()
+
+    async def _until_up(self) -> None:
+        """Wait for the first actor, and a little for the others; raises what keeps all from coming up."""
+        await self._until_one_is_up()
+        if self._coming:
+            await asyncio.wait(self._coming, timeout=OTHERS_S)
+
+    async def _until_one_is_up(self) -> None:
+        while not self._actors:
+            if not self._coming:
+                raise self._refusal or ExecutorBroken("no actor came up")
+            self._change.clear()
+            await self._change.wait()
+
+    async def _least_busy(self) -> RemoteActor:
+        await self._until_one_is_up()
+        return min(self._actors, key=lambda actor: len(actor.waiting))
+
+    async def _lone_actor(self) -> RemoteActor:
+        """Give the actor that carries out one trial at a time."""
+        if self._lone is None:
+            actor = self._new_actor()
+            await asyncio.wait_for(actor.start(self._setup, self._project), COMING_UP_S)
+            self._lone = actor
+        return self._lone
+
+    async def _brought_home(self, actor: RemoteActor, arrival: Arrival, plan: Plan) -> Trial:
+        """Give the trial of an arrival, once what was written with it is written here."""
+        trial: Trial = pickle.loads(arrival.result)
+        if arrival.recorded:
+            await self._take_recordings(actor, arrival.recorded, plan.conditions)
+        if arrival.workspace:
+            parent = Path(plan.conditions.keep_workspaces)
+            trial = replace(trial, workspace=str(unpack_workspace(arrival.workspace, parent)))
+        return trial
+
+    async def _take_recordings(
+        self, actor: RemoteActor, recorded: Mapping[str, bytes], conditions: Conditions | None
+    ) -> None:
+        for name, content in recorded.items():
+            self._home.take(actor.number, name, content, replacing=_replaces(name, conditions))
+
+
+def _replaces(name: str, conditions: Conditions | None) -> bool:
+    """Whether a cassette is recorded anew, so that what was in it before the run goes."""
+    if conditions is None:  # what comes last was written by a run of which something has come already
+        return False
+    is_chat = ".chat" in Path(name).parent.name
+    return (conditions.record_chat if is_chat else conditions.record) == "all"
+
+
+def _pickled(request: object) -> bytes:
+    try:
+        return pickle.dumps(request)
+    except Exception as raised:  # somebody's fixture put an object of its own into a task
+        problem = f"the plan cannot be sent to another process: {exception_line(raised)}"
+        raise ExecutorBroken(problem) from None
+
+
+def _refuse_unable(request: TrialRequest) -> None:
+    """Raise ExecutorBroken for what only the machine has on which pytest runs."""
+    if request.workspace:
+        raise ExecutorBroken(
+            "the fixture `workspace` has made a folder on this machine, and the trial is carried out on "
+            "another: use --agent-executor=local, or name what it starts from in the task"
+        )
+    models = (request.plan.model, *request.plan.conditions.judges)
+    if any(not model.offline and provider_of(model.id) == "vllm" for model in models):
+        raise ExecutorBroken(
+            "a run starts model servers (vllm/…) on its own machine, and trials are carried out on others: "
+            "start the server yourself, and give its address as the model's api_base"
+        )
+
+
+def _actor_setup(context: ExecutorContext) -> ActorSetup:
+    return ActorSetup(
+        context,
+        folder=_inside(os.getcwd(), context.root) or context.root,
+        python_path=tuple(_project_places(context.root)),
+        variables=usual_variables(),
+    )
+
+
+def _project_places(root: str) -> Iterator[str]:
+    """Give the folders of the project in which Python looks, as for a package installed from its sources."""
+    for place in sys.path:
+        if _inside(place, root) and not {"site-packages", "dist-packages"}.intersection(Path(place).parts):
+            yield place
+
+
+def _inside(path: str, root: str) -> str:
+    return path if path == root or path.startswith(f"{root}{os.sep}") else ""
+
+
+def _number(argument: str) -> int:
+    """Read how many actors there should be; none where nobody says."""
+    if not argument:
+        return 0
+    if not argument.isdecimal() or int(argument) == 0:
+        expected = "expected a number of actors, 1 or more; RAY_ADDRESS says which cluster they are on"
+        raise UsageMistake(f"--agent-executor=ray:{argument}: {expected}")
+    return int(argument)

@@ -1,0 +1,201 @@
+"""Ray, as far as it is needed here: a cluster that is joined or started, and actors on it.
+
+No other module names it, and this one is imported only where it was chosen.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.engine.executors.executor import ExecutorBroken
+from pytest_agenteval.errors import exception_text
+from pytest_agenteval.portable.signal_handlers import handlers_kept
+from pytest_agenteval.portable.tree_removal import remove_tree
+
+with handlers_kept():  # its import alone replaces sys.excepthook
+    import ray
+    from ray.exceptions import ActorUnavailableError, RayActorError, RayError
+
+ADDRESS = "RAY_ADDRESS"
+"""The variable by which Ray itself finds a cluster; without it one is started on this machine."""
+
+OBJECTS = 256 * 1024 * 1024
+"""Bytes for the project and for large transcripts, in the memory of a cluster of our own."""
+
+
+class ActorLost(Exception):
+    """An actor is gone, with all that it was carrying out; the text says why, as far as Ray knows."""
+
+
+class ActorSilent(Exception):
+    """An actor does not answer at the moment, and may answer again."""
+
+
+class RayCluster:
+    """The cluster that this process has joined, or started.
+
+    ``connect`` and ``disconnect`` block, and belong on one thread that stays: the servers of a cluster of our
+    own end with the thread that has started them.
+    """
+
+    gone, silent = ActorLost, ActorSilent
+
+    def __init__(self) -> None:
+        self.is_own = False
+        self._was_joined = False
+        self._session = ""
+        self._printing: Any = None
+        self._variables: dict[str, str | None] = {}
+
+    @property
+    def address(self) -> str:
+        """Where the user says that a cluster is; empty where we start our own."""
+        return os.environ.get(ADDRESS, "")
+
+    def connect(self, actors: int) -> int:
+        """Join the cluster, or start one with room for so many actors; give the number of its machines.
+
+        Raises ExecutorBroken where there is none, or none that lets us in.
+        """
+        self._was_joined = ray.is_initialized()  # by a conftest: it is the author's, and stays
+        self.is_own = not (self.address or self._was_joined)
+        try:
+            with handlers_kept(), _silence(), self._variables_kept():
+                if not self._was_joined:
+                    self._init(actors)
+                    self._quiet()
+        except Exception as raised:
+            reason = exception_text(raised).strip().splitlines() or [""]
+            where = f"the Ray cluster at {self.address}" if self.address else "a Ray cluster on this machine"
+            doing = "cannot be joined" if self.address else "cannot be started"
+            raise ExecutorBroken(f"{where} {doing}: {type(raised).__name__}: {reason[0]}") from None
+        return len([node for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU")])
+
+    def _init(self, actors: int) -> None:
+        own: dict[str, Any] = {}
+        if self.is_own:
+            os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent unless asked
+            cores = max(actors, os.cpu_count() or 1)
+            own = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECTS}
+        context = ray.init(
+            address=self.address or "local",
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level=logging.ERROR,
+            **own,
+        )
+        if self.is_own:
+            self._session = str(context.address_info["session_dir"])
+
+    def _quiet(self) -> None:
+        """Keep what machines report to whoever looks for it: it would be printed between pytest's own lines.
+
+        Ray has no switch for it; that of what actors print is another.
+        """
+        module = ray._private.worker
+        if hasattr(module, "print_to_stdstream"):
+            self._printing = module.print_to_stdstream
+            module.print_to_stdstream = lambda *_, **__: None
+
+    def share(self, value: object) -> Any:
+        """Put something where all actors find it, once for each machine."""
+        return ray.put(value)
+
+    def start_actor(self, kind: type) -> Any:
+        """Have an actor made somewhere in the cluster, apart from the others if that can be.
+
+        It takes the place of one processor while it is made. What is lost is begun again by us, who count
+        it, and never by Ray.
+        """
+        once = {"max_restarts": 0, "max_task_retries": 0}
+        return ray.remote(kind).options(scheduling_strategy="SPREAD", **once).remote()
+
+    async def call(self, actor: Any, method: str, *args: Any) -> Any:
+        """Call a method of an actor and give what it returns; raises ActorLost and ActorSilent."""
+        try:
+            return await _result_of(getattr(actor, method).remote(*args).future())
+        except ActorUnavailableError as silent:
+            raise ActorSilent(_reason(silent)) from None
+        except RayActorError as died:
+            raise ActorLost(_reason(died)) from None
+        except RayError as raised:
+            raise ActorLost(_reason(raised)) from None
+
+    def kill(self, actor: Any) -> None:
+        """Have an actor end at once, if it is not gone."""
+        with suppress(Exception):
+            ray.kill(actor)
+
+    def disconnect(self) -> None:
+        """Leave the cluster; one of our own ends, and leaves nothing behind."""
+        if self._was_joined:
+            return
+        with handlers_kept(), _silence():
+            ray.shutdown()
+        if self._printing is not None:
+            ray._private.worker.print_to_stdstream = self._printing
+        for name, value in self._variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+        if self._session:
+            remove_tree(Path(self._session))
+
+    @contextmanager
+    def _variables_kept(self) -> Iterator[None]:
+        """Remember which variables Ray has set for its own: they go when it goes."""
+        before = set(os.environ)
+        yield
+        self._variables = {name: None for name in os.environ if name not in before}
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    """Keep what Ray announces to itself; what goes wrong is raised."""
+    logger = logging.getLogger("ray")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+_REASONS = (
+    ("no module named 'pytest_agenteval", "pytest-agenteval is not installed where Ray runs on its machine"),
+    ("node has died", "its machine is gone"),
+    ("node was terminated", "its machine is gone"),
+    ("out-of-memory", "it was killed for its memory"),
+    ("worker process has died", "its process has ended"),
+)
+"""What Ray says of an actor's end in a page, and in a few words."""
+
+
+def _reason(raised: BaseException) -> str:
+    text = " ".join(exception_text(raised).split())
+    known = [words for said, words in _REASONS if said in text.lower().replace("(oom)", "out-of-memory")]
+    return known[0] if known else f"{type(raised).__name__}: {text[:200]}"
+
+
+async def _result_of(future: Future[Any]) -> Any:
+    """Wait for what Ray gives; unlike wrap_future, whoever stops waiting cancels nothing of Ray's."""
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[None] = loop.create_future()
+
+    def settle() -> None:
+        if not waiting.done():
+            waiting.set_result(None)
+
+    def end_waiting(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle)
+
+    future.add_done_callback(end_waiting)
+    await waiting
+    return future.result()

@@ -1,0 +1,170 @@
+"""One actor as the process sees it that sends it work: what is under way there, and what has come back."""
+
+from __future__ import annotations
+
+import asyncio
+import pickle
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import count
+from typing import Any, Protocol
+
+from pytest_agenteval.engine.executors.cluster.actor import ActorSetup, ActorStarted, Arrival
+from pytest_agenteval.engine.executors.executor import ExecutorBroken, ExecutorReport, TrialLost
+
+SILENT_S = 60.0
+"""So long an actor may be silent, which says every five seconds that it is there, before it is given up."""
+
+AGAIN_S = 0.5
+"""Seconds until an actor that did not answer is asked once more."""
+
+CLOSING_S = 2.5
+"""Seconds that an actor has to close; one that computes without end is killed then."""
+
+
+class Cluster(Protocol):
+    """Where actors are made and called: the raised ones are ``gone`` and ``silent``."""
+
+    @property
+    def gone(self) -> type[Exception]:
+        """What is raised where an actor is no more."""
+        ...
+
+    @property
+    def silent(self) -> type[Exception]:
+        """What is raised where one does not answer, and may answer again."""
+        ...
+
+    async def call(self, actor: Any, method: str, *args: Any) -> Any:
+        """Call a method of an actor and give what it returns."""
+        ...
+
+    def kill(self, actor: Any) -> None:
+        """Have an actor end at once."""
+        ...
+
+
+class RemoteActor:
+    """Sends requests to one actor, those of one turn of the loop together, and gives what they came to.
+
+    ``lost`` is called once, when the actor is gone or silent for too long: by then whoever waits for it has
+    been told. What it gives is acknowledged with the next question, so that an answer on a broken wire is not
+    lost; what it was sent is numbered, so that nothing is begun twice.
+    """
+
+    _numbers = count(1)
+
+    def __init__(self, cluster: Cluster, handle: Any, lost: Callable[[RemoteActor, str], None]) -> None:
+        self._cluster, self.handle, self._lost = cluster, handle, lost
+        self.number = next(self._numbers)
+        self.waiting: dict[int, asyncio.Future[Arrival]] = {}
+        self._outbox: list[tuple[int, bytes]] = []
+        self._variables: dict[str, str] = {}
+        self._sent_variables: dict[str, str] = {}
+        self._listening: asyncio.Task[None] | None = None
+        self._requests = count(1)
+        self._sending: set[asyncio.Task[Any]] = set()  # the loop itself holds tasks weakly
+        self.is_gone = False
+
+    async def start(self, setup: ActorSetup, project: Any) -> None:
+        """Have it come up; raises ExecutorBroken where it does not."""
+        try:
+            started: ActorStarted = pickle.loads(
+                await self._cluster.call(self.handle, "start", pickle.dumps(setup), project)
+            )
+        except (self._cluster.gone, self._cluster.silent) as gone:
+            raise ExecutorBroken(f"an actor ended while it came up: {gone}") from None
+        if started.broken:
+            raise ExecutorBroken(started.broken)
+        here = ActorStarted()
+        if started.package != here.package:
+            raise ExecutorBroken(
+                f"an actor has pytest-agenteval {started.package}: expected {here.package}, as it is here"
+            )
+        self._listening = asyncio.get_running_loop().create_task(self._listen())
+
+    async def do(self, pickled: bytes, variables: Mapping[str, str]) -> Arrival:
+        """Have a request carried out, with these variables; raises TrialLost where the actor is lost."""
+        if self.is_gone:
+            raise TrialLost("the actor that was to carry it out is gone")
+        number = next(self._requests)
+        loop = asyncio.get_running_loop()
+        arriving: asyncio.Future[Arrival] = loop.create_future()
+        self.waiting[number] = arriving
+        if not self._outbox:
+            loop.call_soon(self._flush)
+        self._outbox.append((number, pickled))
+        self._variables.update(variables.items() - self._sent_variables.items())
+        try:
+            return await arriving
+        finally:
+            self.waiting.pop(number, None)
+
+    async def close(self) -> tuple[ExecutorReport, dict[str, bytes]] | None:
+        """Have it close, and kill it; give what it has left to tell, or None where it could not."""
+        if self._listening is not None:
+            self._listening.cancel()
+        if self.is_gone:
+            return None
+        self.is_gone = True
+        try:
+            closing = self._cluster.call(self.handle, "close")
+            told: tuple[ExecutorReport, dict[str, bytes]] = pickle.loads(
+                await asyncio.wait_for(closing, CLOSING_S)
+            )
+            return told
+        except (TimeoutError, self._cluster.gone, self._cluster.silent):
+            return None
+        finally:
+            self._cluster.kill(self.handle)
+
+    def give_up(self, reason: str) -> None:
+        """Take it for gone: whoever waits is told, and it is killed in case it is not."""
+        if self.is_gone:
+            return
+        self.is_gone = True
+        if self._listening is not None:
+            self._listening.cancel()
+        self._cluster.kill(self.handle)
+        for arriving in self.waiting.values():
+            if not arriving.done():
+                arriving.set_exception(TrialLost(f"the actor that carried it out is gone: {reason}"))
+        self._lost(self, reason)
+
+    def _flush(self) -> None:
+        requests, self._outbox = self._outbox, []
+        variables, self._variables = self._variables, {}
+        self._sent_variables.update(variables)
+        sending = asyncio.get_running_loop().create_task(
+            self._until_heard(lambda: self._cluster.call(self.handle, "begin", requests, variables))
+        )
+        self._sending.add(sending)
+        sending.add_done_callback(self._sending.discard)
+
+    async def _listen(self) -> None:
+        received = 0
+        while not self.is_gone:
+            heard = await self._until_heard(lambda: self._cluster.call(self.handle, "fetch", received))  # noqa: B023
+            if heard is None:
+                return
+            received, arrivals = heard
+            for arrival in arrivals:
+                arriving = self.waiting.get(arrival.number)
+                if arriving is not None and not arriving.done():
+                    arriving.set_result(arrival)
+
+    async def _until_heard(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+        """Ask until there is an answer; one that is silent too long, or gone, is given up, and None given."""
+        until = time.monotonic() + SILENT_S
+        while not self.is_gone:
+            try:
+                return await asyncio.wait_for(ask(), max(0.1, until - time.monotonic()))
+            except TimeoutError:
+                self.give_up(f"nothing was heard of it for {SILENT_S:g} s")
+            except self._cluster.silent as silent:
+                if time.monotonic() > until:
+                    self.give_up(str(silent))
+                await asyncio.sleep(AGAIN_S)
+            except self._cluster.gone as gone:
+                self.give_up(str(gone))
+        return None
