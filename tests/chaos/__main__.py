@@ -1,7 +1,7 @@
-"""``python -m tests.chaos [--kills N] [--seed N] [-k WORD]``: a table with a verdict for each scenario.
+"""``python -m tests.chaos [--kills N] [--seed N] [-k WORD] [--write]``: a verdict for each scenario.
 
-The exit status is 1 where anything was lost, or where a run was twice too slow for a verdict. Took 121 s
-on 2 quiet cores; what is printed beside each scenario is its time while another one ran.
+The exit status is 1 where anything was lost, or where a run was twice too slow for a verdict. ``--write``
+puts the table into docs/limits.md. What is printed beside each scenario is its time while another one ran.
 """
 
 from __future__ import annotations
@@ -9,35 +9,38 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
 from typing import NamedTuple
 
 from tests.chaos.hostile import INPUTS, run_beside
 from tests.chaos.kills import killed, kills
+from tests.chaos.resumes import resumed, resumes
 from tests.chaos.surroundings import SURROUNDINGS
-from tests.chaos.verdicts import LOST, NO_VERDICT, OK, Verdict, verdict
+from tests.chaos.table import group_rows, write_table
+from tests.chaos.verdicts import LOST, NO_VERDICT, OK, CarriedOut, Verdict, verdict
 
 
 class Scenario(NamedTuple):
-    """What is carried out in a folder of its own, and gives what went wrong."""
+    """What is carried out; the docs tell of all of one ``group`` together."""
 
+    group: str
     name: str
-    carry_out: Callable[[Path], list[str]]
+    carry_out: CarriedOut
 
 
 def scenarios(count: int, trials: int, seed: int) -> Iterator[Scenario]:
     """Give every scenario."""
     for kill in kills(count, trials, seed):
-        yield Scenario(str(kill), partial(killed, kill=kill, trials=trials))
+        yield Scenario("killed", str(kill), partial(killed, kill=kill, trials=trials))
+    for kill in resumes(count, trials, seed):
+        yield Scenario("killed and resumed", f"resumed: {kill}", partial(resumed, kill=kill, trials=trials))
     for given in INPUTS:
-        yield Scenario(given.name, partial(run_beside, given=given))
+        yield Scenario("hostile inputs", given.name, partial(run_beside, given=given))
     for each in SURROUNDINGS:
-        yield Scenario(each.__name__.replace("_", " "), each)
+        yield Scenario("hostile surroundings", each.__name__.replace("_", " "), each)
 
 
 def main() -> int:
@@ -47,20 +50,28 @@ def main() -> int:
     options.add_argument("--trials", type=int, default=200)
     options.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     options.add_argument("--at-once", type=int, default=2, help="so many scenarios at once (default: 2)")
-    options.add_argument("-k", default="", help="only scenarios whose name has this in it")
+    options.add_argument("-k", default="", help="only scenarios whose group or name has this in it")
+    options.add_argument("--write", action="store_true", help="put the table into docs/limits.md")
     given = options.parse_args()
     print(f"seed {given.seed}", flush=True)
-    began = time.monotonic()
-    chosen = [each for each in scenarios(given.kills, given.trials, given.seed) if given.k in each.name]
-    words: Counter[str] = Counter()
-    with ProcessPoolExecutor(given.at_once, mp_context=get_context("spawn")) as pool:
+    every = scenarios(given.kills, given.trials, given.seed)
+    chosen = [each for each in every if given.k in f"{each.group}: {each.name}"]
+    ends = dict(_carried_out(chosen, given.at_once))
+    rows = group_rows([(scenario.group, end) for scenario, end in ends.items()])
+    if given.write:
+        write_table(rows)
+    words = [end.word for end in ends.values()]
+    print(_summary(words))
+    return 1 if set(words) - {OK} else 0
+
+
+def _carried_out(chosen: list[Scenario], at_once: int) -> Iterator[tuple[Scenario, Verdict]]:
+    with ProcessPoolExecutor(at_once, mp_context=get_context("spawn")) as pool:
         # A spawned process knows nothing of this module: what it is given to call lives in another.
         ends = pool.map(verdict, [each.carry_out for each in chosen])
         for each, end in zip(chosen, ends, strict=True):
             _show(each.name, end)
-            words[end.word] += 1
-    print(f"{_summary(words)} ({time.monotonic() - began:.0f} s)")
-    return 1 if words.keys() - {OK} else 0
+            yield each, end
 
 
 def _show(name: str, end: Verdict) -> None:
@@ -69,9 +80,11 @@ def _show(name: str, end: Verdict) -> None:
         print(f"    {each}", flush=True)
 
 
-def _summary(words: Counter[str]) -> str:
-    lost = f"{words[LOST]} scenarios lost something" if words[LOST] else "nothing was lost"
-    return f"{lost}, {words[NO_VERDICT]} without a verdict" if words[NO_VERDICT] else lost
+def _summary(words: list[str]) -> str:
+    count = words.count(LOST)
+    lost = f"{count} scenarios lost something" if count else "nothing was lost"
+    slow = words.count(NO_VERDICT)
+    return f"{lost}, {slow} without a verdict" if slow else lost
 
 
 if __name__ == "__main__":

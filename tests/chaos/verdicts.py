@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from pytest_agenteval.records.record import NOTHING
 from tests.chaos.project import TooSlow
 
 OK = "ok"
@@ -16,38 +17,51 @@ NO_VERDICT = "no verdict: the run was too slow"
 TRIES = 2
 
 
+class Findings(NamedTuple):
+    """What went wrong, and what was counted: ``{"requests": 204, "trials": 200}``."""
+
+    wrong: list[str]
+    figures: Mapping[str, float] = NOTHING
+
+
+CarriedOut: TypeAlias = Callable[[Path], list[str] | Findings]
+"""Carries a scenario out in a folder of its own."""
+
+
 class Verdict(NamedTuple):
-    """What became of a scenario, and the reasons."""
+    """What became of a scenario, the reasons, and what was counted."""
 
     word: str
     reasons: list[str]
     seconds: float
+    figures: Mapping[str, float] = NOTHING
 
 
-def verdict(scenario: Callable[[Path], list[str]]) -> Verdict:
+def verdict(scenario: CarriedOut) -> Verdict:
     """Carry a scenario out, and once more where its run was too slow to tell."""
     began = time.monotonic()
-    word, reasons = _verdict(scenario)
-    return Verdict(word, reasons, time.monotonic() - began)
+    word, reasons, figures = _verdict(scenario)
+    return Verdict(word, reasons, time.monotonic() - began, figures)
 
 
-def _verdict(scenario: Callable[[Path], list[str]]) -> tuple[str, list[str]]:
+def _verdict(scenario: CarriedOut) -> tuple[str, list[str], Mapping[str, float]]:
     slow: list[str] = []
     for _ in range(TRIES):
         try:
-            wrong = _carried_out(scenario)
+            wrong, figures = _carried_out(scenario)
         except TooSlow as why:
             slow.append(str(why))
         else:
-            return LOST if wrong else OK, wrong + [f"at first too slow: {each}" for each in slow]
-    return NO_VERDICT, slow
+            return LOST if wrong else OK, wrong + [f"at first too slow: {each}" for each in slow], figures
+    return NO_VERDICT, slow, NOTHING
 
 
-def _carried_out(scenario: Callable[[Path], list[str]]) -> list[str]:
+def _carried_out(scenario: CarriedOut) -> Findings:
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         try:
-            return scenario(Path(folder) / "project")
+            findings = scenario(Path(folder) / "project")
         except TooSlow:
             raise
         except Exception as raised:
-            return [f"{type(raised).__name__}: {raised}"]
+            return Findings([f"{type(raised).__name__}: {raised}"])
+        return findings if isinstance(findings, Findings) else Findings(findings)
