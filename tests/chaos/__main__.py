@@ -15,9 +15,11 @@ from functools import partial
 from multiprocessing import get_context
 from typing import NamedTuple
 
+from tests.chaos.budgets import half_the_price
 from tests.chaos.hostile import INPUTS, run_beside
 from tests.chaos.kills import killed, kills
 from tests.chaos.resumes import resumed, resumes
+from tests.chaos.shards import four_shards
 from tests.chaos.surroundings import SURROUNDINGS
 from tests.chaos.table import group_rows, write_table
 from tests.chaos.verdicts import LOST, NO_VERDICT, OK, CarriedOut, Verdict, verdict
@@ -37,6 +39,12 @@ def scenarios(count: int, trials: int, seed: int) -> Iterator[Scenario]:
         yield Scenario("killed", str(kill), partial(killed, kill=kill, trials=trials))
     for kill in resumes(count, trials, seed):
         yield Scenario("killed and resumed", f"resumed: {kill}", partial(resumed, kill=kill, trials=trials))
+    for workers in ("0", "4"):
+        name = f"half the price, -n {workers}"
+        yield Scenario(
+            "a budget of half the price", name, partial(half_the_price, workers=workers, seed=seed)
+        )
+    yield Scenario("four shards merged, beside one run", "four shards", four_shards)
     for given in INPUTS:
         yield Scenario("hostile inputs", given.name, partial(run_beside, given=given))
     for each in SURROUNDINGS:

@@ -32,16 +32,17 @@ class TooSlow(Exception):
 
 def provider() -> ModelServer:
     """Give a provider that takes a tenth of a second for each reply."""
-    return ModelServer(lambda request, number: ReplyPlan(text=f"Hello, {_question(request)}!"), latency_s=0.1)
+    return ModelServer(lambda request, number: ReplyPlan(text=f"Hello, {question(request)}!"), latency_s=0.1)
 
 
-def _question(request: Mapping[str, Any]) -> str:
+def question(request: Mapping[str, Any]) -> str:
+    """Give what the user says in a request: the task's id."""
     return next(str(each["content"]) for each in request["messages"] if each["role"] == "user")
 
 
 def bills(server: ModelServer) -> Counter[str]:
     """Give how often each task's question reached the provider."""
-    return Counter(_question(request.body) for request in server.requests)
+    return Counter(question(request.body) for request in server.requests)
 
 
 def project(
