@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -118,7 +119,12 @@ def _remember(config: pytest.Config, info: RunInfo) -> None:
     config.stash[run_info_key] = info
     # Workers are gone by then: each may have refused, and no file of theirs is left behind.
     config.add_cleanup(lambda: info.refusal.unlink(missing_ok=True))
-    config.add_cleanup(lambda: info.rates.unlink(missing_ok=True))
+    config.add_cleanup(lambda: _remove(info.rates))
+
+
+def _remove(file: Path) -> None:
+    with suppress(OSError):  # where results could be written nowhere, it is not there either
+        file.unlink()
 
 
 def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
