@@ -455,19 +455,21 @@ def test_shards_of_an_audit_are_one_audit(
 
 
 def test_calibrations_and_workspaces_come_along(capsys: pytest.CaptureFixture[str]) -> None:
-    """Also where both runs have kept workspaces."""
+    """Also where both runs have kept workspaces, and of a run that tried nothing else."""
     for name in "ab":
         folder = stored(name, [tried(name)])
         write(
             folder, {f"workspaces/{name}/notes.md": name, f"calibration-{name}.json": "{}", "servers/x": ""}
         )
-    assert merge(capsys, "a", "b", "--into=c", "-q")[0] == 0
+    write(stored("judged", []), {"calibration-judges.json": "{}"})
+    assert merge(capsys, "a", "b", "judged", "--into=c", "-q")[0] == 0
     found = sorted(
         path.relative_to(RUNS / "c").as_posix() for path in (RUNS / "c").rglob("*") if path.is_file()
     )
     assert [path for path in found if "/" in path or path.startswith("cal")] == [
         "calibration-a.json",
         "calibration-b.json",
+        "calibration-judges.json",
         "workspaces/a/notes.md",
         "workspaces/b/notes.md",
     ]
