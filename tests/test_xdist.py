@@ -103,6 +103,7 @@ def test_one_folder_serves_all_workers(pytester: pytest.Pytester) -> None:
     assert found == [
         "journal-gw0.jsonl",
         "journal-gw1.jsonl",
+        "planned-trials.json",
         "planned.json",
         "run.json",
         "transcripts-gw0.jsonl",

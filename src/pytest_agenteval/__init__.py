@@ -150,6 +150,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.trial import Digests as Digests
     from pytest_agenteval.records.trial import Ending as Ending
     from pytest_agenteval.records.trial import ErrorDetails as ErrorDetails
+    from pytest_agenteval.records.trial import Origin as Origin
     from pytest_agenteval.records.trial import TapeCounts as TapeCounts
     from pytest_agenteval.records.trial import Trial as Trial
     from pytest_agenteval.registry import Importer as Importer
@@ -172,6 +173,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_metadata import Levels as Levels
     from pytest_agenteval.store.run_metadata import PlannedGroup as PlannedGroup
     from pytest_agenteval.store.run_metadata import RepetitionRule as RepetitionRule
+    from pytest_agenteval.store.run_metadata import Resumption as Resumption
     from pytest_agenteval.store.run_metadata import RunHeader as RunHeader
     from pytest_agenteval.store.run_metadata import RunModel as RunModel
     from pytest_agenteval.store.run_metadata import RunPrices as RunPrices
@@ -253,7 +255,7 @@ _NAMES = {
     "records.recorder": "AddedPrompt Recorder",
     "records.tool": "ToolSpec",
     "records.transcript": "Ask Event Message ToolCall ToolError Transcript Usage",
-    "records.trial": "Digests Ending ErrorDetails TapeCounts Trial",
+    "records.trial": "Digests Ending ErrorDetails Origin TapeCounts Trial",
     "registry": "Importer Registry",
     "reports.scorecard": (
         "Metric MetricGroup RegisteredScorecard ReportFormat ReportOption Scorecard ScorecardMaker Total "
@@ -263,7 +265,7 @@ _NAMES = {
     "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation",
     "store.repetitions": "SuiteLook",
     "store.run_metadata": (
-        "Levels PlannedGroup RepetitionRule RunHeader RunModel RunPrices RunShards RunSuite"
+        "Levels PlannedGroup RepetitionRule Resumption RunHeader RunModel RunPrices RunShards RunSuite"
     ),
     "store.run_reader": "load_run Run",
     "tools.functions": "tool_of UnfitFunction",

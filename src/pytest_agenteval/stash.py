@@ -38,5 +38,8 @@ progress_key: pytest.StashKey[Any] = pytest.StashKey()
 budget_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.panel.progress.ProgressPanel``."""
 
+held_run_key: pytest.StashKey[Any] = pytest.StashKey()
+"""Holds the ``portable.held_files.HeldFile`` of the run that this process is at work on."""
+
 open_configs: list[pytest.Config] = []
 """The pytest runs of this process, the innermost last, for code that no fixture gives a config."""

@@ -144,11 +144,17 @@ def _streams(config: pytest.Config) -> list[Any]:
         return [stream for stream in streams if stream is not None]
     if capture is not None:
         # In a fixture capture is on already: what it shows now are the streams it put in place.
-        capture.suspend_global_capture()
-        streams += [sys.stdout, sys.stderr]
-        capture.resume_global_capture()
-        streams += [sys.stdout, sys.stderr]
+        turns = [capture.suspend_global_capture, capture.resume_global_capture]
+        for turn in turns if is_captured(capture) else reversed(turns):
+            turn()
+            streams += [sys.stdout, sys.stderr]
     return [stream for stream in streams if stream is not None]
+
+
+def is_captured(capture: Any) -> bool:
+    """Whether pytest keeps what is written now, which it does not between its phases."""
+    captured = getattr(capture, "_global_capturing", None)
+    return captured is not None and captured.is_started()
 
 
 def _divert_log(config: pytest.Config) -> Callable[[], None]:

@@ -82,7 +82,7 @@ def test_x_cancels_what_is_in_flight(pytester: pytest.Pytester, workers: int) ->
     result.stdout.fnmatch_lines(
         [
             f"! 12 of demo's 13 trials not run ({begun} begun)",
-            "next: pytest *evals -x --agent-concurrency=4* --agent-only=not_run",
+            "next: pytest *evals --agent-concurrency=4* --agent-resume",
         ]
     )
 

@@ -60,10 +60,12 @@ def digests_of(
     specs: tuple[ToolSpec, ...],
     own_models: tuple[str, ...],
     cache: DigestCache,
+    offered: str = "",
 ) -> Digests:
     """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one.
 
-    ``own_models`` are those that the agent asked by itself.
+    ``own_models`` are those that the agent asked by itself. ``offered`` is the digest of the tools that there
+    were before it acted, where others have come since.
     """
     task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)
     limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
@@ -84,12 +86,18 @@ def digests_of(
                 id(task.form),
             ),
         ),
-        tools=cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else "",
+        tools=tools_digest(specs, cache),
         ruler=graders.ruler,
         model=_model(model, own_models, cache),
         code=code,
+        offered=offered,
         graders=graders.by_label,
     )
+
+
+def tools_digest(specs: tuple[ToolSpec, ...], cache: DigestCache) -> str:
+    """Give the digest of tools as a model is told of them; empty for none."""
+    return cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else ""
 
 
 def _form(task: PlannedTask) -> list[Any]:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
 from pytest_agenteval.engine.admission import Admission, Admissions, NotRun
+from pytest_agenteval.engine.agent_side import AgentSide, TellsAgentSide
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation
 from pytest_agenteval.engine.executors.executor import (
     MOST_LOST,
@@ -48,19 +49,25 @@ DEAF_S = 2.0
 class Slot:
     """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never begins.
 
-    ``workspace`` is a tree that stands already. ``read_stored`` gives the trial that is to be graded again:
-    it is read when its turn comes, for a run of them would not fit into memory. ``lost`` is how often it was
-    begun and never heard of again.
+    ``workspace`` is a tree that stands already. ``read_stored`` gives the trial that is to be graded again,
+    ``read_finished`` one that has ended before and is only to be written down, or None where it cannot be
+    read any more: each is read when its turn comes, for a run of them would not fit into memory. ``lost`` is
+    how often it was begun and never heard of again.
     """
 
-    __slots__ = ("lost", "not_run", "plan", "read_stored", "task", "trial", "workspace")
+    __slots__ = ("lost", "not_run", "plan", "read_finished", "read_stored", "task", "trial", "workspace")
 
     def __init__(
-        self, plan: Plan, workspace: Path | None = None, read_stored: Callable[[], Trial] | None = None
+        self,
+        plan: Plan,
+        workspace: Path | None = None,
+        read_stored: Callable[[], Trial] | None = None,
+        read_finished: Callable[[], Trial | None] | None = None,
     ) -> None:
         self.plan = plan
         self.workspace = workspace
         self.read_stored = read_stored
+        self.read_finished = read_finished
         self.trial: Trial | None = None
         self.not_run: NotRun | None = None
         self.task: asyncio.Task[None] | None = None
@@ -165,6 +172,14 @@ class Pool:
             raise self._unable
         return await self._executor.calibrate(request)
 
+    def agent_side(self, teller: TellsAgentSide, plan: Plan) -> Future[AgentSide]:
+        """Have it told what the agent of a plan's trial would be, where trials are carried out."""
+        return asyncio.run_coroutine_threadsafe(self._agent_side(teller, plan), self._loop)
+
+    async def _agent_side(self, teller: TellsAgentSide, plan: Plan) -> AgentSide:
+        await self._up.wait()
+        return await teller.agent_side(plan)
+
     def note_started(self, plan: Plan) -> None:
         """Have it witnessed that a trial begins elsewhere: the body of a test is one."""
         self._witness(lambda: self._observer.started([plan]))
@@ -242,6 +257,7 @@ class Pool:
         self._pump()
 
     def _take(self, slots: Sequence[Slot], first: bool) -> None:
+        slots = [slot for slot in slots if not self._has_ended_before(slot)]
         if first:
             self._waiting.extendleft(reversed(slots))
         else:
@@ -320,6 +336,9 @@ class Pool:
         self.running.discard(slot)
         self._admission.ended(slot.plan, trial)
         slot.task = None
+        self._end(slot, trial)
+
+    def _end(self, slot: Slot, trial: Trial) -> None:
         if not self._ended:
             # Not at once: a thousand quick trials would be a thousand writes.
             self._loop.call_soon(self._turn)
@@ -334,6 +353,13 @@ class Pool:
         slot.plan = self._renumbered(slot.plan)
         self._waiting.appendleft(slot)
         self._pump()
+
+    def _has_ended_before(self, slot: Slot) -> bool:
+        """Whether a trial has nothing to do any more: no executor is asked, and no admission."""
+        trial = slot.read_finished() if slot.read_finished is not None else None
+        if trial is not None:
+            self._end(slot, trial)
+        return trial is not None
 
     def _turn(self) -> None:
         """Give out what ended in this turn of the loop, and begin what there is room for now."""

@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
+from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.engine.agent_loops import ChatOfTrials
 from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits
+from pytest_agenteval.engine.agent_side import AgentSide
 from pytest_agenteval.engine.answer import as_end_state
 from pytest_agenteval.engine.decision import has_acted
-from pytest_agenteval.engine.digests import digests_of
+from pytest_agenteval.engine.digests import digests_of, tools_digest
 from pytest_agenteval.engine.exceptions import (
     exception_line,
     is_own_cancellation,
@@ -45,8 +47,17 @@ from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import UNPRICED_LIMIT, Transcript, Usage
-from pytest_agenteval.records.trial import NO_ERROR, Digests, ErrorDetails, TapeCounts, Trial, part_paid
+from pytest_agenteval.records.trial import (
+    NO_ERROR,
+    NO_TOOLS,
+    Digests,
+    ErrorDetails,
+    TapeCounts,
+    Trial,
+    part_paid,
+)
 from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.tools.tool import compile_schemas
@@ -86,6 +97,11 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
     return run.trial()
 
 
+async def agent_side(plan: Plan, context: WorkerContext) -> AgentSide:
+    """Say what the agent of a trial would be; raises what would break the trial before the agent acts."""
+    return await _TrialRun(plan, context, None).agent_side()
+
+
 def errored_trial(plan: Plan, raised: BaseException) -> Trial:
     """Give the record of a trial that an executor could not even begin, or of which it lost everything."""
     return Trial.errored(plan, error_details(raised))
@@ -121,6 +137,20 @@ class _TrialRun:
         self.tool_tape: ToolTape | None = None
         self.servers: TrialServers | None = None
         self.chat_tapes: list[Tapes] = []
+
+    async def agent_side(self) -> AgentSide:
+        """Make the agent, and say what it is."""
+        box = self._tool_box()
+        try:
+            requests = OwnRequests(self.plan, box, self.recorder, self._model_traffic)
+            instance = await self._agent_instance(requests)
+            box.offer_named(self._tool_names(instance.agent))
+        finally:
+            if self.servers is not None:
+                await self.servers.close()
+        prompts = {name: digest(text) for name, text in instance.prompts.texts.items()}
+        tools = tools_digest(box.specs, self.context.digest_cache)
+        return AgentSide(instance.prompt_digest, instance.code_digest, tools, prompts)
 
     async def act(self) -> None:
         """Let the agent act, and look at what it left behind, also after a crash."""
@@ -171,7 +201,9 @@ class _TrialRun:
         grader_for, cache = self.context.grading.grader, self.context.digest_cache
         instance, specs = stage.instance, stage.ctx.tools.specs
         prompt, code, own_models = instance.prompt_digest, instance.code_digest, self.recorder.models
-        return digests_of(self.plan, grader_for, prompt, code, specs, own_models, cache)
+        has_offered = specs is not stage.offered
+        offered = (tools_digest(stage.offered, cache) or NO_TOOLS) if has_offered else ""
+        return digests_of(self.plan, grader_for, prompt, code, specs, own_models, cache, offered)
 
     def _add_end_state(self, stage: _Stage) -> None:
         """Lay what the agent tells of the end over what its answer holds, whatever became of the agent."""
@@ -250,7 +282,7 @@ class _TrialRun:
             plan.key,
         )
         self.before = self.workspace.before()
-        return _Stage(instance, ctx, own_requests)
+        return _Stage(instance, ctx, own_requests, box.specs)
 
     def _simulated_user(self) -> SimulatedUser:
         """Make who plays the task's user; without a model an offline agent hears the first words."""
@@ -347,11 +379,12 @@ class _TrialRun:
 
 
 class _Stage(NamedTuple):
-    """All that an agent needs to act, made before the trial's clock starts."""
+    """What an agent needs to act, made before the trial's clock starts; ``offered`` are its tools then."""
 
     instance: AgentInstance
     ctx: AgentContext
     own_requests: OwnRequests
+    offered: tuple[ToolSpec, ...]
 
 
 def _counts(*tapes: Tapes | ToolTape) -> TapeCounts:

@@ -25,6 +25,8 @@ class Digests(Record, frozen=True, gc=False):
     grader with its configuration, version, judge and rubric; ``model`` the model with its parameters.
     ``code`` covers the source files of the agent's own code, empty where there are none. ``graders`` says for
     each grade's label what ``ruler`` covers of it, with the grader's version in front: ``"3:0a1b2c3d4e5f"``.
+    ``offered`` covers the tools that there were before the agent acted, where it has offered others since:
+    ``NO_TOOLS`` where there were none.
     """
 
     input: str = ""
@@ -36,6 +38,11 @@ class Digests(Record, frozen=True, gc=False):
     model: str = ""
     code: str = ""
     graders: Mapping[str, str] = NOTHING
+    offered: str = ""
+
+
+NO_TOOLS = "none"
+"""Stands for the digest of tools where there were none before the agent offered its own."""
 
 
 class TapeCounts(Record, frozen=True, gc=False):
@@ -44,6 +51,18 @@ class TapeCounts(Record, frozen=True, gc=False):
     hits: int = 0
     misses: int = 0
     recorded: int = 0
+
+
+class Origin(Record, frozen=True):
+    """Which attempt a trial was taken over from, instead of being carried out.
+
+    ``run`` is the name of the run that carried it out, empty for an earlier attempt of the same run.
+    ``regraded`` says that its grades are new.
+    """
+
+    run: str
+    attempt: int
+    regraded: bool = False
 
 
 class ErrorDetails(Record, frozen=True):
@@ -79,6 +98,7 @@ class Trial(Record, frozen=True):
     tools' own time. ``label`` says whether the agent should act, ``acted`` whether it did; that is None where
     the task has no label, or its suite does not say what acting is. ``split`` is None where nobody knows.
     ``paid`` is what of it was asked in this run, and not played from a recording; None where that is all.
+    ``origin`` says where a trial was carried out that its run has taken over.
     """
 
     key: TrialKey
@@ -108,6 +128,7 @@ class Trial(Record, frozen=True):
     acted: bool | None = None
     split: Split | None = None
     paid: Usage | None = None
+    origin: Origin | None = None
 
     @classmethod
     def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:

@@ -18,6 +18,7 @@ from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import pluralize
+from pytest_agenteval.session.held_runs import hold_run
 from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.planning.audit_cases import AuditCases
     from pytest_agenteval.session.regrade_source import StoredTrials
+    from pytest_agenteval.session.resume.earlier_trials import EarlierTrials
     from pytest_agenteval.session.sharding import ShardedItems
     from pytest_agenteval.store.run_gates import SuiteGate
     from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
@@ -116,6 +118,22 @@ class EvalSession:
 
         return AuditCases(self.registry)
 
+    @cached_property
+    def earlier(self) -> EarlierTrials | None:
+        """The trials that this run goes on from, or takes over, where that is asked for."""
+        info = get_run_info(self.config)
+        folders = (info.folder,) if info.resumed_at else info.reused
+        if not folders:
+            return None
+        from pytest_agenteval.session.resume.earlier_trials import EarlierTrials
+
+        return EarlierTrials(folders, is_own=bool(info.resumed_at))
+
+    @cached_property
+    def takeover_line(self) -> str:
+        """What becomes of the selected trials that have been tried before, in one line; else empty."""
+        return self.runner.takeover_line(self.selected) if self.earlier is not None and self.selected else ""
+
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case in which a task is tried, or was tried when its trials are graded again."""
         if self.audit is not None:
@@ -139,6 +157,7 @@ class EvalSession:
             self.stored,
             self.extra,
             self.cases.user,
+            self.earlier,
         )
 
     @cached_property
@@ -166,6 +185,8 @@ class EvalSession:
         yield from self._unreadable
         if self.stored is not None:
             yield from self.stored.remarks()
+        if self.takeover_line and hasattr(self.config, "workerinput"):  # elsewhere the header says it
+            yield self.takeover_line
         for agent in self._silent_agents:
             yield f"{agent}: the agent answered nothing in trials that missed: each had an empty answer"
         yield from self._deaf_agents()
@@ -297,6 +318,7 @@ class EvalSession:
             get_run_info(self.config)  # which looks for the runs that were named
             self._check_promoted()
             self._plan_gates()
+            self._check_resumed()
             self._check_repetitions()
             preflight = Preflight(self.registry, self.settings, self.cases.judges, self.cases.user)
             preflight.check(self.selected, self.calibrations, agents_act=self.stored is None)
@@ -340,6 +362,16 @@ class EvalSession:
         elif self.settings.places.get("max_trials") == Settings.max_trials.flag and self.stored is None:
             raise UsageMistake("--agent-max-trials: expected --repetitions=LOW..HIGH beside it, as in 2..6")
 
+    def _check_resumed(self) -> None:
+        """See that a run that goes on is asked for nothing that it has not set out to do."""
+        if self.earlier is None or not self.earlier.is_own:
+            return
+        from pytest_agenteval.session.resume.plan_check import check_first_failures, check_plan
+
+        (run,) = self.earlier.runs
+        check_plan(run, self.settings, self.selected, self.cases.judges, self.cases.user)
+        check_first_failures(self.config, self.settings, run, self.selected)
+
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
         if not hasattr(self.config, "workerinput"):
@@ -361,7 +393,9 @@ class EvalSession:
             self.gates,
             extra,
             self.sharded.all_trials if self.sharded else None,
+            self.cases.user,
         )
+        hold_run(self.config, info.folder, info.controller)
         if self.audit is not None:
             from pytest_agenteval.store.run_audit import write_audit
 

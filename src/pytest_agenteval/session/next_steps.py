@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -28,6 +29,26 @@ def next_steps(folder: Path, here: Path, has_misses: bool = False) -> Iterator[s
     if earlier := _run_before(folder):
         yield f"agenteval compare {earlier} {LATEST}{where}"
     yield f"agenteval show {LATEST}:worst{where}" if has_misses else f"agenteval report {LATEST} -v{where}"
+
+
+def going_on(arguments: Iterable[str], option: str) -> Iterator[str]:
+    """Give the arguments of a run that was cut short, with the option that goes on with it.
+
+    Without what would end it again at the first failure, and without ``--agent-reuse``: what it has taken
+    over stands in the run.
+    """
+    left = deque(arguments)
+    while left:
+        argument = left.popleft()
+        name, has_value, _ = argument.partition("=")
+        if name in ("-x", "--exitfirst"):
+            continue
+        if name in ("--maxfail", "--agent-reuse", "--agent-resume"):
+            if not has_value and left and not left[0].startswith("-"):
+                left.popleft()
+            continue
+        yield argument
+    yield option
 
 
 def _run_before(folder: Path) -> str:

@@ -71,7 +71,8 @@ class Option(Generic[T]):
 
     ``name`` is its key in ``[tool.agenteval]`` and, in capitals, the end of its variable. An option without a
     ``metavar`` is a switch; ``several`` may be given more than once. ``flag`` is ``--agent-NAME`` where none
-    is said; one of ``None`` is for options that stand in pyproject.toml alone.
+    is said; one of ``None`` is for options that stand in pyproject.toml alone. ``alone`` is the value where
+    none stands behind the flag, where that may be.
     """
 
     def __init__(
@@ -85,10 +86,11 @@ class Option(Generic[T]):
         *,
         several: bool = False,
         flag: str | None = "",
+        alone: str = "",
     ) -> None:
         self.name, self.metavar, self.help = name, metavar, help
         self.parse, self.default, self.expected = parse, default, expected
-        self.several = several
+        self.several, self.alone = several, alone
         self.flag = "--agent-" + name.replace("_", "-") if flag == "" else flag
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -117,8 +119,9 @@ class Option(Generic[T]):
         if not self.metavar:
             group.addoption(self.flag, action="store_true", help=self.help)
         else:
-            action = "append" if self.several else "store"
-            group.addoption(self.flag, action=action, metavar=self.metavar, help=self.help)
+            kind: dict[str, Any] = {"action": "append" if self.several else "store", "metavar": self.metavar}
+            kind |= {"nargs": "?", "const": self.alone} if self.alone else {}
+            group.addoption(self.flag, help=self.help, **kind)
 
     def on_command_line(self, config: pytest.Config) -> object:
         """Give what was said with the flag; None for nothing."""

@@ -232,6 +232,13 @@ def _has_value(definition: Any, item: pytest.Function, current: pytest.Item) -> 
     return item.parent.parent is current.parent.parent
 
 
+def replaces_task(item: pytest.Function) -> bool:
+    """Whether a conftest may change what the item's trial is given, once its turn has come."""
+    definitions = item._fixtureinfo.name2fixturedefs
+    last = (definitions[name][-1] for name in CHANGEABLE if definitions.get(name))
+    return not all(map(is_ours, last))
+
+
 def replaced_fixtures(item_parent: pytest.Collector) -> tuple[tuple[str, Any], ...]:
     """Give those of our fixtures that a conftest above this collector replaces, with their definitions."""
     manager = item_parent.session._fixturemanager

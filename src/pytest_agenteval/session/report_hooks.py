@@ -32,6 +32,9 @@ def longrepr(text: str, file: Path, line: int, in_short: str) -> ReprExceptionIn
     )
 
 
+TAKEN_OVER = "agenteval.taken_over"
+"""The property of a trial that had ended before: resumed, reused or regraded."""
+
 NOT_RUN = "not_run"
 """The ending of a trial that was held back, in the properties of its item's report."""
 
@@ -57,6 +60,7 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     for_junit = item.config.getoption("xmlpath", None)
     if report.when == telling_phase or (report.when == "teardown" and for_junit):
         report.user_properties += trial_properties(trial, _transcripts(item))
+        report.user_properties += _takeover(item)
         report.user_properties += _task_place(item) if for_junit else []
     if report.when == telling_phase:
         report.sections += _sections(trial)
@@ -76,12 +80,13 @@ def status_word(report: Any, ending: str) -> StatusWord | None:
     # Ours stands behind what somebody's fixture may have recorded under the same name.
     ours = reversed(report.user_properties)
     score = next((value for name, value in ours if name == "agenteval.score"), "nan")
-    return _word(report.outcome, hasattr(report, "wasxfail"), score)
+    taken_over = next((value for name, value in report.user_properties if name == TAKEN_OVER), "")
+    return _word(report.outcome, hasattr(report, "wasxfail"), score, taken_over)
 
 
 @lru_cache(1024)
-def _word(outcome: str, expected_to_fail: bool, score: str) -> StatusWord | None:
-    figure = format_figure(float(score))
+def _word(outcome: str, expected_to_fail: bool, score: str, taken_over: str) -> StatusWord | None:
+    figure = f"{format_figure(float(score))} {taken_over}".rstrip()
     if outcome == "passed":
         return "passed", ".", f"PASSED {figure}"
     if outcome == "failed":
@@ -91,8 +96,13 @@ def _word(outcome: str, expected_to_fail: bool, score: str) -> StatusWord | None
     return None
 
 
+def _takeover(item: Any) -> list[tuple[str, str]]:
+    word = item.evals.runner.takeover_word(item.trial)
+    return [(TAKEN_OVER, word)] if word else []
+
+
 def _transcripts(item: Any) -> str:
-    return str(item.evals.runner.journal.transcripts(item.trial))
+    return str(item.evals.runner.transcripts(item.trial))
 
 
 def _task_place(item: Any) -> list[tuple[str, str]]:

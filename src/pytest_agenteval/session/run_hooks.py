@@ -156,7 +156,11 @@ def _speaks_for_run(config: pytest.Config) -> bool:
     if hasattr(config, "workerinput"):
         return False
     info = config.stash.get(run_info_key, None)
-    return info is not None and (info.folder / "run.json").exists()
+    if info is None or not (info.folder / "run.json").exists():
+        return False
+    from pytest_agenteval.session.run_info import is_begun
+
+    return is_begun(info)
 
 
 def _eval_session(config: pytest.Config) -> EvalSession | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pytest
 
@@ -34,7 +34,8 @@ class RunInfo(NamedTuple):
     of ``--agent-report``. ``controller`` is the process that speaks for the run, ``mistake`` what it refuses
     to do. ``resuming`` is the word, which no agent can guess, behind which a runner of GitHub Actions obeys
     commands again. ``baseline_name`` is how another machine finds the baseline of a shard, which is compared
-    when all shards are merged.
+    when all shards are merged. ``resumed_at`` is when the run is gone on with that ``folder`` holds already;
+    empty in a new one. ``reused`` are the runs of ``--agent-reuse``.
     """
 
     folder: Path
@@ -51,6 +52,8 @@ class RunInfo(NamedTuple):
     mistake: str = ""
     resuming: str = ""
     baseline_name: str = ""
+    resumed_at: str = ""
+    reused: tuple[Path, ...] = ()
 
     @property
     def started(self) -> float:
@@ -72,6 +75,7 @@ class RunInfo(NamedTuple):
             "regraded": [str(run) for run in self.regraded],
             "baseline": str(self.baseline) if self.baseline else None,
             "reports": [str(file) for file in self.reports],
+            "reused": [str(run) for run in self.reused],
         }
 
     @classmethod
@@ -86,6 +90,7 @@ class RunInfo(NamedTuple):
                 "regraded": tuple(map(Path, sent["regraded"])),
                 "baseline": Path(sent["baseline"]) if sent["baseline"] else None,
                 "reports": tuple(map(Path, sent["reports"])),
+                "reused": tuple(map(Path, sent["reused"])),
             }
         )
 
@@ -128,6 +133,19 @@ def _remove(file: Path) -> None:
 
 
 def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
+    new = _new_run(config, settings)
+    if not settings.resume:
+        return new
+    from pytest_agenteval.session.resume.resumed_run import baseline_before, run_to_resume
+
+    folder, started_at = run_to_resume(config, settings)
+    baseline = baseline_before(new.baseline, folder, started_at)
+    return new._replace(
+        folder=folder, started_at=started_at, resumed_at=new.started_at, is_kept=True, baseline=baseline
+    )
+
+
+def _new_run(config: pytest.Config, settings: Settings) -> RunInfo:
     _refuse_sharing(config, settings)
     now = datetime.now(UTC)
     # Four digits of chance: two runs may begin in one second.
@@ -148,6 +166,7 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
         baseline=_baseline(settings, config.rootpath),
         reports=settings.reports,
         baseline_name=_name_elsewhere(settings.baseline, config.rootpath),
+        reused=_runs_named(settings, "reuse", config.rootpath),
         resuming=os.urandom(16).hex(),
     )
 
@@ -155,7 +174,8 @@ def _choose(config: pytest.Config, settings: Settings) -> RunInfo:
 def _new_name(settings: Settings) -> str:
     """Give the name that the user has for the run; raises UsageMistake where a run has it."""
     name = settings.run_name
-    if name and settings.results is not None and (settings.results / name).exists():
+    taken = name and settings.results is not None and (settings.results / name).exists()
+    if taken and not settings.resume:
         place = settings.places["run_name"]
         raise UsageMistake(f"{place}: expected a new name; found {name!r}, which is in {settings.results}")
     return name
@@ -179,12 +199,17 @@ def _refuse_sharing(config: pytest.Config, settings: Settings) -> None:
 
 def runs_to_regrade(settings: Settings, root: Path) -> tuple[Path, ...]:
     """Find the runs that ``--agent-regrade`` names; raises UsageMistake for one that is not there."""
-    if not settings.regrade:
+    return _runs_named(settings, "regrade", root)
+
+
+def _runs_named(settings: Settings, option: Literal["regrade", "reuse"], root: Path) -> tuple[Path, ...]:
+    runs: tuple[str, ...] = getattr(settings, option)
+    if not runs:
         return ()
     from pytest_agenteval.store.runs import find_run
 
-    with settings.naming_place("regrade"):
-        return tuple(find_run(settings.results or root / RESULTS, name) for name in settings.regrade)
+    with settings.naming_place(option):
+        return tuple(find_run(settings.results or root / RESULTS, name) for name in runs)
 
 
 def _baseline(settings: Settings, root: Path) -> Path | None:
@@ -231,4 +256,12 @@ def has_plan(config: pytest.Config) -> bool:
     from pytest_agenteval.store.runs import PLANNED
 
     info = config.stash.get(run_info_key, None)
-    return info is not None and (info.folder / PLANNED).exists()
+    if info is None or not (info.folder / PLANNED).exists():
+        return False
+    return not info.resumed_at or is_begun(info)  # the plan of a run that goes on is there from the first
+
+
+def is_begun(info: RunInfo) -> bool:
+    """Whether a process of this pytest has begun the run, or gone on with it."""
+    header = info.folder / "run.json"
+    return header.exists() and (not info.resumed_at or info.resumed_at in header.read_text(encoding="utf-8"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval import __version__
 from pytest_agenteval.chat.local.loading import loading_note
@@ -16,14 +17,17 @@ from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.session.held_runs import DEAD_WORKERS
 from pytest_agenteval.session.inner_pytest import BESIDE
 from pytest_agenteval.session.planning.parametrization import PLAYERS, PlannedItem, trial_key
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_writer import JournalWriter
-from pytest_agenteval.store.run_gates import SuiteGate, write_gates
+from pytest_agenteval.store.planned_trials import write_planned_trials
+from pytest_agenteval.store.run_gates import SuiteGate, read_gates, write_gates
 from pytest_agenteval.store.run_metadata import (
     PlannedGroup,
     RepetitionRule,
+    Resumption,
     RunHeader,
     RunModel,
     RunPrices,
@@ -32,7 +36,7 @@ from pytest_agenteval.store.run_metadata import (
     planned_groups,
 )
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.runs import list_runs, open_run, write_planned
+from pytest_agenteval.store.runs import PLANNED, change_header, list_runs, open_run, write_planned
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.planning.suites import (
@@ -42,15 +46,15 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.settings import Settings
     from pytest_agenteval.store.repetitions import Group
 
-DEAD_WORKERS = "lost"
-"""The file in a run's folder that names the workers that have died."""
+BegunBefore = Callable[[TrialKey], int]
+"""Says how many attempts at a trial a run that goes on has begun before."""
 
 
 class DeadWorkerTrials:
     """What workers of this run that are dead have written down; elsewhere nobody dies."""
 
-    def __init__(self, config: pytest.Config, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, config: pytest.Config, folder: Path, begun_before: BegunBefore | None = None) -> None:
+        self._folder, self._begun_before = folder, begun_before
         self._word = folder / DEAD_WORKERS if hasattr(config, "workerinput") else None
         self._dead_workers_read: frozenset[str] = frozenset()
         self._run: Run | None = None
@@ -64,7 +68,10 @@ class DeadWorkerTrials:
                 self._dead_workers_read = dead_workers
                 self._run = load_run(self._folder)
                 self._entries = {entry.key: entry for entry in _written_by(dead_workers, self._run)}
-        return self._entries.get(key)
+        entry = self._entries.get(key)
+        # A run that goes on has workers of the same names as before, and decides itself about their trials.
+        is_older = entry is not None and self._begun_before and entry.attempt <= self._begun_before(key)
+        return None if is_older else entry
 
     def trial(self, key: TrialKey) -> Trial | None:
         """Give the whole trial, if a worker finished it and died before it could report."""
@@ -105,13 +112,18 @@ def begin_run(
     gates: Sequence[SuiteGate],
     extra: Sequence[PlannedItem] = (),
     all_trials: Sequence[PlannedItem] | None = None,
+    user: Model | None = None,
 ) -> None:
     """Write down what the run sets out to do, before the first trial; every worker writes the same.
 
-    ``regraded`` names the runs whose trials are graded again, ``gates`` say what suites have to reach.
-    ``extra`` are those of the trials that are made only where the first repetitions decide nothing. Of a
-    shard, ``all_trials`` are those of all shards.
+    A run that goes on has its plan, and keeps it. ``regraded`` names the runs whose trials are graded again,
+    ``gates`` say what suites have to reach. ``extra`` are those of the trials that are made only where the
+    first repetitions decide nothing. Of a shard, ``all_trials`` are those of all shards. ``user`` is the
+    model that plays users.
     """
+    if info.resumed_at and (info.folder / PLANNED).exists():
+        go_on_with_run(info, gates)
+        return
     whole = trials if all_trials is None else all_trials
     models = {item.case.model.name: item.case.model for item in whole}
     tasks = {item.task.suite: item.task for item in whole}
@@ -135,10 +147,14 @@ def begin_run(
         prices=_prices(settings, [*models.values(), *judges]),
         package=__version__,
         pytest=pytest.__version__,
+        resumed=(Resumption(info.resumed_at, info.command),) if info.resumed_at else (),
+        reused=tuple(run.name for run in info.reused),
+        user=user.id if user is not None else "",
     )
     open_run(info.folder, header)
     if gates:
         write_gates(info.folder, gates)
+    write_planned_trials(info.folder, map(trial_key, trials))
     held_back = set(map(id, extra))
     write_planned(info.folder, _planned(item for item in trials if id(item) not in held_back))
     if extra:
@@ -167,6 +183,23 @@ def _shards(settings: Settings, info: RunInfo, trials: Sequence[PlannedItem]) ->
     number, total = settings.shard
     tasks = tasks_digest(item.task for item in trials)
     return RunShards((number,), total, _planned(trials), tasks, info.baseline_name)
+
+
+def go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate]) -> None:
+    """Write down that the run goes on; every worker may, as all of them write the same.
+
+    Gates of suites that are met today are those of today; others stay.
+    """
+
+    def resumed(header: RunHeader) -> RunHeader:
+        earlier = tuple(each for each in header.resumed if each.at != info.resumed_at)
+        resumption = Resumption(info.resumed_at, info.command)
+        return replace(header, resumed=(*earlier, resumption), ended_at="", exit_status=None)
+
+    change_header(info.folder, resumed)
+    if gates:
+        before = {gate.suite: gate for gate in read_gates(info.folder)}
+        write_gates(info.folder, (before | {gate.suite: gate for gate in gates}).values())
 
 
 def _held_out_looks(
@@ -242,11 +275,11 @@ class RunJournal:
     It also gives what workers have written down that died before they could report.
     """
 
-    def __init__(self, config: pytest.Config, folder: Path) -> None:
+    def __init__(self, config: pytest.Config, folder: Path, begun_before: BegunBefore | None = None) -> None:
         process = process_name(config)
         self._writer = JournalWriter(folder, process)
         self._transcripts = str(folder / f"transcripts-{process}.jsonl")
-        self._dead_workers = DeadWorkerTrials(config, folder)
+        self._dead_workers = DeadWorkerTrials(config, folder, begun_before)
 
     def started(self, plans: Sequence[Plan]) -> None:
         """These trials begin now."""

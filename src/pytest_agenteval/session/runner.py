@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agenteval.chat.models import rates_of
+from pytest_agenteval.engine.agent_side import tells_agent_side
+from pytest_agenteval.engine.executors.agents_here import AgentsHere
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
     CalibrationResult,
@@ -27,9 +29,10 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.inner_pytest import STARTED_BY
 from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, run_conditions, trial_key
-from pytest_agenteval.session.prefetch import Prefetcher
+from pytest_agenteval.session.prefetch import Prefetcher, replaces_task
 from pytest_agenteval.session.rate_options import RATE_OPTIONS
 from pytest_agenteval.session.report_hooks import skip_item
+from pytest_agenteval.session.resume.decision import RUN, Decision
 from pytest_agenteval.session.run_admissions import admissions
 from pytest_agenteval.session.run_info import SERVERS, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
@@ -43,6 +46,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.engine.run_budget import RunBudget
     from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.regrade_source import StoredTrials
+    from pytest_agenteval.session.resume.earlier_trials import EarlierTrials
+    from pytest_agenteval.session.resume.takeover import Takeover
 
 TICK = 0.1
 """Seconds between two looks at the world while pytest waits for a trial.
@@ -76,10 +81,12 @@ class TrialRunner:
         stored: StoredTrials | None = None,
         extra: ExtraItems | None = None,
         user: Model | None = None,
+        earlier: EarlierTrials | None = None,
     ) -> None:
         self._config, self._folder, self._stored = config, folder, stored
-        self._attempts = Attempts(settings, run_conditions(settings, judges, user, folder))
-        self.journal = RunJournal(config, folder)
+        begun_before = earlier.attempts if earlier is not None else None
+        self._attempts = Attempts(settings, run_conditions(settings, judges, user, folder), begun_before)
+        self.journal = RunJournal(config, folder, begun_before)
         self.prefetcher = Prefetcher(config, settings.concurrency, self._attempts, self._next_slot, extra)
         self.stop = StopListener(config, folder)
         self._closing = ExitStack()
@@ -90,6 +97,14 @@ class TrialRunner:
         admission = admissions(config, settings, context, registry)
         self._pool = Pool(executor, context, self.journal, admission, self._attempts.numbered)
         self.budget: RunBudget | None = config.stash.get(budget_key, None)
+        self.takeover: Takeover | None = None
+        if earlier is not None:
+            from pytest_agenteval.session.resume.takeover import Takeover
+
+            teller = executor if tells_agent_side(executor) else AgentsHere(registry, context)
+            self.takeover = Takeover(
+                earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
+            )
         if hasattr(config, "workerinput"):
             watch_controller(get_run_info(config).controller, self._pool.close)
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
@@ -125,7 +140,14 @@ class TrialRunner:
                 self._attempts.take_over(inherited)
                 return inherited
         if slot is None:
-            slot = self._slot(self._attempts.next(change(item.task), item.case), workspace)
+            task = change(item.task)
+            plan = self._attempts.plan(task, item.case)
+            decision = self._decide(plan, anew=task is not item.task)
+            kept = decision.kept()
+            if kept is not None:
+                self._attempts.take_over(kept)
+                return kept
+            slot = self._slot(self._attempts.numbered(plan), workspace, decision)
             # Before those begun ahead: pytest waits for this one and for no other.
             self._pool.hand_over([slot], first=True)
         return self._wait(slot, item)
@@ -133,17 +155,26 @@ class TrialRunner:
     def carry_out(self, slots: Sequence[Slot], item: pytest.Item) -> list[Trial]:
         """Carry out trials that a test asks for, before those begun ahead, and wait for them."""
         self.stop.raise_if_stopped(item.session)
-        for slot in slots:
-            slot.plan = self._attempts.next_of(slot.plan)
-        self._pool.hand_over(slots, first=True)
+        self._pool.hand_over(self._to_carry_out(slots), first=True)
         return [self._wait(slot, item) for slot in slots]
+
+    def _to_carry_out(self, slots: Sequence[Slot]) -> list[Slot]:
+        """Give the slots whose trials have not finished in this run before; the others have them already."""
+        for slot in slots:
+            plan = self._attempts.plan_of_test(slot.plan)
+            decision = self._decide(plan)
+            slot.trial = decision.kept()
+            if slot.trial is not None:
+                self._attempts.take_over(slot.trial)
+                continue
+            slot.plan = self._attempts.numbered(plan)
+            decision.fill(slot)
+        return [slot for slot in slots if slot.trial is None]
 
     async def carry_out_async(self, slots: Sequence[Slot], item: pytest.Item) -> list[Trial]:
         """Carry out trials that a test asks for, and let its event loop go on meanwhile."""
         self.stop.raise_if_stopped(item.session)
-        for slot in slots:
-            slot.plan = self._attempts.next_of(slot.plan)
-        self._pool.hand_over(slots, first=True)
+        self._pool.hand_over(self._to_carry_out(slots), first=True)
         while not all(self._pool.wait(slot, 0) or slot.not_run for slot in slots):
             await asyncio.sleep(POLL)
         return [self._wait(slot, item) for slot in slots]
@@ -166,6 +197,23 @@ class TrialRunner:
         """Count what a trial took that the pool has not carried out."""
         if self.budget is not None:
             self.budget.note(trial.spending, trial.key.model)
+
+    def transcripts(self, trial: Trial) -> str:
+        """Give the file that holds the transcript of a trial that was given out."""
+        kept = self.takeover.transcripts(trial) if self.takeover is not None else ""
+        return kept or self.journal.transcripts(trial)
+
+    def takeover_word(self, trial: Trial) -> str:
+        """Say in one word that a trial was given out that had ended before; empty of all others."""
+        return self.takeover.word(trial) if self.takeover is not None else ""
+
+    def takeover_line(self, items: Sequence[PlannedItem]) -> str:
+        """Say in one line what becomes of the items' trials, and why."""
+        if self.takeover is None:
+            return ""
+        fixed = [item for item in items if not replaces_task(item)]
+        plans = (self._attempts.plan(item.task, item.case) for item in fixed)
+        return self.takeover.line(plans, later=len(items) - len(fixed))
 
     @property
     def report(self) -> ExecutorReport:
@@ -207,13 +255,25 @@ class TrialRunner:
             self._pool.wait_until_idle(min(QUICK_S * trials, MOST_LEFT_S))
 
     def _next_slot(self, item: PlannedItem, key: TrialKey) -> Slot | None:
-        """Give the trial of an item that is begun ahead of it, unless it is inherited."""
-        if self.journal.is_inherited(key):
+        """Give the trial of an item that is begun ahead of it, unless it has finished in this run."""
+        if self.journal.is_inherited(key) or (self.takeover is not None and self.takeover.keeps(key)):
             return None
-        return self._slot(self._attempts.next(item.task, item.case))
+        plan = self._attempts.plan(item.task, item.case)
+        decision = self._decide(plan)
+        return (
+            None if decision.course == "keep" else self._slot(self._attempts.numbered(plan), None, decision)
+        )
 
-    def _slot(self, plan: Plan, workspace: Path | None = None) -> Slot:
-        return Slot(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
+    def _slot(self, plan: Plan, workspace: Path | None, decision: Decision) -> Slot:
+        slot = Slot(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
+        decision.fill(slot)
+        return slot
+
+    def _decide(self, plan: Plan, *, anew: bool = False) -> Decision:
+        """Say what becomes of a trial; what has begun here already, as under ``--reruns``, is tried again."""
+        if self.takeover is None or self._attempts.has_begun(plan.key):
+            return RUN
+        return self.takeover.decide(plan, anew=anew)
 
     def _wait(self, slot: Slot, item: pytest.Item) -> Trial:
         try:

@@ -214,6 +214,27 @@ class Settings(BudgetOptions, LocalModelOptions, RateOptions):
         "a run: a path, name, prefix, latest or MODEL@YYYYMMDD",
         several=True,
     )
+    resume: Option[str] = Option(
+        "resume",
+        "RUN",
+        "go on with a run that was cut short, in its own folder: only what is missing or errored is tried "
+        "(default: the latest run)",
+        text,
+        "",
+        "a run: a path, name, prefix, latest or MODEL@YYYYMMDD",
+        alone="latest",
+    )
+    reuse: Option[tuple[str, ...]] = Option(
+        "reuse",
+        "RUN",
+        "take over into a new run what an earlier one has finished and nobody has changed since; where only "
+        "graders changed they grade again (default: the latest run)",
+        names,
+        (),
+        "a run: a path, name, prefix, latest or MODEL@YYYYMMDD",
+        several=True,
+        alone="latest",
+    )
     baseline: Option[str] = Option(
         "baseline",
         "RUN",

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.portable import interrupts, processes
+from pytest_agenteval.trial_output import is_captured
 
 STOP = "stop"
 """The file in a run's folder by which the controller tells its workers to end early."""
@@ -70,7 +71,7 @@ def watch_interrupts(config: pytest.Config, folder: Path) -> Callable[[], None]:
     capture = config.pluginmanager.get_plugin("capturemanager")
 
     def start(arguments: list[str], stdin: int) -> subprocess.Popen[bytes]:
-        if capture is None or not capture.is_globally_capturing():
+        if capture is None or not is_captured(capture):
             return subprocess.Popen(arguments, stdin=stdin)
         capture.suspend_global_capture()  # what it has to say is for the terminal
         try:

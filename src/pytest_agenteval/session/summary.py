@@ -52,6 +52,8 @@ def collection_header(evals: EvalSession) -> list[str]:
         shard = evals.settings.shard
         part = f"shard {shard.number} of {shard.total}: " if shard else ""
         lines.append(f"agenteval: {part}{counts}{again}: {', '.join(who)}{judged}")
+    if evals.takeover_line:
+        lines.append(f"agenteval: {evals.takeover_line}")
     if evals.calibrations:
         lines.append(
             f"agenteval: {pluralize(len(evals.calibrations), 'calibration')}{judged or ': no judge'}"
@@ -163,14 +165,15 @@ def _report_lines(config: pytest.Config) -> Iterator[StyledLine]:
 
 
 def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]:
-    from pytest_agenteval.session.next_steps import next_steps
+    from pytest_agenteval.session.next_steps import going_on, next_steps
 
     has_misses = any(entry.ending != "passed" for entry in run.entries)
     compared, *looked_at = ["", *next_steps(run_folder(config), config.invocation_params.dir, has_misses)][
         -2:
     ]
     if any(suite.total.not_run for suite in view.suites):  # half a run is gone on with, and not compared
-        compared = shlex.join(["pytest", *map(str, config.invocation_params.args), "--agent-only=not_run"])
+        again = "--agent-only=not_run" if read_settings(config).regrade else "--agent-resume"
+        compared = shlex.join(["pytest", *going_on(map(str, config.invocation_params.args), again)])
     return filter(None, (compared, *looked_at))
 
 

@@ -94,7 +94,8 @@ class Journal:
         return None
 
     def _take_entry(self, entry: JournalEntry) -> JournalEntry:
-        self._first_ends += entry.attempt == 1
+        if entry.attempt == 1 and not _is_reused(entry):
+            self._first_ends += 1
         self._finished.setdefault(entry.key, []).append(entry)
         return entry
 
@@ -150,9 +151,37 @@ class Journal:
         begun = max(last.attempt, len(attempts), len(started), *started)
         if begun == 1:
             return last
-        before = [entry for entry in attempts if entry is not last]
+        before = _carried_out(last, attempts)
+        begun -= len(attempts) - 1 - len(before)
         earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
         return replace(last, attempts=begun, earlier=earlier, earlier_seconds=seconds)
+
+
+def _carried_out(last: JournalEntry, attempts: list[JournalEntry]) -> list[JournalEntry]:
+    """Give the attempts, the last one left out, that were carried out for themselves.
+
+    One that only took over an earlier one of them, with new grades or none, took nothing.
+    """
+    known = {_source(last)} if last.origin is not None else set()
+    others = []
+    for entry in attempts:
+        is_again = entry.origin is not None and not entry.origin.run
+        if entry is last or is_again or _source(entry) in known:
+            continue
+        if entry.origin is not None:
+            known.add(_source(entry))
+        others.append(entry)
+    return others
+
+
+def _source(entry: JournalEntry) -> tuple[str, int]:
+    """Name the run, empty for this one, and the attempt in which an agent acted."""
+    return (entry.origin.run, entry.origin.attempt) if entry.origin is not None else ("", entry.attempt)
+
+
+def _is_reused(entry: JournalEntry) -> bool:
+    """Whether a trial was taken over as it is: it never began here."""
+    return entry.origin is not None and not entry.origin.regraded
 
 
 def _raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ from typing import Any
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan, TrialKey
 from pytest_agenteval.records.transcript import NO_USAGE, NOTHING
-from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
+from pytest_agenteval.records.trial import Digests, Origin, TapeCounts, Trial
 from pytest_agenteval.store.journal_entry import (
     NO_TAPE,
     JournalEntry,
@@ -60,6 +60,8 @@ def finished_line(trial: Trial) -> Line:
     add(line, doubtful_events=dict(trial.transcript.doubtful_events))
     if trial.acted is not None:
         line["acted"] = trial.acted
+    if trial.origin is not None:
+        line["origin"] = _origin(trial.origin)
     add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
     add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=_tapes(trial))
     add(line, simulating=usage_line(trial.simulating))
@@ -157,6 +159,7 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         paid=read_usage(line["paid"]) if "paid" in line else None,
         own_models=tuple(get("own_models", ())),
         doubtful_events=get("doubtful_events", NOTHING),
+        origin=Origin.from_json(line["origin"]) if "origin" in line else None,
     )
 
 
@@ -172,7 +175,13 @@ def _digests(digests: Digests) -> Line:
     line: Line = {}
     add(line, input=digests.input, fixture=digests.fixture, prompt=digests.prompt, settings=digests.settings)
     add(line, tools=digests.tools, ruler=digests.ruler, model=digests.model)
-    add(line, code=digests.code, graders=digests.graders)
+    add(line, code=digests.code, offered=digests.offered, graders=digests.graders)
+    return line
+
+
+def _origin(origin: Origin) -> Line:
+    line: Line = {"run": origin.run, "attempt": origin.attempt}
+    add(line, regraded=origin.regraded)
     return line
 
 

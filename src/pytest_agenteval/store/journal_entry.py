@@ -12,7 +12,7 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, Label, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
-from pytest_agenteval.records.trial import Digests, Ending, TapeCounts
+from pytest_agenteval.records.trial import Digests, Ending, Origin, TapeCounts
 
 
 class TranscriptLocation(NamedTuple):
@@ -38,7 +38,8 @@ class JournalEntry(Record, frozen=True, gc=False):
     messages and tracebacks are cut: the trial itself has all of it. ``split`` is None in journals of before
     it was written down. ``own_models`` are those that the agent asked by itself, as their replies name them;
     ``doubtful_events`` counts what happened that makes the trial doubtful, by its kind. ``paid`` is what was
-    paid in this run, None where that is all that agent, judges and user took.
+    paid in this run, None where that is all that agent, judges and user took. ``origin`` says where the trial
+    was carried out, where that was not for this attempt.
     """
 
     key: TrialKey
@@ -73,6 +74,7 @@ class JournalEntry(Record, frozen=True, gc=False):
     own_models: tuple[str, ...] = ()
     doubtful_events: Mapping[str, int] = NOTHING
     paid: Usage | None = None
+    origin: Origin | None = None
 
     @property
     def averaged(self) -> bool:
@@ -213,8 +215,8 @@ def _check_texts(texts: Iterable[Any]) -> None:
 
 
 def _check_digests(digests: Digests) -> None:
-    *texts, graders = astuple(digests)
-    _check_texts(texts)
+    *texts, graders, offered = astuple(digests)
+    _check_texts((*texts, offered))
     if not isinstance(graders, dict):
         raise ValueError(f"{graders!r} in the place of a digest for each grader")
     for grader in graders.values():

@@ -19,7 +19,7 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Usage
-from pytest_agenteval.records.trial import Digests, TapeCounts
+from pytest_agenteval.records.trial import Digests, Origin, TapeCounts
 from pytest_agenteval.store.file_writing import replacing
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.store.packed_columns import Unpackable, decode, encode, pack, unpack
@@ -31,7 +31,7 @@ CHUNK = 1 << 20
 
 KINDS: Mapping[str, type] = {
     kind.__name__: kind
-    for kind in (JournalEntry, TrialKey, TranscriptLocation, Grade, Digests, Usage, TapeCounts)
+    for kind in (JournalEntry, TrialKey, TranscriptLocation, Grade, Digests, Usage, TapeCounts, Origin)
 }
 
 

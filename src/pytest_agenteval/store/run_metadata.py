@@ -113,6 +113,13 @@ class RunShards(Record, frozen=True, forbid_unknown_fields=False):
         return tuple(number for number in range(1, self.total + 1) if number not in self.numbers)
 
 
+class Resumption(Record, frozen=True, forbid_unknown_fields=False):
+    """When a run was gone on with, and by which command."""
+
+    at: str
+    command: tuple[str, ...] = ()
+
+
 class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     """When, how and with what a run was made.
 
@@ -122,8 +129,9 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     and chats were to be recorded; they are empty where nobody knows. ``held_out_looks`` says of each suite
     whose held-out tasks the run tries how often that was done, this run counted. ``prices`` is None where no
     model has any. ``shards`` says of a part of a run which one it is: models, variants and suites are then
-    those of all parts. ``ended_at`` is empty and
-    ``exit_status`` None until the run has ended.
+    those of all parts. ``ended_at`` is empty and ``exit_status`` None until the run has ended. ``resumed``
+    says when it was gone on with; ``reused`` names the runs whose finished trials it has taken over. ``user``
+    is the id of the model that played users.
     """
 
     started_at: str
@@ -147,18 +155,16 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     held_out_looks: Mapping[str, int] = NOTHING
     prices: RunPrices | None = None
     shards: RunShards | None = None
+    resumed: tuple[Resumption, ...] = ()
+    reused: tuple[str, ...] = ()
+    user: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Give the header as JSON values; without what most runs have not: a rule, looks, shards."""
         fields = Record.to_json(self)
-        if not self.held_out_looks:
-            del fields["held_out_looks"]
-        if self.repetition_rule is None:
-            del fields["repetition_rule"]
-        if self.prices is None:
-            del fields["prices"]
-        if self.shards is None:
-            del fields["shards"]
+        for name in ("held_out_looks", "repetition_rule", "prices", "shards", "resumed", "reused", "user"):
+            if not fields[name]:
+                del fields[name]
         return {"v": VERSION, **fields}
 
 

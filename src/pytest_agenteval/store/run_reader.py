@@ -127,7 +127,9 @@ class Run:
     def _line(self, entry: JournalEntry) -> Line:
         file, offset, length = entry.location
         try:
-            with (self.folder / file).open("rb") as transcripts:
+            with open(
+                f"{self.folder}/{file}", "rb", buffering=0
+            ) as transcripts:  # one look into a large file
                 transcripts.seek(offset)
                 line = read_line(transcripts.read(length))
             trial_key = tuple(line["trial"])

@@ -54,7 +54,7 @@ USAGE = object_schema(
     "what is 0 is left out",
 )
 COUNTS = object_schema({}, {"hits": COUNT, "misses": COUNT, "recorded": COUNT})
-DIGESTS = ("input", "fixture", "prompt", "settings", "tools", "ruler", "model", "code")
+DIGESTS = ("input", "fixture", "prompt", "settings", "tools", "ruler", "model", "code", "offered")
 GRADER_DIGESTS: Schema = {
     "description": "for each grade's label: the grader's version, a colon, 12 hex digits of a SHA-256",
     "type": "object",
@@ -103,6 +103,11 @@ FINISHED = object_schema(
         "split": {"enum": ["dev", "held_out"], "description": "of the task; none in older journals"},
         "doubtful_events": {"type": "object", "additionalProperties": COUNT},
         "own_models": {**list_schema(TEXT), "description": "models that the agent asked by itself"},
+        "origin": object_schema(
+            {"run": TEXT, "attempt": FROM_ONE},
+            {"regraded": FLAG},
+            "where the trial was carried out, where not here; run is empty for another attempt of this run",
+        ),
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
@@ -230,7 +235,11 @@ HEADER = published(
         | {"seed": {"type": "integer"}, "repetitions": {"type": ["integer", "null"], "minimum": 1}}
         | {"package": TEXT, "pytest": TEXT, "ended_at": TEXT, "exit_status": {"type": ["integer", "null"]}}
         | {"record": TEXT, "record_chat": TEXT, "repetition_rule": RULE}
-        | {"held_out_looks": HELD_OUT_LOOKS, "prices": PRICES, "shards": SHARDS},
+        | {"held_out_looks": HELD_OUT_LOOKS, "prices": PRICES, "shards": SHARDS, "user": TEXT}
+        | {
+            "reused": {**list_schema(TEXT), "description": "runs whose finished trials were taken over"},
+            "resumed": list_schema(object_schema({"at": TEXT}, {"command": list_schema(TEXT)})),
+        },
     ),
 )
 PLANNED = published("planned.json", object_schema({"v": FORMAT, "groups": list_schema(PLANNED_GROUP)}, {}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,13 @@ def keeping_latest(root: Path) -> Iterator[None]:
     finally:
         if before:
             replace_link(root / LATEST, before)
+
+
+def change_header(folder: Path, change: Callable[[RunHeader], RunHeader]) -> None:
+    """Write a run's header anew, and let ``latest`` point to the run; raises what ``read_header`` does."""
+    header = change(read_header(folder))
+    replace_json(folder / HEADER, KNOWN_SECRETS.value(header.to_json()))
+    replace_link(folder.parent / LATEST, folder.name)
 
 
 def end_run(folder: Path, ended_at: str, exit_status: int) -> None:

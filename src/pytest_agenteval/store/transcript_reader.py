@@ -53,6 +53,7 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
         entry.acted,
         entry.split,
         entry.paid,
+        entry.origin,
     )
 
 

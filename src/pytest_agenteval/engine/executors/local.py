@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agenteval.engine.agent_side import AgentSide
 from pytest_agenteval.engine.executors.executor import (
     CalibrationRequest,
     CalibrationResult,
@@ -13,9 +14,10 @@ from pytest_agenteval.engine.executors.executor import (
     TrialRequest,
 )
 from pytest_agenteval.engine.provider_admission import gates_of_run
-from pytest_agenteval.engine.trial import run_trial
+from pytest_agenteval.engine.trial import agent_side, run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 
@@ -67,6 +69,10 @@ class LocalExecutor:
             return await regrade(request.plan, self._context, request.stored)
         workspace = Path(request.workspace) if request.workspace else None
         return await run_trial(request.plan, self._context, workspace=workspace)
+
+    async def agent_side(self, plan: Plan) -> AgentSide:
+        """Say what the agent of a plan's trial would be."""
+        return await agent_side(plan, self._context)
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         """Ask judges about labelled examples, as many side by side as trials may be."""

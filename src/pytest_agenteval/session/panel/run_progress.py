@@ -10,8 +10,8 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import MOST_NAME, model_label, one_line, trial_name
 from pytest_agenteval.reports.progress_panel import Progress, RunningScore, RunningTrial
+from pytest_agenteval.session.held_runs import DEAD_WORKERS
 from pytest_agenteval.session.panel.running_figures import RunningMean, SpentSoFar
-from pytest_agenteval.session.run_journal import DEAD_WORKERS
 from pytest_agenteval.store.journal_tail import JournalNews, JournalTail
 from pytest_agenteval.store.repetitions import Group, planned_after, read_extra, read_looks
 from pytest_agenteval.store.run_metadata import PlannedGroup, read_planned
@@ -68,6 +68,15 @@ class RunProgress:
         self._began: float | None = None
         self._finished_seconds = 0.0
         self._attempts_ended = 0
+        if read_header(folder).resumed:
+            self._take_before()
+
+    def _take_before(self) -> None:
+        """Count what a run that goes on has come to before, which is not under way and tells no pace."""
+        while lines := [news for _, fresh in self._tail.news() for news in fresh]:
+            for news in lines:
+                if news.kind == "finished":
+                    self._count(news.key, EndedTrial(news.ending, news.score))
 
     @property
     def is_going_on(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -134,28 +134,34 @@ def _of_suites() -> Iterator[None]:
 
 
 class Attempts:
-    """Plans each attempt at a trial, and knows how many there were."""
+    """Plans each attempt at a trial, and knows how many there were.
 
-    def __init__(self, settings: Settings, conditions: Conditions) -> None:
+    ``begun_before`` says how many a run that goes on has begun at a trial before.
+    """
+
+    def __init__(
+        self, settings: Settings, conditions: Conditions, begun_before: Callable[[TrialKey], int] | None
+    ) -> None:
         self.conditions = conditions
-        self._settings = settings
+        self._settings, self._begun_before = settings, begun_before
         self._latest: dict[TrialKey, int] = {}
 
-    def next(self, task: PlannedTask, case: Case) -> Plan:
-        """Plan the next attempt at a trial; the first is 1."""
-        return self.numbered(
-            Plan(self._with_limits(task), case.model, case.variant, case.repetition, 1, self.conditions)
-        )
+    def plan(self, task: PlannedTask, case: Case) -> Plan:
+        """Plan a trial, before it is known whether there is an attempt to be made."""
+        return Plan(self._with_limits(task), case.model, case.variant, case.repetition, 1, self.conditions)
 
     def numbered(self, plan: Plan) -> Plan:
-        """Count a plan among the attempts at its trial, and give it with its number."""
+        """Count a plan among the attempts at its trial, and give it with its number; the first is 1."""
         key = plan.key
-        attempt = self._latest[key] = self._latest.get(key, 0) + 1
+        before = self._latest.get(key)
+        if before is None:
+            before = self._begun_before(key) if self._begun_before is not None else 0
+        attempt = self._latest[key] = before + 1
         return plan if attempt == 1 else replace(plan, attempt=attempt)
 
-    def next_of(self, plan: Plan) -> Plan:
-        """Plan the next attempt at a trial that a test asks for, within the command line's limits."""
-        return self.numbered(replace(plan, task=self._with_limits(plan.task)))
+    def plan_of_test(self, plan: Plan) -> Plan:
+        """Give the plan of a trial that a test asks for, within the command line's limits."""
+        return replace(plan, task=self._with_limits(plan.task))
 
     def has_begun(self, key: TrialKey) -> bool:
         """Whether a trial was planned, or taken over, before."""
@@ -163,7 +169,8 @@ class Attempts:
 
     def take_over(self, trial: Trial) -> None:
         """Count a trial that another process carried out."""
-        self._latest[trial.key] = trial.attempt
+        before = self._begun_before(trial.key) if self._begun_before is not None else 0
+        self._latest[trial.key] = max(trial.attempt, before)
 
     def _with_limits(self, task: PlannedTask) -> PlannedTask:
         """Put the limits of the command line over the task's."""

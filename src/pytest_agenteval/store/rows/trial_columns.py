@@ -45,6 +45,11 @@ def _undecided(source: TrialSource) -> int:
     return sum(grade.score is None for grade in source.entry.grades)
 
 
+def _origin(source: TrialSource) -> str | None:
+    origin = source.entry.origin
+    return origin.run or None if origin is not None else None
+
+
 TRIALS: tuple[Column, ...] = (
     *TRIAL_KEY,
     column("kind", "text", "entry.kind", "of the task: `capability`, `regression` or `mixed`"),
@@ -89,6 +94,7 @@ TRIALS: tuple[Column, ...] = (
     optional("chat_hits", "integer", "entry.chat_tape.hits", "replies that a tape played"),
     optional("chat_misses", "integer", "entry.chat_tape.misses", "that were not recorded"),
     optional("chat_recorded", "integer", "entry.chat_tape.recorded", "that were asked and recorded"),
+    optional("origin", "text", _origin, "the run that carried it out, where this one took it over"),
     column("input_digest", "text", "entry.digests.input", "of what the agent was given; equal: the same"),
     column("fixture_digest", "text", "entry.digests.fixture", "of where it started"),
     column("prompt_digest", "text", "entry.digests.prompt", "of its prompts"),

@@ -1,0 +1,200 @@
+"""Runs that were cut short go on in their own folder: what has finished is not paid for again."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.runs import read_header
+from tests.journals import journal, junit, names, properties, run_folder
+from tests.session.resume.paid_agents import SUITE, bills, files_left, paid_task, project, start, wait_for
+from tests.suites import run, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+TASKS = [paid_task(f"t{n}", waits=n >= 4) for n in range(12)]
+
+
+@pytest.mark.posix
+def test_a_killed_run_goes_on(pytester: pytest.Pytester, workers: int) -> None:
+    """Only what was in flight is paid for twice; items tell what is stored, and one report has all of it.
+
+    While a process is still at work on the run nobody else goes on with it.
+    """
+    root = pytester.path
+    project(root, TASKS)
+    spread = ("-p", "xdist.plugin", f"-n{workers}") if workers else ()
+    at_once = 2 * max(1, workers)
+    first = start(root, "--agent-concurrency=2", *spread)
+    try:
+        wait_for(root, first, finished=4, paid=4 + at_once)
+        early = run(pytester, "evals", "--agent-resume", workers=workers)
+        first.send_signal(signal.SIGKILL)
+        first.communicate()
+    finally:
+        first.kill()
+    (root / "go").touch()
+    in_flight = {name for name, count in bills(root).items() if name not in ("t0", "t1", "t2", "t3")}
+
+    result = run(pytester, "evals", "--agent-resume", "--junitxml=j.xml", workers=workers)
+
+    assert early.ret == pytest.ExitCode.USAGE_ERROR
+    message = (
+        f"*{run_folder(root).name} is still going on, in process {first.pid}: wait for its end, or end it"
+    )
+    early.stderr.fnmatch_lines([message])
+    assert len(in_flight) == at_once
+    assert result.ret == 0
+    result.assert_outcomes(passed=12)
+    result.stdout.fnmatch_lines_random(["*resumed *: 4 had finished, 8 to run", "demo *12 of 12 trials*"])
+    assert {name for name, count in bills(root).items() if count > 1} == in_flight
+    assert bills(root).total() == 12 + at_once
+    stored = load_run(run_folder(root))
+    assert {entry.key.task: (entry.attempt, entry.attempts) for entry in stored.entries} == {
+        task["id"]: (2, 2) if task["id"] in in_flight else (1, 1) for task in TASKS
+    }
+    assert (stored.odd, stored.begun, len(stored.header.resumed)) == ((), (), 1)
+    cases = {name.partition("[")[0]: properties(case) for name, case in junit(root / "j.xml").items()}
+    assert {name for name, each in cases.items() if each.get("agenteval.taken_over") == "resumed"} == {
+        "t0",
+        "t1",
+        "t2",
+        "t3",
+    }
+    assert all(Path(each["agenteval.transcript"]).is_file() for each in cases.values())
+    assert files_left(root) == set()
+
+
+@pytest.mark.posix
+def test_ctrl_c_names_the_way_to_go_on(pytester: pytest.Pytester) -> None:
+    """The command of the summary runs what is missing, as often as it is pressed; the run has one header."""
+    root = pytester.path
+    project(root, TASKS)
+    first = start(root, "--agent-concurrency=2")
+    wait_for(root, first, finished=4, paid=6)
+    first.send_signal(signal.SIGINT)
+    output = first.communicate(timeout=60)[0]
+    began = read_header(run_folder(root)).started_at
+    second = start(root, "--agent-concurrency=3", "--agent-resume")
+    wait_for(root, second, finished=4, paid=9)
+    second.send_signal(signal.SIGINT)
+    again = second.communicate(timeout=60)[0]
+    (root / "go").touch()
+
+    result = run(pytester, "evals", "--agent-resume", "-v")
+
+    assert "next: pytest evals -o addopts= --agent-concurrency=2 --agent-resume" in output
+    assert "next: pytest evals -o addopts= --agent-concurrency=3 --agent-resume" in again
+    result.assert_outcomes(passed=12)
+    result.stdout.fnmatch_lines(["*::t0?scripted-1? PASSED 1.00 resumed*", "*::t4?scripted-1? PASSED 1.00 *"])
+    header = read_header(run_folder(root))
+    assert (header.started_at, len(header.resumed), header.exit_status) == (began, 2, 0)
+    attempts = {entry.key.task: entry.attempts for entry in load_run(run_folder(root)).entries}
+    assert [attempts[f"t{n}"] for n in range(12)] == [1] * 4 + [3, 3, 2] + [1] * 5
+
+
+def test_after_the_first_failure_the_rest_runs(pytester: pytest.Pytester) -> None:
+    """A stored failure is told as if it was tried now; with -x it would end the run at once."""
+    root = pytester.path
+    project(root, [paid_task("bad", wants="Omar"), *(paid_task(f"t{n}", waits=True) for n in range(3))])
+    write(root, {"evals/suite.yaml": SUITE.replace("capability", "regression")})
+    first = run(pytester, "evals", "-x", "--maxfail=1", "--agent-concurrency=2")
+    (root / "go").touch()
+    refused = run(pytester, "evals", "-x", "--agent-resume")
+    result = run(pytester, "evals", "--agent-resume")
+    complete = run(pytester, "evals", "--agent-resume", "-rA")
+
+    first.stdout.fnmatch_lines(["next: pytest evals --agent-concurrency=2 --agent-resume"])
+    refused.stderr.fnmatch_lines(["*--agent-resume: expected no -x or --maxfail beside it: 1 trial of *"])
+    assert result.ret == complete.ret == 1
+    result.assert_outcomes(failed=1, passed=3)
+    complete.assert_outcomes(failed=1, passed=3)
+    result.stdout.fnmatch_lines(["*resumed *: 1 had finished, 3 to run", "*answer contains 'Omar'*"])
+    complete.stdout.fnmatch_lines(
+        ["*resumed *: nothing is missing: all 4 trials had finished", "FAILED 0.00 resumed *bad*"]
+    )
+    assert bills(root)["bad"] == 1
+
+
+def test_what_a_crash_left_half_written_is_tried_again(pytester: pytest.Pytester, workers: int) -> None:
+    """Half a journal line, a line without its transcript, errored trials; what is whole is kept."""
+    root = pytester.path
+    tasks = [paid_task(f"t{n}") for n in range(5)]
+    project(root, [*tasks, paid_task("broken", graders=[{"name": "breaks"}])])
+    conftest = root / "evals/conftest.py"
+    working = "def pytest_agenteval_register(registry):\n    registry.grader('breaks', Breaks)\n"
+    grader = "class Breaks:\n    def grade(self, evidence):\n        raise OSError('disk')\n"
+    conftest.write_text(
+        conftest.read_text().replace("def pytest_agenteval_register(registry):\n", grader + working)
+    )
+    run(pytester, "evals")
+    folder = run_folder(root)
+    (written,) = folder.glob("journal-*")
+    lines = written.read_text(encoding="utf-8").splitlines(keepends=True)
+    last = next(line for line in lines if '"finished"' in line and '"t4"' in line)
+    whole = [line for line in lines if line != last]
+    written.write_text("".join(whole) + last[: len(last) // 2], encoding="utf-8")
+    (transcripts,) = folder.glob("transcripts-*")
+    torn = transcripts.read_text(encoding="utf-8").replace('"t3"', '"??"')
+    transcripts.write_text(torn, encoding="utf-8")
+    (folder / "stop").touch()
+    (folder / "lost").write_text("gw0\ngw1\n")
+
+    result = run(pytester, "evals", "--agent-resume", workers=workers)
+
+    result.assert_outcomes(passed=5, errors=1)
+    result.stdout.fnmatch_lines(["*resumed *: 4 had finished, 1 rerun: errored, 1 to run"])
+    assert bills(root) == {"t0": 1, "t1": 1, "t2": 1, "t3": 2, "t4": 2, "broken": 2}
+    ended = {entry.key.task: entry.attempt for entry in load_run(folder).entries}
+    assert ended == {"t0": 1, "t1": 1, "t2": 1, "t3": 2, "t4": 2, "broken": 2}
+    assert files_left(root) == set()
+
+
+def test_whoever_dies_in_a_run_that_goes_on_leaves_what_it_finished(pytester: pytest.Pytester) -> None:
+    """A worker has the name of one of before: what either has finished is paid for once."""
+    root = pytester.path
+    dying = """
+import os, signal
+from pathlib import Path
+import pytest
+
+reported = []
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item):
+    import time
+    time.sleep(0.02)
+    reported.append(item.name)
+    if Path("go").exists() and os.environ.get("PYTEST_XDIST_WORKER") == "gw0" and len(reported) == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+"""
+    tasks = [
+        paid_task(f"t{n:02}", graders=[{"name": "answer_contains", "config": {"text": "Mina"}}])
+        for n in range(8)
+    ]
+    more = [paid_task(f"w{n:02}", waits=True) for n in range(16)]
+    project(root, [*tasks, *more])
+    conftest = root / "evals/conftest.py"
+    conftest.write_text(dying + conftest.read_text())
+    first = start(root, "--agent-concurrency=2", "-p", "xdist.plugin", "-n2")
+    try:
+        wait_for(root, first, finished=8, paid=12)
+    finally:
+        first.kill()
+        first.communicate()
+    before = bills(root)
+    (root / "go").touch()
+
+    result = run(pytester, "evals", "--agent-resume", workers=2)
+
+    assert result.parseoutcomes() == {"passed": 23, "failed": 1}  # the item that the worker was at
+    result.stdout.fnmatch_lines(["*crashed while running*", "*24 of 24 trials*"])
+    again = {name: count - before[name] for name, count in bills(root).items() if count > before[name]}
+    assert set(again.values()) == {1}
+    assert set(again) == {f"w{n:02}" for n in range(16)}
+    assert len(names(journal(root, "finished"))) == 24
