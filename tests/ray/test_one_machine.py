@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from tests.journals import trials
+from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.ray.projects import (
     CONFTEST,
+    SUITE,
     carried_out,
     end,
     left_over,
@@ -155,3 +157,20 @@ def test_what_cannot_be_obeyed_is_said_before_anything_runs(tmp_path: Path) -> N
     )
     assert "--agent-executor=ray: expected no -n" in workers
     assert not lines(root, "started")
+
+
+def test_actors_share_a_model(tmp_path: Path) -> None:
+    """What a model may be asked at once counts for all actors together, and what they ask is paid once."""
+    server = ModelServer(lambda request, number: ReplyPlan(text="Good morning, Mina!"), latency_s=0.2)
+    with server:
+        settings = f'id = "openai/any", api_base = "{server.openai_base}", api_key_env = "SHARED_KEY"'
+        root = project(tmp_path, *(looking(f"t{number}", "hello") for number in range(12)))
+        models = f"[tool.agenteval.models]\nlocal = {{{settings}, requests_at_once = 3}}\n"
+        (root / "pyproject.toml").write_text(models, encoding="utf-8")
+        (root / "evals" / "suite.yaml").write_text(SUITE.replace("looking", "tool_calling"), encoding="utf-8")
+
+        said = carried_out(root, RAY, "--agent-model=local", env={"SHARED_KEY": "sk-0123456789"})
+
+        assert "12 passed" in said
+        assert len(server.requests) == 12
+        assert server.peak_in_flight == 3

@@ -15,12 +15,15 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from msgspec.structs import replace
 
 from pytest_agenteval import __version__
+from pytest_agenteval.chat.rate_limiting.exchange import Report, Share, Standing
 from pytest_agenteval.conftests import load_registry
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.exceptions import exception_line
@@ -96,6 +99,37 @@ class Arrival(Record, frozen=True):
     workspace: bytes = b""
 
 
+class Question(Record, frozen=True):
+    """What an actor asks whoever sent it work, meanwhile: a method of the run's ShareStore."""
+
+    number: int
+    method: str
+    argument: bytes
+
+
+class _SharesAtHome:
+    """Shares models out where pytest runs, for all actors together.
+
+    What an actor had that is gone is taken back there.
+    """
+
+    def __init__(self, ask: Callable[[str, object], Future[Any]]) -> None:
+        self._ask = ask
+
+    async def exchange(self, report: Report) -> Share:
+        """Take note of what this process tells of a model, and say what it may do."""
+        share: Share = await asyncio.wrap_future(self._ask("exchange", report))
+        return share
+
+    async def leave(self, process: str) -> None:
+        """Do nothing: an actor that leaves is seen to leave."""
+
+    async def standings(self) -> tuple[Standing, ...]:
+        """Say how every model has fared that was asked."""
+        standings: tuple[Standing, ...] = await asyncio.wrap_future(self._ask("standings", None))
+        return standings
+
+
 class _ArrivingSlot(Slot):
     """A trial of whose end the actor is told."""
 
@@ -121,7 +155,8 @@ class TrialActor:
     def __init__(self) -> None:
         self._pool: Pool | None = None
         self._seen: set[int] = set()
-        self._given: list[tuple[int, Arrival]] = []
+        self._given: list[tuple[int, Arrival | Question]] = []
+        self._asked: dict[int, Future[Any]] = {}
         self._serial = 0
         self._lock = threading.Lock()
         self._news = asyncio.Event()
@@ -157,7 +192,8 @@ class TrialActor:
         hide_secrets(context)
         redirect_output(context)
         self._interning = Interning(self._rerooting.task)
-        self._pool = Pool(LocalExecutor(registry), context, Unobserved())
+        executor = LocalExecutor(registry, _SharesAtHome(self._ask))
+        self._pool = Pool(executor, context, Unobserved())
         gc.freeze()  # what was imported lives until the end
 
     async def begin(self, requests: Sequence[tuple[int, bytes]], variables: Mapping[str, str]) -> None:
@@ -169,7 +205,7 @@ class TrialActor:
                 self._seen.add(number)
                 self._begin(number, pickled)
 
-    async def fetch(self, received: int) -> tuple[int, list[Arrival]]:
+    async def fetch(self, received: int) -> tuple[int, list[Arrival | Question]]:
         """Give what has come up to a number, as soon as there is anything; forget what was ``received``.
 
         Where nothing comes for a while, nothing is given: whoever asks knows then that the actor is there.
@@ -183,7 +219,14 @@ class TrialActor:
             await asyncio.wait_for(self._news.wait(), BEAT_S)
         with self._lock:
             given = list(self._given)
-        return (given[-1][0] if given else received), [arrival for _, arrival in given]
+        return (given[-1][0] if given else received), [each for _, each in given]
+
+    async def answer(self, number: int, answer: bytes) -> None:
+        """Take the answer to a question."""
+        self._asked_at = time.monotonic()
+        waiting = self._asked.pop(number, None)
+        if waiting is not None:
+            waiting.set_result(pickle.loads(answer))
 
     async def close(self) -> bytes:
         """Stop what is still running, write what was recorded, and tell what is left to tell."""
@@ -241,9 +284,23 @@ class TrialActor:
     def _give(
         self, number: int, result: bytes, recorded: Mapping[str, bytes] = NOTHING, workspace: bytes = b""
     ) -> None:
+        self._send(lambda _: Arrival(number, result, recorded, workspace))
+
+    def _ask(self, method: str, argument: object) -> Future[Any]:
+        """Ask those who sent the work; called on any thread."""
+        waiting: Future[Any] = Future()
+
+        def question(serial: int) -> Question:
+            self._asked[serial] = waiting
+            return Question(serial, method, pickle.dumps(argument))
+
+        self._send(question)
+        return waiting
+
+    def _send(self, make: Callable[[int], Arrival | Question]) -> None:
         with self._lock:
             self._serial += 1
-            self._given.append((self._serial, Arrival(number, result, recorded, workspace)))
+            self._given.append((self._serial, make(self._serial)))
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._news.set)
 

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.local.loading import provider_of
+from pytest_agenteval.chat.rate_limiting.gates import Gates, gates_at
+from pytest_agenteval.chat.rate_limiting.stores import LedgerStore
 from pytest_agenteval.engine.exceptions import exception_line
 from pytest_agenteval.engine.executors.cluster.actor import ActorSetup, Arrival, TrialActor
 from pytest_agenteval.engine.executors.cluster.kept_workspaces import unpack_workspace
@@ -83,6 +85,7 @@ class ClusterExecutor:
         self._variables = NamedVariables()
         self._unsaved: list[Problem] = []
         self._home = RecordingsHome(Path(), None)
+        self._shares = LedgerStore()
 
     @staticmethod
     def check_argument(argument: str) -> None:
@@ -100,6 +103,9 @@ class ClusterExecutor:
         """Join the cluster or start one, and have actors come up; as many trials run as the run allows."""
         root, asked_for = Path(context.root), _number(context.argument)
         self._home = RecordingsHome(root, context.started)
+        # Of this process, which no actor's number is of: known to all here who look how models fare.
+        gates = gates_at(context.rates, lambda: Gates(most=context.concurrency))
+        self._shares = LedgerStore(gates.ledger)
         project = await in_daemon_thread(pack_project, root)
         cluster, machines = await self._connect(asked_for or ACTORS)
         self._setup = _actor_setup(context)
@@ -212,9 +218,9 @@ class ClusterExecutor:
 
     def _new_actor(self) -> RemoteActor:
         assert self._cluster is not None
-        return RemoteActor(self._cluster, self._cluster.start_actor(TrialActor), self._lost)
+        return RemoteActor(self._cluster, self._cluster.start_actor(TrialActor), self._lost, self._shares)
 
-    def _lost(self, actor: RemoteActor, reason: str) -> None:
+    def _lost(self, actor: RemoteActor) -> None:
         """Have another actor made in the place of one that is lost."""
         self._has_lost = True
         if actor is self._lone:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import pickle
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import count
 from typing import Any, Protocol
 
-from pytest_agenteval.engine.executors.cluster.actor import ActorSetup, ActorStarted, Arrival
+from pytest_agenteval.chat.rate_limiting.exchange import Report, ShareStore
+from pytest_agenteval.engine.executors.cluster.actor import ActorSetup, ActorStarted, Arrival, Question
 from pytest_agenteval.engine.executors.executor import ExecutorBroken, ExecutorReport, TrialLost
 
 SILENT_S = 60.0
@@ -54,8 +55,11 @@ class RemoteActor:
 
     _numbers = count(1)
 
-    def __init__(self, cluster: Cluster, handle: Any, lost: Callable[[RemoteActor, str], None]) -> None:
-        self._cluster, self.handle, self._lost = cluster, handle, lost
+    def __init__(
+        self, cluster: Cluster, handle: Any, lost: Callable[[RemoteActor], None], shares: ShareStore
+    ) -> None:
+        self._cluster, self.handle, self._lost, self._shares = cluster, handle, lost, shares
+        self._sharing: set[str] = set()
         self.number = next(self._numbers)
         self.waiting: dict[int, asyncio.Future[Arrival]] = {}
         self._outbox: list[tuple[int, bytes]] = []
@@ -63,7 +67,7 @@ class RemoteActor:
         self._sent_variables: dict[str, str] = {}
         self._listening: asyncio.Task[None] | None = None
         self._requests = count(1)
-        self._sending: set[asyncio.Task[Any]] = set()  # the loop itself holds tasks weakly
+        self._tasks: set[asyncio.Task[None]] = set()  # the loop itself holds tasks weakly
         self.is_gone = False
 
     async def start(self, setup: ActorSetup, project: Any) -> None:
@@ -129,17 +133,38 @@ class RemoteActor:
         for arriving in self.waiting.values():
             if not arriving.done():
                 arriving.set_exception(TrialLost(f"the actor that carried it out is gone: {reason}"))
-        self._lost(self, reason)
+        self._in_background(self.leave())
+        self._lost(self)
 
     def _flush(self) -> None:
         requests, self._outbox = self._outbox, []
         variables, self._variables = self._variables, {}
         self._sent_variables.update(variables)
-        sending = asyncio.get_running_loop().create_task(
+        self._in_background(
             self._until_heard(lambda: self._cluster.call(self.handle, "begin", requests, variables))
         )
-        self._sending.add(sending)
-        sending.add_done_callback(self._sending.discard)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, question: Question) -> None:
+        """Answer what the actor asks of whoever shares models out."""
+        answer: object
+        if question.method == "exchange":
+            report: Report = pickle.loads(question.argument)
+            self._sharing.add(report.process)
+            answer = await self._shares.exchange(report)
+        else:
+            answer = await self._shares.standings()
+        pickled = pickle.dumps(answer)
+        await self._until_heard(lambda: self._cluster.call(self.handle, "answer", question.number, pickled))
+
+    async def leave(self) -> None:
+        """Take back what it has of models: it asks nothing any more."""
+        for process in self._sharing:
+            await self._shares.leave(process)
 
     async def _listen(self) -> None:
         received = 0
@@ -149,6 +174,9 @@ class RemoteActor:
                 return
             received, arrivals = heard
             for arrival in arrivals:
+                if isinstance(arrival, Question):
+                    self._in_background(self._answer(arrival))
+                    continue
                 arriving = self.waiting.get(arrival.number)
                 if arriving is not None and not arriving.done():
                     arriving.set_result(arrival)
