@@ -20,6 +20,9 @@ from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult
 
+MOST_AT_ONCE = 32
+"""Calls of one reply that run side by side: each may need a thread."""
+
 StopCondition = Callable[[Sequence[tuple[ToolCall, ToolResult]]], bool]
 """Says, of the calls of one reply and their results, whether the conversation is over."""
 
@@ -58,19 +61,43 @@ async def converse(
 
 
 async def call_all(ctx: AgentContext, reply: Reply) -> list[tuple[ToolCall, ToolResult]]:
-    """Make every call of one reply, side by side; give calls and results in the reply's order."""
+    """Make every call of one reply, side by side; give calls and results in the reply's order.
+
+    Of more than ``MOST_AT_ONCE`` the next begins when one has ended.
+    """
     turn = ctx.transcript.turn
     calls = [replace(call, turn=turn, index=index) for index, call in enumerate(reply.calls)]
     if len(calls) == 1:
         return [(calls[0], await ctx.tools.call(calls[0]))]
     # All of them come to their end, whatever one of them raises: nothing goes on behind the trial's back.
-    results = await asyncio.gather(*(ctx.tools.call(call) for call in calls), return_exceptions=True)
+    results: list[ToolResult | BaseException] = []
+    if len(calls) <= MOST_AT_ONCE:
+        results += await asyncio.gather(*(ctx.tools.call(call) for call in calls), return_exceptions=True)
+    else:
+        results += await _call_in_turn(ctx, calls)
     for result in results:
         if isinstance(result, BaseException):
             raise result
     return [
         (call, result) for call, result in zip(calls, results, strict=True) if isinstance(result, ToolResult)
     ]
+
+
+async def _call_in_turn(ctx: AgentContext, calls: Sequence[ToolCall]) -> list[ToolResult | BaseException]:
+    results: dict[int, ToolResult | BaseException] = {}
+    left = iter(calls)
+
+    async def call_next() -> None:
+        for call in left:  # each of those that wait takes the next from the same iterator
+            try:
+                results[call.index] = await ctx.tools.call(call)
+            except asyncio.CancelledError:
+                raise
+            except BaseException as raised:
+                results[call.index] = raised
+
+    await asyncio.gather(*(call_next() for _ in range(MOST_AT_ONCE)))
+    return [results[call.index] for call in calls]
 
 
 MAX_EQUAL_CALLS = 5
