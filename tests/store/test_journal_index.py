@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args, get_type_hints
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.store.journal_index import index_path
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.journal_index import KINDS, index_path
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -160,8 +166,34 @@ def test_a_line_of_a_newer_version_is_refused_behind_an_index_too(journal: Path)
             load_run(journal.parent)
 
 
+def test_an_index_can_hold_whatever_an_entry_may_hold() -> None:
+    """A kind of value that it does not know would leave every journal with such a value without one."""
+    known = {kind for field in msgspec.structs.fields(JournalEntry) for kind in _records_in(field.type)}
+
+    assert known <= {*KINDS.values()}
+
+
+def _records_in(annotation: Any) -> Iterator[type]:
+    """Give the records and named tuples that a value of this type may be or hold."""
+    for inner in get_args(annotation):
+        yield from _records_in(inner)
+    if isinstance(annotation, type) and (
+        hasattr(annotation, "__struct_fields__") or hasattr(annotation, "_fields")
+    ):
+        yield annotation
+        for hint in get_type_hints(annotation).values():
+            yield from _records_in(hint) if annotation is not Grade else ()  # its checks stand in transcripts
+
+
 @pytest.mark.parametrize(
-    ("key", "value"), [("message", "half a pair: \ud83d"), ("score", 1), ("score", -0.0), ("seconds", 10**30)]
+    ("key", "value"),
+    [
+        ("message", "half a pair: \ud83d"),
+        ("score", 1),
+        ("score", -0.0),
+        ("seconds", 10**30),
+        ("paid", Usage(3)),
+    ],
 )
 def test_figures_and_texts_come_out_of_an_index_as_they_went_in(
     journal: Path, key: str, value: object

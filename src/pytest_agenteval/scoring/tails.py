@@ -71,7 +71,11 @@ class SumTail:
         distance = math.copysign(math.sqrt(max(0.0, 2 * (t * reached - found.value))), t)
         half = t * self._spacing / 2
         step = (
-            t if not self._spacing else math.sinh(half) * 2 / self._spacing if abs(half) < 700 else math.inf
+            t
+            if not self._spacing
+            else math.sinh(half) * 2 / self._spacing
+            if abs(half) < LARGEST
+            else math.inf
         )
         scaled = math.copysign(step * math.sqrt(found.curvature), t)
         density = math.exp(-distance * distance / 2) / math.sqrt(2 * math.pi)

@@ -28,7 +28,13 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.inner_pytest import STARTED_BY
-from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, run_conditions, trial_key
+from pytest_agenteval.session.planning.parametrization import (
+    Attempts,
+    PlannedItem,
+    name_of_task,
+    run_conditions,
+    trial_key,
+)
 from pytest_agenteval.session.prefetch import Prefetcher, replaces_task
 from pytest_agenteval.session.rate_options import RATE_OPTIONS
 from pytest_agenteval.session.report_hooks import skip_item
@@ -89,6 +95,7 @@ class TrialRunner:
         self.journal = RunJournal(config, folder, begun_before)
         self.prefetcher = Prefetcher(config, settings.concurrency, self._attempts, self._next_slot, extra)
         self.stop = StopListener(config, folder)
+        self._current: PlannedItem | None = None
         self._closing = ExitStack()
         executor = make_executor(settings.executor_name, registry)
         context = executor_context(config, settings, get_run_info(config).started)
@@ -130,6 +137,7 @@ class TrialRunner:
         if self._config.getoption("setuponly", False):
             pytest.skip("--setup-only: no trial is begun")
         self.stop.raise_if_stopped(item.session)
+        self._let_go_of_task(item)
         # Others first: they run while this one is waited for. This one may be among them, and is then taken.
         self._begin_ahead(item)
         key = trial_key(item)
@@ -151,6 +159,15 @@ class TrialRunner:
             # Before those begun ahead: pytest waits for this one and for no other.
             self._pool.hand_over([slot], first=True)
         return self._wait(slot, item)
+
+    def _let_go_of_task(self, item: PlannedItem) -> None:
+        """Keep no more of the task of the item before this one than its name and where it stands.
+
+        Not when that item ends: a plugin may run it again. Tasks are most of what a large run would hold.
+        """
+        before, self._current = self._current, item
+        if before is not None and before is not item:
+            before.task = name_of_task(before.task)
 
     def carry_out(self, slots: Sequence[Slot], item: pytest.Item) -> list[Trial]:
         """Carry out trials that a test asks for, before those begun ahead, and wait for them."""

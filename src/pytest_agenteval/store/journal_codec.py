@@ -25,6 +25,9 @@ from pytest_agenteval.store.json_lines import VERSION, Line, add, last_lines, re
 EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
 """Reasons for no score that earlier versions wrote, and what they are called today."""
 
+ALIKE = frozenset({"fixture", "prompt", "settings", "tools", "ruler", "model", "code"})
+"""Digests that are the same for many tasks of a suite."""
+
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
 SHORT_TRACEBACK = 600
@@ -79,13 +82,18 @@ def with_location(line: bytes, offset: int, length: int) -> bytes:
 def read_key(line: Line) -> TrialKey:
     """Read the trial's key out of a line of either kind."""
     return TrialKey(
-        line["suite"],
+        _shared(line["suite"]),
         line["task"],
-        line["agent"],
-        line["model"],
-        line.get("variant", ""),
+        _shared(line["agent"]),
+        _shared(line["model"]),
+        _shared(line.get("variant", "")),
         line["repetition"],
     )
+
+
+def _shared(text: Any) -> Any:
+    """Give the text as the one object that all lines share which say the same, as most of a run do."""
+    return sys.intern(text) if type(text) is str else text
 
 
 def read_started(line: Line) -> tuple[TrialKey, int]:
@@ -136,15 +144,15 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         score=line["score"],
         grades=tuple(_read_grade(grade) for grade in line["grades"]),
         location=TranscriptLocation(transcripts, *line["transcript"]),
-        digests=Digests(**get("digests", {})),
+        digests=_read_digests(get("digests", {})),
         usage=read_usage(line["usage"]) if "usage" in line else NO_USAGE,
         judging=read_usage(line["judging"]) if "judging" in line else NO_USAGE,
         simulating=read_usage(line["simulating"]) if "simulating" in line else NO_USAGE,
         full=get("full", False),
         kind=line["task_kind"],
-        bucket=get("bucket", ""),
+        bucket=_shared(get("bucket", "")),
         tags=tuple(get("tags", ())),
-        file=get("file", ""),
+        file=_shared(get("file", "")),
         limit=get("limit", ""),
         cause=get("cause", ""),
         message=get("message", ""),
@@ -185,6 +193,12 @@ def _origin(origin: Origin) -> Line:
     return line
 
 
+def _read_digests(line: Line) -> Digests:
+    if isinstance(line, dict):
+        line = {name: _shared(value) if name in ALIKE else value for name, value in line.items()}
+    return Digests(**line)  # which refuses what is no map, and other names
+
+
 def _tapes(trial: Trial) -> Line:
     line: Line = {}
     add(line, tools=_counts(trial.tool_tape), chats=_counts(trial.chat_tape))
@@ -215,7 +229,7 @@ def _grade(grade: Grade) -> Line:
 def _read_grade(line: dict[str, Any]) -> Grade:
     get = line.get
     return Grade(
-        line["grader"],
+        _shared(line["grader"]),
         line["score"],
         get("rationale", ""),
         threshold=get("threshold", 1.0),

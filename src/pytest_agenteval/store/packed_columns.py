@@ -58,6 +58,10 @@ def _column(values: Sequence[Any], names: Mapping[type, str]) -> Column:
     types = set(map(type, values))
     if len(types) == 1 and (kind := next(iter(types))) in names:
         return _records(values, kind, names)
+    if type(None) in types and types - {type(None)} <= {*names}:
+        there = [value is not None for value in values]
+        some = [value for value in values if value is not None]
+        return Column("some", (_column(there, names), len(some), _column(some, names)))
     if (
         types == {tuple}
         and (inner := {type(item) for value in values for item in value})
@@ -91,6 +95,10 @@ def _scalars(values: Sequence[Any], types: set[type]) -> Column:
 
 def _plain(values: Sequence[Any]) -> Column:
     """Write lists and maps of scalars, which are told apart by how they are written."""
+    for value in values:
+        inner = value.values() if isinstance(value, dict) else value
+        if not {*map(type, inner)} <= SCALARS:
+            raise Unpackable(f"a list or a map of scalars was expected, not {value!r:.80}")
     shape = next((name for name, kind in LISTS.items() if type(values[0]) is kind), "map")
     told = list(map(encode, values))
     distinct = dict(zip(told, values, strict=True))
@@ -117,6 +125,9 @@ def _values(column: Sequence[Any], kinds: Mapping[str, type]) -> Iterable[Any]:
         return _unpacked_records(kinds[parts[0]], parts[1], kinds)
     if way == "rows":
         return _unpacked_rows(parts[0], parts[1], parts[2], kinds)
+    if way == "some":
+        some = islice(_values(parts[2], kinds), parts[1])
+        return (next(some) if there else None for there in _values(parts[0], kinds))
     return _unpacked_plain(way, *parts)
 
 

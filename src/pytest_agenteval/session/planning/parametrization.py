@@ -133,6 +133,26 @@ def _of_suites() -> Iterator[None]:
         raise UsageMistake(f"`model` of a suite or a task: {mistake}") from None
 
 
+def name_of_task(task: PlannedTask) -> PlannedTask:
+    """Give what tells a task from others, and where it stands, without what a trial needs of it."""
+    return PlannedTask(
+        task.suite,
+        task.id,
+        task.agent,
+        task.kind,
+        task.bucket,
+        (),
+        file=task.file,
+        line=task.line,
+        file_in_root=task.file_in_root,
+        row_file=task.row_file,
+        tags=task.tags,
+        split=task.split,
+        label=task.label,
+        repetitions=task.repetitions,
+    )
+
+
 class Attempts:
     """Plans each attempt at a trial, and knows how many there were.
 
