@@ -61,6 +61,10 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_agenteval.session import run_hooks
     from pytest_agenteval.stash import open_configs, registry_key
 
+    if getattr(config.option, "dist", "no") != "no":
+        from pytest_agenteval.session.dry_run.hooks import without_workers
+
+        without_workers(config)
     open_configs.append(config)
     config.add_cleanup(lambda: open_configs.remove(config))
     for mark in MARKS:

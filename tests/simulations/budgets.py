@@ -14,6 +14,7 @@ from pytest_agenteval.engine.run_budget import Expected, Kind, OwnLedger, RunBud
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import NO_ERROR, Trial
+from pytest_agenteval.session.dry_run.ranges import TaskHistory, predicted
 from tests.simulations.rows import Row, share_row
 
 DRAWS = 400
@@ -119,3 +120,21 @@ def run(scale: float, seed: int) -> Iterator[Row]:
             slow = sum(end.slowdown for end in ends) / draws
             note = f"farthest {worst:+.1f} trials, {slow:.1f} x the time"
             yield share_row(f"{trials} trials, {at_once} at once, {shape}", near, draws, ">=", 0.95, note)
+    yield from _ranges(draws, seed)
+
+
+def _ranges(draws: int, seed: int) -> Iterator[Row]:
+    """Give how often what a dry run foretells holds what trials take, of tasks a hundredfold apart."""
+    chance = random.Random(f"{seed} ranges")
+    for tasks, before, now, variation in ((5, 1, 3, 0.4), (20, 1, 1, 0.5), (40, 3, 3, 0.8), (200, 2, 1, 0.3)):
+        held = 0
+        for _ in range(draws):
+            means = [10 ** chance.uniform(-3, -1) for _ in range(tasks)]
+            tried, coming = [
+                [[mean * cost for cost in _spread(variation)(number, chance)] for mean in means]
+                for number in (before, now)
+            ]
+            low, high = predicted(TaskHistory(amounts, now) for amounts in tried)
+            held += low <= sum(map(sum, coming)) <= high
+        what = f"foretold of {tasks} tasks tried {before} x, now {now} x, spread {variation}"
+        yield share_row(what, held, draws, ">=", 0.9)

@@ -84,7 +84,7 @@ class EvalSession:
         self.calibrations: list[CalibrationTest] = []
         self.tests: tuple[pytest.Item, ...] = ()
         self.failed_hooks: dict[str, str] = {}
-        self.refusal = ""
+        self.refusal = self.would_refuse = ""
         self.gates: tuple[SuiteGate, ...] = ()
         self.extra: ExtraItems | None = None
         self.sharded: ShardedItems | None = None
@@ -294,6 +294,9 @@ class EvalSession:
             self._end_session()
             return
         self.tests = tuple(tests)
+        if self.settings.dry_run and not dry:
+            self._plan_only()
+            return
         coming: list[Any] = [*self.selected, *self.calibrations, *tests]
         if self.sharded is not None:  # one that has none of them says so too, for whoever merges
             coming += self.sharded.all_trials[:1]
@@ -303,6 +306,26 @@ class EvalSession:
                 self._begin_run()
             except OSError as failed:
                 self._nowhere_to_write(failed)
+
+    def _plan_only(self) -> None:
+        """Have the plan shown in the place of a run."""
+        from pytest_agenteval.session.dry_run.hooks import DryRunPlugin
+        from pytest_agenteval.session.dry_run.plan import SessionPlanned
+
+        planned = SessionPlanned(
+            self.config,
+            self.settings,
+            self.registry,
+            self.folder,
+            self.selected,
+            self.extra.items if self.extra else (),
+            self.cases.judges,
+            self.cases.user,
+            self.stored is not None,
+            len(self.calibrations),
+            len(self.tests),
+        )
+        self.config.pluginmanager.register(DryRunPlugin(planned, self.would_refuse), "agenteval-dry-run")
 
     def _nowhere_to_write(self, failed: OSError) -> None:
         """Refuse to ask anybody for what could not be kept."""
@@ -320,10 +343,19 @@ class EvalSession:
             self._plan_gates()
             self._check_resumed()
             self._check_repetitions()
-            preflight = Preflight(self.registry, self.settings, self.cases.judges, self.cases.user)
-            preflight.check(self.selected, self.calibrations, agents_act=self.stored is None)
+            self._check_before_first()
         except UsageMistake as mistake:
             self.refuse(mistake)
+
+    def _check_before_first(self) -> None:
+        """See that nothing is missing that would break every trial; in a dry run that is only told."""
+        preflight = Preflight(self.registry, self.settings, self.cases.judges, self.cases.user)
+        try:
+            preflight.check(self.selected, self.calibrations, agents_act=self.stored is None)
+        except UsageMistake as mistake:
+            if not self.settings.dry_run:
+                raise
+            self.would_refuse = KNOWN_SECRETS.text(str(mistake))
 
     def _check_promoted(self) -> None:
         """See that what suites have promoted is there, where all of a suite was to be collected."""

@@ -46,7 +46,7 @@ def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | Non
             _ledger(config, info),
             EarlierCosts(settings.results or config.rootpath / RESULTS, info.folder),
             paid_before=lambda: _paid_before(info.folder),
-            is_free=_free(settings),
+            is_free=free_trials(settings),
             is_alive=is_running if POSIX else lambda process: True,
         )
     budget: RunBudget = config.stash[budget_key]
@@ -78,7 +78,7 @@ def _paid_before(folder: Path) -> Amounts:
     return {"usd": paid.cost_usd or 0.0, "tokens": paid.tokens}
 
 
-def _free(settings: Settings) -> Callable[[Plan], bool]:
+def free_trials(settings: Settings) -> Callable[[Plan], bool]:
     """Give what says of a plan whether its trial can cost nothing, be it for recordings or for its model."""
 
     def is_free(plan: Plan) -> bool:

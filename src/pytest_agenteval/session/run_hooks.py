@@ -33,7 +33,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
     """Show what the run is at, and stop what is still running when the loop ends, however it ends."""
     are_stopped = _stop_commands(session.config)
     evals = _eval_session(session.config)
-    if evals is not None and evals.selected:
+    if evals is not None and evals.selected and not evals.settings.dry_run:
         from pytest_agenteval.session.panel.progress import begin_progress
 
         begin_progress(session.config)
@@ -63,7 +63,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 def _stop_commands(config: pytest.Config) -> bool:
     """Let runners of GitHub Actions obey nothing while agents act; gives whether this process ends that."""
     evals = _eval_session(config)
-    if evals is None or config.option.collectonly:
+    if evals is None or config.option.collectonly or evals.settings.dry_run:
         return False
     if not (evals.selected or evals.calibrations or evals.tests):
         return False

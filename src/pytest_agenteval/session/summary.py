@@ -26,6 +26,7 @@ from pytest_agenteval.session.remarks import not_tasks_lines, remark_lines
 from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards, stored_run
 from pytest_agenteval.session.secrets import write_commands
 from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.session.styled_writing import write_line
 from pytest_agenteval.stash import report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.store.run_reader import Run
 
@@ -88,11 +89,11 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         _write_worst(reporter, worst_misses(run, width, MOST_LINES - len(screen) - 2, ("missed",)))
     reporter.write_sep("=", "agent evals")
     for line in screen:
-        _write(reporter, line)
+        write_line(reporter, line)
     # Of a shard no suite's figures are whole: the summary is that of the merged run.
     wanted = os.environ.get("GITHUB_STEP_SUMMARY") and run.header.shards is None
     if wanted and (problem := _leave_markdown(config, run, view)):
-        _write(reporter, StyledLine(f"! {problem}", "yellow"))
+        write_line(reporter, StyledLine(f"! {problem}", "yellow"))
     settings = read_settings(config)
     if in_actions() and settings.annotations == "auto":
         from pytest_agenteval.reports.github.annotations import annotation_lines
@@ -113,7 +114,7 @@ def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
     for line in (
         audit_lines(audit_of(run, audit), reporter._tw.fullwidth, tells_unseen=False) if audit else ()
     ):
-        _write(reporter, line)
+        write_line(reporter, line)
     if config.stash[run_info_key].is_kept:
         reporter.write_line(f"run: {_relative(run_folder(config), config)}")
 
@@ -221,14 +222,14 @@ def _write_misses(reporter: Any, run: Run, view: RunView, width: int) -> None:
     if any(miss.ending == "missed" for miss in view.misses):
         reporter.write_sep("=", "misses")
         for line in miss_lines(run, width, ("missed",)):
-            _write(reporter, line)
+            write_line(reporter, line)
 
 
 def _write_worst(reporter: Any, misses: WorstMisses | None) -> None:
     if misses:
         reporter.write_sep("=", misses.title)
         for line in misses.lines:
-            _write(reporter, line)
+            write_line(reporter, line)
 
 
 def _write_unrecorded(reporter: Any, run: Run, width: int) -> None:
@@ -237,18 +238,6 @@ def _write_unrecorded(reporter: Any, run: Run, width: int) -> None:
         reporter.write_sep("=", "not recorded, the most often missed first")
         for line in lines:
             reporter.write_line(line)
-
-
-def _write(reporter: Any, line: StyledLine) -> None:
-    looks = {
-        "bold": {"bold": True},
-        "dim": {"light": True},
-        "red": {"red": True},
-        "yellow": {"yellow": True},
-        "green": {"green": True},
-        "cyan": {"cyan": True},
-    }
-    reporter.write_line(line.text, **looks.get(line.style, {}))
 
 
 def _relative(folder: Path, config: pytest.Config) -> Path:

@@ -1,0 +1,181 @@
+"""A run that is only planned: which trials it would make, and what they would take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from pytest_agenteval.chat.prices import is_priced
+from pytest_agenteval.engine.run_budget import amount_text
+from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
+from pytest_agenteval.registry import Registry
+from pytest_agenteval.reports.formatting import model_label, pluralize
+from pytest_agenteval.reports.plan_table import PlanRow, plan_table, total_row
+from pytest_agenteval.reports.tables import Note, ReportTable
+from pytest_agenteval.session.dry_run.amounts import (
+    ALIKE,
+    BEFORE,
+    OTHERS,
+    SIZE,
+    UNKNOWN,
+    Amounts,
+    Estimator,
+)
+from pytest_agenteval.session.dry_run.ranges import ZERO, Range
+from pytest_agenteval.session.dry_run.sizes import TaskSizes
+from pytest_agenteval.session.earlier_costs import EarlierCosts
+from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
+from pytest_agenteval.session.run_budget import allowed_amounts, free_trials
+from pytest_agenteval.session.settings import RESULTS, Settings
+
+
+class SessionPlanned(NamedTuple):
+    """What a session would do: its trials, of which ``extra`` are made only where the others decide nothing.
+
+    ``regrades`` says that no agent acts. ``calibrations`` and ``tests`` count what is no trial of a task.
+    """
+
+    config: pytest.Config
+    settings: Settings
+    registry: Registry
+    folder: Path
+    trials: Sequence[PlannedItem]
+    extra: Sequence[PlannedItem]
+    judges: tuple[Model, ...]
+    user: Model | None
+    regrades: bool
+    calibrations: int
+    tests: int
+
+
+_SOURCES: Mapping[str, str] = {
+    BEFORE: "{} of tasks that were tried before with the model",
+    OTHERS: "{} of tasks that other models were tried with",
+    ALIKE: "{} as other tasks of the suite took",
+    SIZE: "{} by the size of the task, a guess",
+    UNKNOWN: "{} of agents whose prompts nobody knows here",
+}
+
+
+class DryRun:
+    """Plans the selected trials of a session."""
+
+    def __init__(self, planned: SessionPlanned) -> None:
+        self._planned, settings = planned, planned.settings
+        earlier = EarlierCosts(settings.results or planned.config.rootpath / RESULTS, planned.folder)
+        self._estimator = Estimator(earlier, TaskSizes(planned.registry), settings.prices)
+        self._conditions = run_conditions(settings, planned.judges, planned.user, planned.folder)
+        self._is_free = free_trials(settings)
+        self._sources: Counter[str] = Counter()
+
+    def table(self, *, brief: bool) -> ReportTable:
+        """Give the plan as a table with its notes; in brief with the grave ones alone."""
+        rows = [self._row(name, items) for name, items in self._groups()]
+        return plan_table(rows, [note for note in self._notes(rows) if note.bad or not brief])
+
+    def _groups(self) -> Iterator[tuple[str, list[PlannedItem]]]:
+        groups: dict[tuple[str, str, str], list[PlannedItem]] = {}
+        for item in self._planned.trials:
+            case = item.case
+            groups.setdefault((item.task.suite, case.model.name, case.variant.name), []).append(item)
+        for (suite, model, variant), items in groups.items():
+            yield f"{suite}[{model_label(model, variant)}]", items
+
+    def _row(self, name: str, items: Sequence[PlannedItem]) -> PlanRow:
+        extra = set(map(id, self._planned.extra))
+        courses = [self._course(item) for item in items]
+        plans = [self._plan(item) for item in items]
+        paid = [
+            (plan, course)
+            for plan, course in zip(plans, courses, strict=True)
+            if course != "reused" and not self._is_free(plan)
+        ]
+        regraded = {id(plan) for plan, course in paid if course == "regraded"}
+        amounts = Amounts(ZERO, ZERO, {})
+        if paid:
+            amounts = self._estimator.amounts(
+                [plan for plan, _ in paid], judges_only=lambda plan: id(plan) in regraded
+            )
+        self._sources.update(amounts.sources)
+        held_back = sum(id(item) in extra for item in items)
+        counts = Counter(courses)
+        return PlanRow(
+            name,
+            len(items),
+            held_back,
+            counts["reused"],
+            counts["regraded"],
+            self._widened(amounts.tokens, len(items), held_back),
+            self._widened(amounts.usd, len(items), held_back),
+            amounts.more_tokens,
+            amounts.more_usd,
+        )
+
+    @staticmethod
+    def _widened(amount: Range | None, trials: int, held_back: int) -> Range | None:
+        """Give the amount where some of the trials may not be made."""
+        return None if amount is None else Range(amount.low * (trials - held_back) / trials, amount.high)
+
+    def _plan(self, item: PlannedItem) -> Plan:
+        return replace(item.case.plan(item.task), conditions=self._conditions)
+
+    def _course(self, item: PlannedItem) -> str:
+        """Say what becomes of a trial: ``reused``, ``regraded``, or ``run``."""
+        return "regraded" if self._planned.regrades else "run"
+
+    def _notes(self, rows: Sequence[PlanRow]) -> Iterator[Note]:
+        known = [
+            text.format(pluralize(self._sources[kind], "trial"))
+            for kind, text in _SOURCES.items()
+            if self._sources[kind]
+        ]
+        if known:
+            yield Note(f"tokens and cost: {'; '.join(known)}")
+        if self._planned.judges and rows:
+            yield Note(f"with the judges {', '.join(judge.name for judge in self._planned.judges)}")
+        if any(row.tokens is None or row.tokens != ZERO for row in rows):
+            yield from self._notes_on_prices()
+        if rows:
+            yield from self._notes_on_budget(total_row(rows))
+        yield from self._notes_on_others()
+
+    def _notes_on_prices(self) -> Iterator[Note]:
+        from pytest_agenteval.chat.price_table import price_source
+
+        own = self._planned.settings.prices
+        dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in own.items()]
+        said = f"; your own: {', '.join(dated)}" if dated else ""
+        yield Note(f"prices: {price_source() or 'no table'}{said}")
+        unknown = [model.name for model in self._asked() if not is_priced(own, model.name, model.id)]
+        if unknown:
+            names = ", ".join(dict.fromkeys(unknown))
+            yield Note(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
+
+    def _asked(self) -> Iterator[Model]:
+        for item in self._planned.trials:
+            if not item.case.model.offline and item.case.model.id != OWN_MODEL:
+                yield item.case.model
+        yield from (judge for judge in self._planned.judges if not judge.offline)
+
+    def _notes_on_budget(self, total: PlanRow) -> Iterator[Note]:
+        amounts = {"usd": total.usd, "tokens": total.tokens}
+        for kind, allowed in allowed_amounts(self._planned.settings).items():
+            amount = amounts[kind]
+            if amount is not None and amount[1] > allowed:
+                is_less = amount[0] > allowed
+                share = "less than" if is_less else "perhaps less than"
+                yield Note(
+                    f"the budget of {amount_text(kind, allowed)} is {share} that", bad=amount[0] > allowed
+                )
+
+    def _notes_on_others(self) -> Iterator[Note]:
+        calibrations, tests = self._planned.calibrations, self._planned.tests
+        if calibrations:
+            yield Note(f"{pluralize(calibrations, 'calibration')} not counted")
+        if tests:
+            yield Note(f"{pluralize(tests, 'test')} with trials of code not counted")
