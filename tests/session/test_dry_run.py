@@ -125,3 +125,22 @@ def test_offline_models_and_recordings_cost_nothing_and_missing_keys_are_told(
     assert result.ret == pytest.ExitCode.OK
     assert cells(result, "one[rules]") == ["3", "0", "$0"]
     result.stdout.fnmatch_lines(["! --agent-model=openai/gpt-5-mini: no key: *"])
+
+
+def test_what_would_be_taken_over_costs_nothing(pytester: pytest.Pytester, server: ModelServer) -> None:
+    """Of a run that goes on, and of a new one that takes trials over; neither changes a file."""
+    project(pytester, server)
+    run(pytester, "evals", "--agent-model=mine", "-k", "t0")
+    (folder,) = (pytester.path / ".agenteval" / "runs").glob("2*")
+    before = {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()}
+
+    reused = run(pytester, "evals", "--agent-model=mine", "--agent-dry-run", "--agent-reuse=latest")
+    resumed = run(
+        pytester, "evals", "--agent-model=mine", "-k", "t0", "--agent-dry-run", "--agent-resume=latest"
+    )
+
+    reused.stdout.fnmatch_lines(["  suite      trials  reused  regraded  to run *"])
+    assert cells(reused, "total")[:4] == ["6", "2", "0", "4"]
+    assert cells(resumed, "total") == ["2", "2", "0", "0", "0", "$0"]
+    assert {file.name: file.read_bytes() for file in folder.iterdir() if file.is_file()} == before
+    assert len(list(folder.parent.glob("2*"))) == 1

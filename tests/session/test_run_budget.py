@@ -190,6 +190,24 @@ def test_nothing_more_begins_once_a_reply_has_no_price(
     assert len(server.requests) == 1
 
 
+def test_a_run_that_goes_on_counts_what_it_had_paid(pytester: pytest.Pytester, server: ModelServer) -> None:
+    """With the same budget nothing more is asked; with a greater one only what that leaves is spent."""
+    project(pytester, server, 12, "asking")
+    first = run(pytester, "evals", "--agent-max-cost=0.12", "--agent-concurrency=1")
+    assert first.ret == pytest.ExitCode.INTERRUPTED
+    asked, paid = len(server.requests), paid_usd(stored_run(pytester))
+
+    same = run(pytester, "evals", "--agent-resume", "--agent-max-cost=0.12", "--agent-concurrency=1")
+
+    assert len(server.requests) == asked
+    same.stdout.fnmatch_lines_random([f"budget: ${paid:.2f} of $0.12"])
+    more = run(pytester, "evals", "--agent-resume", "--agent-max-cost=0.24", "--agent-concurrency=1")
+    stored = stored_run(pytester)
+    assert abs(paid_usd(stored) - 0.24) <= 0.05 + 1e-9
+    assert len(server.requests) == len(stored.entries)
+    more.stdout.fnmatch_lines_random([f"budget: ${paid_usd(stored):.2f} of $0.24"])
+
+
 IN_CODE = """
 import pytest
 from conftest import ask

@@ -19,10 +19,13 @@ MOST_RUNS = 10
 
 
 class EarlierCosts:
-    """The trials of the latest runs in a folder of results; read when they are first asked for."""
+    """The trials of the latest runs in a folder of results; read when they are first asked for.
 
-    def __init__(self, results: Path, own: Path) -> None:
-        self._results, self._own = results, own
+    Those of a run that goes on are among them.
+    """
+
+    def __init__(self, results: Path) -> None:
+        self._results = results
         self._by_group: dict[tuple[str, str], Sequence[JournalEntry]] = {}
 
     def of(self, plan: Plan, kind: Kind) -> Expected | None:
@@ -62,8 +65,7 @@ class EarlierCosts:
 
     @cached_property
     def _runs(self) -> Sequence[RunFolder]:
-        own = self._own.name
-        return [run for run in list_runs(self._results) if run.path.name != own][:MOST_RUNS]
+        return list_runs(self._results)[:MOST_RUNS]
 
     def _entries(self, run: RunFolder) -> Sequence[JournalEntry]:
         if run.path not in self._read:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.planning.audit_cases import AuditCases
     from pytest_agenteval.session.regrade_source import StoredTrials
+    from pytest_agenteval.session.resume.decision import Course
     from pytest_agenteval.session.resume.earlier_trials import EarlierTrials
     from pytest_agenteval.session.sharding import ShardedItems
     from pytest_agenteval.store.run_gates import SuiteGate
@@ -321,11 +322,17 @@ class EvalSession:
             self.extra.items if self.extra else (),
             self.cases.judges,
             self.cases.user,
-            self.stored is not None,
+            self._course,
             len(self.calibrations),
             len(self.tests),
         )
         self.config.pluginmanager.register(DryRunPlugin(planned, self.would_refuse), "agenteval-dry-run")
+
+    def _course(self, item: PlannedItem) -> Course:
+        """Say what becomes of an item's trial in this run."""
+        if self.stored is not None:
+            return "regrade"
+        return self.runner.course(item) if self.earlier is not None else "run"
 
     def _nowhere_to_write(self, failed: OSError) -> None:
         """Refuse to ask anybody for what could not be kept."""

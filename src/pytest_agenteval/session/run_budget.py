@@ -44,7 +44,7 @@ def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | Non
         config.stash[budget_key] = RunBudget(
             allowed,
             _ledger(config, info),
-            EarlierCosts(settings.results or config.rootpath / RESULTS, info.folder),
+            EarlierCosts(settings.results or config.rootpath / RESULTS),
             paid_before=lambda: _paid_before(info.folder),
             is_free=free_trials(settings),
             is_alive=is_running if POSIX else lambda process: True,

@@ -38,7 +38,7 @@ from pytest_agenteval.session.planning.parametrization import (
 from pytest_agenteval.session.prefetch import Prefetcher, replaces_task
 from pytest_agenteval.session.rate_options import RATE_OPTIONS
 from pytest_agenteval.session.report_hooks import skip_item
-from pytest_agenteval.session.resume.decision import RUN, Decision
+from pytest_agenteval.session.resume.decision import RUN, Course, Decision
 from pytest_agenteval.session.run_admissions import admissions
 from pytest_agenteval.session.run_info import SERVERS, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
@@ -223,6 +223,12 @@ class TrialRunner:
     def takeover_word(self, trial: Trial) -> str:
         """Say in one word that a trial was given out that had ended before; empty of all others."""
         return self.takeover.word(trial) if self.takeover is not None else ""
+
+    def course(self, item: PlannedItem) -> Course:
+        """Say what becomes of an item's trial; what a fixture may change yet is run."""
+        if replaces_task(item):
+            return RUN.course
+        return self._decide(self._attempts.plan(item.task, item.case)).course
 
     def takeover_line(self, items: Sequence[PlannedItem]) -> str:
         """Say in one line what becomes of the items' trials, and why."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +30,7 @@ from pytest_agenteval.session.dry_run.ranges import ZERO, Range
 from pytest_agenteval.session.dry_run.sizes import TaskSizes
 from pytest_agenteval.session.earlier_costs import EarlierCosts
 from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
+from pytest_agenteval.session.resume.decision import Course
 from pytest_agenteval.session.run_budget import allowed_amounts, free_trials
 from pytest_agenteval.session.settings import RESULTS, Settings
 
@@ -37,7 +38,7 @@ from pytest_agenteval.session.settings import RESULTS, Settings
 class SessionPlanned(NamedTuple):
     """What a session would do: its trials, of which ``extra`` are made only where the others decide nothing.
 
-    ``regrades`` says that no agent acts. ``calibrations`` and ``tests`` count what is no trial of a task.
+    ``course`` says what becomes of each. ``calibrations`` and ``tests`` count what is no trial of a task.
     """
 
     config: pytest.Config
@@ -48,11 +49,12 @@ class SessionPlanned(NamedTuple):
     extra: Sequence[PlannedItem]
     judges: tuple[Model, ...]
     user: Model | None
-    regrades: bool
+    course: Callable[[PlannedItem], Course]
     calibrations: int
     tests: int
 
 
+_COURSES: Mapping[Course, str] = {"keep": "reused", "take over": "reused", "regrade": "regraded"}
 _SOURCES: Mapping[str, str] = {
     BEFORE: "{} of tasks that were tried before with the model",
     OTHERS: "{} of tasks that other models were tried with",
@@ -67,7 +69,7 @@ class DryRun:
 
     def __init__(self, planned: SessionPlanned) -> None:
         self._planned, settings = planned, planned.settings
-        earlier = EarlierCosts(settings.results or planned.config.rootpath / RESULTS, planned.folder)
+        earlier = EarlierCosts(settings.results or planned.config.rootpath / RESULTS)
         self._estimator = Estimator(earlier, TaskSizes(planned.registry), settings.prices)
         self._conditions = run_conditions(settings, planned.judges, planned.user, planned.folder)
         self._is_free = free_trials(settings)
@@ -126,7 +128,7 @@ class DryRun:
 
     def _course(self, item: PlannedItem) -> str:
         """Say what becomes of a trial: ``reused``, ``regraded``, or ``run``."""
-        return "regraded" if self._planned.regrades else "run"
+        return _COURSES.get(self._planned.course(item), "run")
 
     def _notes(self, rows: Sequence[PlanRow]) -> Iterator[Note]:
         known = [
