@@ -19,10 +19,19 @@ from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.journal_index import WORTH_BYTES
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.json_lines import VERSION
+from pytest_agenteval.store.repetitions import (
+    ExtraRepetitions,
+    ExtraTrials,
+    SuiteLook,
+    read_extra,
+    write_extra,
+    write_looks,
+)
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 from pytest_agenteval.store.run_audit import read_audit
 from pytest_agenteval.store.run_gates import SuiteGate, write_gates
 from pytest_agenteval.store.run_metadata import (
+    Levels,
     RepetitionRule,
     RunHeader,
     RunModel,
@@ -222,7 +231,11 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "a rule of repetitions": (
         {"header": {"repetition_rule": RepetitionRule(2, 6)}},
         {"header": {"repetition_rule": RepetitionRule(2, 5)}},
-        "the rule of repetitions: 2..6 in A, 2..5 in B"),
+        "the rule of repetitions: 2..6 in A, 2..5 in B\n  s with claude: a look at A alone decided its "
+        "repetitions, and trials of it are in B"),
+    "a look at a part": (
+        {"header": {"repetition_rule": RepetitionRule(2, 6)}}, {},
+        "s with claude: a look at A alone decided its repetitions, and trials of it are in B"),
     "regrading": ({}, {"header": {"regraded": ("C",)}}, "regrading: False in A, True in B"),
     "gates": ({"gate": 0.5}, {"gate": 0.6}, "the gate of s is not the same in A and B"),
     "a shard and none": ({"header": {"shards": SHARD}}, {}, "A is shard 1 of 2, and B is no shard"),
@@ -328,6 +341,27 @@ def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) ->
     assert (run.header.started_at, run.header.ended_at) == (HEADER.started_at, "2026-11-21T10:30:15+00:00")
     assert [model.name for model in run.header.models] == ["claude", "gpt"]
     assert ("claude" in out, "gpt" in out) == (True, True)
+
+
+def test_looks_of_several_suites_stay_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who was looked at, what was added by it, and the levels of their verdicts; others are as planned."""
+    rule = replace(HEADER, repetition_rule=RepetitionRule(1, 2))
+    for name in ("s", "t"):
+        made = [replace(tried("a"), key=key("a", number, "claude")._replace(suite=name)) for number in (1, 2)]
+        folder = stored(name.upper(), made, replace(rule, suites=(RunSuite(name, "capability", "card"),)))
+        planned = planned_groups([(made[0].key, "x")])
+        write_planned(folder, planned)
+        both = planned_groups((each.key, "x") for each in made)
+        write_extra(folder, ExtraRepetitions((ExtraTrials(name, "claude", "", ("id",)),), both))
+        write_looks(folder, [SuiteLook(name, "claude", "", "open", 2, 1, 2, Levels(0.9, 0.9))])
+    fixed = replace(tried("a"), key=key("a", 1, "claude")._replace(suite="u"))
+    stored("U", [fixed], replace(HEADER, suites=(RunSuite("u", "capability", "card"),)))
+
+    assert merge(capsys, "S", "T", "U", "--into=C", "-q")[0] == 0
+    whole = load_run(RUNS / "C")
+    assert whole.looks == (*load_run(RUNS / "S").looks, *load_run(RUNS / "T").looks)
+    assert [(group.suite, group.trials) for group in whole.planned] == [("s", 2), ("t", 2), ("u", 1)]
+    assert [group.suite for group in read_extra(whole.folder).groups] == ["s", "t"]
 
 
 def test_runs_are_found_below_the_folder_of_artifacts(capsys: pytest.CaptureFixture[str]) -> None:

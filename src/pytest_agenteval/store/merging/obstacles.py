@@ -30,6 +30,7 @@ def obstacles(runs: Sequence[Run]) -> Iterator[str]:
     yield from _headers(runs)
     yield from _named_things(runs)
     yield from _gates(runs)
+    yield from _looked_at(runs)
     yield from _trials_twice(runs)
     yield from _tasks(runs)
     yield from _owners(runs)
@@ -168,6 +169,19 @@ def _gates(runs: Sequence[Run]) -> Iterator[str]:
             other, before = first.setdefault(gate.suite, (run, gate.gate))
             if before != gate.gate:
                 yield f"the gate of {gate.suite} is not the same in {other.name} and {run.name}"
+
+
+def _looked_at(runs: Sequence[Run]) -> Iterator[str]:
+    """Say which suite was looked at as a part of it: what decided its repetitions were not all results."""
+    groups = [(run, {(group.suite, group.model, group.variant) for group in run.planned}) for run in runs]
+    for run, own in groups:
+        for other, others in groups if run.header.repetition_rule else ():
+            shared = sorted(own & others) if other is not run else []
+            if shared:
+                suite, model, _ = shared[0]
+                decided = f"a look at {run.name} alone decided its repetitions"
+                yield f"{suite} with {model}: {decided}, and trials of it are in {other.name}"
+                return
 
 
 def _trials_twice(runs: Sequence[Run]) -> Iterator[str]:
