@@ -218,6 +218,8 @@ REFUSED: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
         "the price of claude is litellm 1.80 in A, the user's own, as of 2026-11-01 in B"),
     "a seed": ({}, {"header": {"seed": 7}}, "the seed: 0 in A, 7 in B"),
     "judges": ({}, {"header": {"judges": ()}}, "the judges: claude (anthropic/claude-x) in A, none in B"),
+    "a user": (
+        {"header": {"user": "openai/u"}}, {}, "the model that plays users: openai/u in A, none in B"),
     "a kind": (
         {}, {"header": {"suites": (RunSuite("s", "regression", "card"),)}},
         "the suite s is capability, agent card, threshold 1 in A, regression, agent card, threshold 1 in B"),
@@ -303,7 +305,7 @@ def test_what_is_missing_is_named_and_joined_only_if_that_is_meant(
         "agenteval: not all is here:",
         "  A never ended",
         "  shard 2 of 3 is not here",
-        "--partial joins what is there",
+        "--agent-resume=RUN goes on with a run; --partial joins what is there",
     ])  # fmt: skip
 
     status, out, _ = merge(capsys, "A", "B", "--partial", "--into=C", "--json=c.json")
@@ -328,7 +330,7 @@ def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) ->
     again = replace(tried("b"), key=key("b", 2, "claude"))
     of_gpt = [replace(each, key=each.key._replace(model="gpt")) for each in both]
     stored("A", both, replace(HEADER, repetitions=1))
-    stored("B", [again, tried("c")], replace(HEADER, repetitions=2))
+    stored("B", [again, tried("c")], replace(HEADER, repetitions=2, reused=("before",)))
     stored("C", of_gpt, replace(HEADER, models=(RunModel("gpt", "openai/gpt"),), variants=("",)), 1)
 
     status, out, _ = merge(capsys, "A", "B", "C", "--into=D", "-q")
@@ -338,6 +340,7 @@ def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) ->
         ("claude", 3, 4),
         ("gpt", 2, 2),
     ]
+    assert run.header.reused == ("before",)
     assert (run.header.started_at, run.header.ended_at) == (HEADER.started_at, "2026-11-21T10:30:15+00:00")
     assert [model.name for model in run.header.models] == ["claude", "gpt"]
     assert ("claude" in out, "gpt" in out) == (True, True)

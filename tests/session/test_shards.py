@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.cli.main import main
 from pytest_agenteval.session.options import Shard
 from pytest_agenteval.session.sharding import shard_items, shard_number
 from pytest_agenteval.store.run_reader import load_run
@@ -186,6 +187,33 @@ def test_a_shard_says_that_gates_are_judged_later(pytester: pytest.Pytester) -> 
     assert stored[0] == stored[1]
     compared = run(pytester, "--agent-shard=1/2", "--agent-baseline=s1", "--agent-gate=none")
     assert "baseline: compared when the shards are merged (agenteval merge)" in compared.outlines
+
+
+def test_a_shard_goes_on_as_the_shard_that_it_was(pytester: pytest.Pytester, workers: int) -> None:
+    """Alone it would try what others have, as another shard what nobody has planned; merged it is whole."""
+    write(
+        pytester.path, {"evals/suite.yaml": suite(), **{f"evals/t{n}.json": task(f"t{n}") for n in range(20)}}
+    )
+    write(pytester.path, {"evals/first.json": task("t01", wants="Bob")})
+    shard = shard_number("greetings\0t01", 2)
+    own, other = f"--agent-shard={shard}/2", f"--agent-shard={3 - shard}/2"
+    run(pytester, own, "-x", "--agent-concurrency=1", "--agent-run-name=first")
+    assert load_run(RUNS / "first").never_ended
+    for told in ("", other, f"--agent-shard={shard}/4"):
+        refused = run(pytester, "--agent-resume=first", *filter(None, [told]))
+        assert refused.ret == pytest.ExitCode.USAGE_ERROR
+        found = told.partition("=")[2] or "none"
+        expected = f"ERROR: --agent-resume: expected {own}; found {found}; go on as first was begun, *"
+        refused.stderr.fnmatch_lines([expected])
+
+    run(pytester, "--agent-resume=first", own, workers=workers)
+    run(pytester, other, "--agent-run-name=second", workers=workers)
+    assert main(["merge", "first", "second", "--into=whole", "-q"]) == 1
+    whole = load_run(RUNS / "whole")
+    assert (len(whole.entries), whole.header.shards, len(whole.header.resumed)) == (21, None, 1)
+    assert run(pytester, "--agent-resume=whole", own).ret == pytest.ExitCode.USAGE_ERROR
+    assert run(pytester, "--agent-resume=whole").ret == pytest.ExitCode.TESTS_FAILED
+    assert len(load_run(RUNS / "whole").entries) == 21
 
 
 def test_shards_on_one_machine_are_one_look_at_held_out_tasks(pytester: pytest.Pytester) -> None:

@@ -151,7 +151,7 @@ def _refuse(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:
         raise UsageMistake("\n".join(["these runs are not joined:", *lines]))
     missing = tuple(gaps(runs))
     if missing and not partial:
-        hint = "--partial joins what is there"
+        hint = "--agent-resume=RUN goes on with a run; --partial joins what is there"
         raise UsageMistake("\n".join(["not all is here:", *(f"  {line}" for line in missing), hint]))
     return missing
 

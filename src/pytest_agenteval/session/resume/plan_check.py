@@ -13,7 +13,7 @@ from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.planned_trials import PLANNED_TRIALS, read_planned_trials
-from pytest_agenteval.store.run_metadata import RepetitionRule, planned_groups
+from pytest_agenteval.store.run_metadata import RepetitionRule, RunShards, planned_groups
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import damage_text
 
@@ -34,6 +34,8 @@ def _problems(
     run: Run, settings: Settings, items: Sequence[PlannedItem], judges: Sequence[Model], user: Model | None
 ) -> Iterator[str]:
     header = run.header
+    if (part := _shard(header.shards)) != (told := str(settings.shard or "")):
+        yield f"expected {f'--agent-shard={part}' if part else 'no --agent-shard'}; found {told or 'none'}"
     if header.seed != settings.seed:
         yield f"expected --agent-seed={header.seed}; found {settings.seed}"
     before, now = [judge.id for judge in header.judges], [judge.id for judge in judges]
@@ -48,6 +50,11 @@ def _problems(
         if models.get(model.name, model.id) != model.id:
             yield f"expected {model.name} to be {models[model.name]}; found {model.id}"
     yield from _unplanned(run, items)
+
+
+def _shard(shards: RunShards | None) -> str:
+    """Give what a shard is called; shards that were merged are gone on with one by one."""
+    return "/".join((",".join(map(str, shards.numbers)), str(shards.total))) if shards else ""
 
 
 def _range(rule: RepetitionRule | None) -> str:

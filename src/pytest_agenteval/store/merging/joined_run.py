@@ -13,6 +13,7 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.merging.joined_plan import joined_plan
+from pytest_agenteval.store.planned_trials import read_planned_trials, write_planned_trials
 from pytest_agenteval.store.repetitions import (
     ExtraRepetitions,
     ExtraTrials,
@@ -66,6 +67,8 @@ def joined_header(runs: Sequence[Run]) -> RunHeader:
         suites=_each(headers, lambda header: header.suites, lambda suite: suite.name),
         repetitions=first.repetitions if len({header.repetitions for header in headers}) == 1 else None,
         regraded=_each(headers, lambda header: header.regraded, str),
+        reused=_each(headers, lambda header: header.reused, str),
+        resumed=_each(headers, lambda header: header.resumed, lambda resumption: resumption.at),
         record=_one([header.record for header in headers]),
         record_chat=_one([header.record_chat for header in headers]),
         repetition_rule=next((header.repetition_rule for header in headers if header.repetition_rule), None),
@@ -134,6 +137,10 @@ def _write_plans(runs: Sequence[Run], folder: Path, header: RunHeader) -> None:
     planned = joined_plan(runs)
     if planned or any((run.folder / PLANNED).is_file() for run in runs):
         replace_json(folder / PLANNED, KNOWN_SECRETS.value(planned_json(planned)))
+    if header.shards is None:  # else nobody knows the trials of those that are missing
+        keys = [read_planned_trials(run.folder) for run in runs]
+        if all(keys):
+            write_planned_trials(folder, sorted({key for own in keys for key in own or ()}))
     gates = {gate.suite: gate for run in runs for gate in read_gates(run.folder)}
     if gates:
         write_gates(folder, gates.values())

@@ -97,6 +97,7 @@ def _of_shards(runs: Sequence[Run]) -> Iterator[str]:
 HEADERS: Mapping[str, Callable[[RunHeader], Any]] = {
     "the seed": lambda header: header.seed,
     "the judges": lambda header: ", ".join(f"{judge.name} ({judge.id})" for judge in header.judges) or "none",
+    "the model that plays users": lambda header: header.user or "none",
     "--agent-self-judge": lambda header: header.self_judge,
     "regrading": lambda header: bool(header.regraded),
 }
