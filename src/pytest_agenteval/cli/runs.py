@@ -11,6 +11,7 @@ from pathlib import Path
 from pytest_agenteval.cli.options import add_results_option, count
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
+from pytest_agenteval.cli.prune import add_prune_options, prune
 from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.run_list import (
     ListedRun,
@@ -42,12 +43,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     number("--all", action="store_true", help="all of them")
     add_json_option(parser)
+    add_prune_options(parser)
     add("--no-pager", action="store_true", help="print it all, also on a terminal")
     add_results_option(parser)
 
 
 def runs(args: argparse.Namespace) -> int:
     """List runs, newest first; what cannot be read of one is said, and hides no other."""
+    if args.prune:
+        return prune(args)
     stored = list_runs(Path(args.results))
     chosen = stored if args.all else stored[: args.number]
     listed = [_read(folder) for folder in chosen]

@@ -1,0 +1,128 @@
+"""Which stored runs may go: those that are old, that nobody has named, and that nothing refers to."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.portable.files import read_pointer
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.store.run_comparison import COMPARISON
+from pytest_agenteval.store.runs import HEADER, LATEST, RunFolder, list_runs, read_json
+
+GENERATED = re.compile(r"\d{8}-\d{6}(?:-|$)")
+"""How the name begins that a run is given where nobody names it."""
+
+GOING = ".going-"
+"""Before the name of a folder that is being removed: what an interrupted removal leaves is no run."""
+
+
+class Pruning(FrozenValue, frozen=True):
+    """What may go, with its size in bytes, oldest first; and why each of the other runs stays."""
+
+    removable: Mapping[Path, int]
+    kept: Mapping[Path, str]
+
+    @property
+    def size(self) -> int:
+        """What their removal frees, in bytes."""
+        return sum(self.removable.values())
+
+
+def plan_pruning(
+    root: Path,
+    *,
+    young: timedelta,
+    newest: int,
+    blessed: Collection[str],
+    is_held: Callable[[Path], bool],
+    now: datetime | None = None,
+) -> Pruning:
+    """Decide what may go of a folder of runs, and remove nothing.
+
+    The ``newest`` runs stay, those of the last ``young`` days, ``blessed`` ones, those that somebody works
+    on; and every run that one which stays refers to.
+    """
+    runs, now = list_runs(root), now or datetime.now(UTC)
+    latest = read_pointer(root / LATEST)
+    kept: dict[Path, str] = {}
+    for at, run in enumerate(runs):
+        name = run.path.name
+        if is_held(run.path):
+            kept[run.path] = "going on"
+        elif name in blessed or run.header.name in blessed:
+            kept[run.path] = "a baseline"
+        elif not GENERATED.match(name):
+            kept[run.path] = "named"
+        elif at < newest or name == latest:
+            kept[run.path] = "among the newest"
+        elif (when := _last_touched(run)) is None or now - when < young:
+            kept[run.path] = "young"
+    _keep_what_is_referred_to(runs, kept)
+    removable = {run.path: _size(run.path) for run in reversed(runs) if run.path not in kept}
+    return Pruning(removable, kept)
+
+
+def remove_run(folder: Path) -> None:
+    """Remove a run's folder; one that is interrupted leaves no half of a run."""
+    going = folder.with_name(f"{GOING}{folder.name}")
+    os.replace(folder, going)
+    (going / HEADER).unlink(missing_ok=True)  # without it a folder is no run
+    shutil.rmtree(going)
+
+
+def left_behind(root: Path) -> list[Path]:
+    """Give what interrupted removals have left."""
+    return sorted(root.glob(f"{GOING}*"))
+
+
+def _last_touched(run: RunFolder) -> datetime | None:
+    """Give when somebody last began, ended or went on with a run; None where nobody knows."""
+    header = run.header
+    moments = [
+        _moment(text) for text in (header.started_at, header.ended_at, *(r.at for r in header.resumed))
+    ]
+    return max(filter(None, moments), default=None)
+
+
+def _moment(text: str) -> datetime | None:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+
+
+def _keep_what_is_referred_to(runs: Sequence[RunFolder], kept: dict[Path, str]) -> None:
+    by_name = {name: run for run in runs for name in (run.path.name, run.header.name) if name}
+    unseen = [run for run in runs if run.path in kept]
+    while unseen:
+        run = unseen.pop()
+        for name in _references(run):
+            other = by_name.get(Path(name).name)
+            if other is not None and other.path not in kept:
+                kept[other.path] = f"referred to by {run.path.name}"
+                unseen.append(other)
+
+
+def _references(run: RunFolder) -> Iterator[str]:
+    """Name the runs that a run was graded again from, took trials over from, or was compared with."""
+    yield from (*run.header.regraded, *run.header.reused)
+    with suppress(OSError, ValueError):
+        yield from _compared_with(read_json(run.path / COMPARISON))
+
+
+def _compared_with(comparison: Mapping[str, Any]) -> Iterable[str]:
+    old = comparison.get("old")
+    return (old,) if isinstance(old, str) and old else ()
+
+
+def _size(folder: Path) -> int:
+    sizes = (path.lstat().st_size for path in folder.rglob("*") if not path.is_dir())
+    return sum(sizes)
