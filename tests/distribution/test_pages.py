@@ -43,8 +43,9 @@ FOREIGN = frozenset(
     {"--junitxml", "--sandbox", "--permission-mode"}
     | {"--enable-auto-tool-choice", "--tool-call-parser", "--enforce-eager"}
     | {"--jinja", "--model-id", "--model-path", "--no-deps"}
+    | {"--head", "--port", "--address", "--num-cpus", "--generate"}
 )
-"""Options of pytest's and pip's own, of coding agents and of model servers that pages speak of."""
+"""Options of pytest's and pip's own, of coding agents, of model servers and of Ray that pages speak of."""
 
 MEMEX = frozenset(
     {
