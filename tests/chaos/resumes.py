@@ -44,8 +44,7 @@ def resumed(
     with provider() as server:
         project(root, server, trials, conftest, **more)
         arguments = ("-n", str(kill.workers), "-q")
-        killed_after(root, start(root, *arguments), kill, patience_s)
-        kept = journaled(root)
+        kept = killed_after(root, start(root, *arguments), kill, patience_s)
         printed = output(start(root, *arguments, RESUME))
         paid = bills(server)
     wrong = [f"pytest broke: {printed[-600:]}"] if "INTERNALERROR" in printed else []
@@ -53,18 +52,22 @@ def resumed(
     return Findings(wrong, {"trials": trials, "requests": paid.total()})
 
 
-def killed_after(root: Path, run: subprocess.Popen[str], kill: Kill, patience_s: float = PATIENCE_S) -> None:
+def killed_after(
+    root: Path, run: subprocess.Popen[str], kill: Kill, patience_s: float = PATIENCE_S
+) -> set[str]:
     """Kill whom the kill names once so many trials have ended, and wait until nobody is left.
 
-    Raises TooSlow where the run never came so far.
+    Gives the tasks whose trials were written down by then. Raises TooSlow where the run never came so far.
     """
     try:
         if not until(lambda: finished_lines(root) >= kill.after, run, patience_s):
             raise TooSlow(f"{finished_lines(root)} of {kill.after} trials: {stacks(run, workers_of(root))}")
         victim = workers_of(root)[0] if kill.whom == "worker" else run.pid
         os.kill(victim, kill.signal)
+        kept = journaled(root)
         output(run)
         wait_for_workers(root, run)
+        return kept
     finally:
         run.kill()
 
