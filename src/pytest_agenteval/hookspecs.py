@@ -41,5 +41,8 @@ def pytest_agenteval_trial_finished(config: pytest.Config, trial: Trial) -> None
     its item reports. The trial is frozen: to change a grade, write a grader. It can be copied,
     pickled and sent: ``trial.to_json()`` is all of it, ``Trial.from_json`` reads it back.
 
+    A trial that had ended before, in a run that goes on or in one that is reused, is among them:
+    ``trial.origin`` says where it was carried out, where that was another run.
+
     A hook that raises changes no trial's ending; the end of the run says so once, with its file.
     """

@@ -133,7 +133,9 @@ class EvalSession:
     @cached_property
     def takeover_line(self) -> str:
         """What becomes of the selected trials that have been tried before, in one line; else empty."""
-        return self.runner.takeover_line(self.selected) if self.earlier is not None and self.selected else ""
+        if self.earlier is None or not self.selected or self.config.getoption("collectonly", False):
+            return ""
+        return self.runner.takeover_line(self.selected)
 
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case in which a task is tried, or was tried when its trials are graded again."""
@@ -435,6 +437,8 @@ class EvalSession:
             self.cases.user,
         )
         hold_run(self.config, info.folder, info.controller)
+        if hasattr(self.config, "workerinput"):  # said at the end, and decided before anything is tried
+            self.takeover_line  # noqa: B018  # a property that is worked out once
         if self.audit is not None:
             from pytest_agenteval.store.run_audit import write_audit
 
