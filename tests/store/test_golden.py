@@ -31,10 +31,12 @@ AGES = {
     "v1-7e58fd60": "split",
     "v1-de7edc2e": "tools",
     "v1-19f535b1": "shard",
+    "v1-1946cf26": "reuse",
 }
 """What each age brought, from the first to the present: a name in ``ADDED``."""
 
 FIRST_AGE, *_, TODAY = AGES
+OF_SHARD = "v1-19f535b1"
 RUNS = Path(".agenteval/runs")
 
 
@@ -117,7 +119,7 @@ def test_runs_of_two_ages_that_tried_the_same_are_not_joined(
     assert main(["merge", first, second]) == 2
     names = [load_run(RUNS / name).name for name in (first, second)]
     assert f"is in {names[0]} and in {names[1]}, with different results" in capsys.readouterr().err
-    assert main(["merge", first, TODAY]) == 2
+    assert main(["merge", first, OF_SHARD]) == 2
     assert f"is shard 1 of 1, and {names[0]} is no shard" in capsys.readouterr().err
 
 

@@ -89,6 +89,7 @@ ADDED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
         (),
     ),
     "shard": ({}, ("--agent-shard=1/1",)),
+    "reuse": ({}, ("--agent-reuse=latest",)),
 }
 
 
@@ -108,7 +109,7 @@ def make(revision: str, name: str, added: str) -> Path:
         environ = {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
         environ |= {"PYTHONPATH": str(code / "src"), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         command = [sys.executable, "-m", "pytest", "-q", "-p", "pytest_agenteval.plugin", "evals", *told]
-        if "--agent-baseline=latest" in told:  # the run before has to be there
+        if any(word.endswith("=latest") for word in told):  # the run before has to be there
             subprocess.run(command[: -len(told)], cwd=project, env=environ, check=False)
         subprocess.run(command, cwd=project, env=environ, check=False)
         target = HERE / "runs" / name
