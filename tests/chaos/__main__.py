@@ -18,6 +18,7 @@ from typing import NamedTuple
 from tests.chaos.budgets import half_the_price
 from tests.chaos.hostile import INPUTS, run_beside
 from tests.chaos.kills import killed, kills
+from tests.chaos.providers import storm
 from tests.chaos.resumes import resumed, resumes
 from tests.chaos.shards import four_shards
 from tests.chaos.surroundings import SURROUNDINGS
@@ -44,6 +45,9 @@ def scenarios(count: int, trials: int, seed: int) -> Iterator[Scenario]:
         yield Scenario(
             "a budget of half the price", name, partial(half_the_price, workers=workers, seed=seed)
         )
+    for workers in ("0", "4"):
+        name = f"a storm of 60 s, -n {workers}"
+        yield Scenario("every request is put off for 60 s", name, partial(storm, workers=workers))
     yield Scenario("four shards merged, beside one run", "four shards", four_shards)
     for given in INPUTS:
         yield Scenario("hostile inputs", given.name, partial(run_beside, given=given))
