@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.store.run_reader import load_run
-from tests.chaos.project import output, project, question, start
+from tests.chaos.project import output, project, question, start, until
 from tests.chaos.verdicts import Findings
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
@@ -17,6 +17,7 @@ AT_ONCE = 50
 STORM_S = 60.0
 MOST_REQUESTS = 1.5
 MANY = 10
+LONGEST_S = 300.0
 
 
 class Storm:
@@ -48,7 +49,9 @@ def storm(root: Path, workers: str = "0", seconds: float = STORM_S, trials: int 
         limits = f"requests_at_once = {AT_ONCE}, requests_at_start = {AT_ONCE}, api_base"
         settings.write_text(table.replace("api_base", limits), encoding="utf-8")
         at_once = f"--agent-concurrency={AT_ONCE // max(1, int(workers))}"
-        printed = output(start(root, "-q", "-n", workers, at_once, "--agent-timeout=20"))
+        run = start(root, "-q", "-n", workers, at_once, "--agent-timeout=20")
+        until(lambda: False, run, LONGEST_S)
+        printed = output(run)
         sent = len(server.requests)
     (folder,) = root.glob(".agenteval/runs/2*")
     passed = sum(entry.ending == "passed" for entry in load_run(folder).entries)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.store.run_reader import load_run
+from tests.graders.judge.judges import rubric_text
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import import_litellm, run, task, write
 
@@ -149,6 +150,24 @@ def test_patience_has_an_end(pytester: pytest.Pytester) -> None:
     assert ends["passed"] >= 6
     assert 1 <= ends["errored"] <= 4
     result.stdout.fnmatch_lines(["! 20 of asked's 30 trials not run: first (openai/first): *"])
+
+
+def test_no_agent_is_paid_for_what_no_judge_can_grade(pytester: pytest.Pytester) -> None:
+    """A judge's model that is not there is found by the first trials; those that need no judge go on."""
+    with ModelServer([FINE]) as server:
+        gone = f"http://127.0.0.1:{closed_port()}/v1"
+        project(pytester.path, 6, {"first": server.openai_base, "second": gone})
+        judge = {"name": "judge", "config": {"rubric": "tone.jinja"}}
+        judged = [{**task(f"j{number:03}"), "graders": [judge]} for number in range(24)]
+        write(pytester.path, {"evals/judged.json": judged, "evals/tone.jinja": rubric_text()})
+        run(pytester, "evals", "--agent-judge=second", "--agent-concurrency=4")
+        sent = len(server.requests)
+
+    ends = Counter((entry.key.task[0], entry.ending) for entry in latest(pytester).entries)
+    assert ends["t", "passed"] == 6
+    assert 1 <= ends["j", "errored"] <= 8
+    assert len(latest(pytester).not_run) == 24 - ends["j", "errored"]
+    assert sent == 6 + ends["j", "errored"]
 
 
 def latest(pytester: pytest.Pytester) -> Any:
