@@ -89,8 +89,11 @@ def _kill(kill: RayKill, run: subprocess.Popen[str], raylets: list[int]) -> None
     if kill.whom == "controller":
         os.kill(run.pid, kill.signal)
         return
-    actor = next(pid for raylet in raylets for pid in _actors(raylet))
-    os.kill(actor if kill.whom == "actor" else _parent(actor), kill.signal)
+    raylet = next(raylet for raylet in raylets if _actors(raylet))
+    actors = _actors(raylet)
+    # A machine dies with all that runs on it; what is left of Ray there ends by itself.
+    for pid in [raylet, *actors] if kill.whom == "machine" else actors[:1]:
+        os.kill(pid, kill.signal)
 
 
 def _until_gone(raylets: list[int]) -> bool:

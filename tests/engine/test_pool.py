@@ -19,6 +19,7 @@ from pytest_agenteval.engine.executors.executor import (
     CalibrationResult,
     ExecutorContext,
     ExecutorReport,
+    TrialLost,
     TrialRequest,
 )
 from pytest_agenteval.engine.pool import Pool, Slot
@@ -453,3 +454,57 @@ def test_a_pool_at_rest_lets_go_of_its_executor_at_once(pools: Callable[..., Poo
     pool.close()
     assert executor.closed
     assert not [thread for thread in threading.enumerate() if thread.name == "agenteval-loop"]
+
+
+class Losing(Executor):
+    """Loses each trial so often as its id says, and notes with which numbers it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[tuple[int, int]] = []
+
+    async def run(self, request: TrialRequest) -> Trial:
+        """Lose it, or carry it out."""
+        self.asked.append((request.plan.attempt, request.lost))
+        if request.lost < int(request.plan.task.id):
+            raise TrialLost("the machine is gone")
+        return await super().run(request)
+
+
+@pytest.mark.parametrize("times", [0, 1, 2, 3])
+def test_a_lost_trial_begins_again_as_its_next_attempt(times: int) -> None:
+    """Each attempt is told to the witness and to the admissions; lost three times it is errored."""
+
+    class Counting(EvenFirst):
+        began, came_to_nothing = 0, 0
+
+        def decide(self, plan: Plan) -> Decision:
+            self.began += 1
+            return "begin"
+
+        def ended(self, plan: Plan, trial: Trial | None) -> None:
+            self.came_to_nothing += trial is None
+
+    executor, witness, admission = Losing(), TrialObserver(), Counting()
+    numbers = iter(range(11, 20))  # of a run in which others have counted too
+    pool = Pool(
+        executor,
+        ExecutorContext(concurrency=4),
+        witness,
+        Admissions([admission]),
+        lambda lost: replace(lost, attempt=next(numbers)),
+    )
+    (slot,) = slots(str(times))
+    try:
+        pool.hand_over([slot])
+        trial = wait(pool, slot)
+    finally:
+        pool.close()
+
+    begun = min(times + 1, 3)
+    assert executor.asked == [(1, 0), (11, 1), (12, 2)][:begun]
+    assert witness.started_ids == [str(times)] * begun
+    assert witness.finished_ids == [str(times)]
+    assert (admission.began, admission.came_to_nothing) == (begun, begun - 1)
+    assert trial.attempt == [1, 11, 12][begun - 1]
+    assert trial.cause == ("executor" if times == 3 else "crash")

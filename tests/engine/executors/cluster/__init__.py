@@ -1,0 +1,1 @@
+"""What carries trials out on a cluster, as far as it needs none."""

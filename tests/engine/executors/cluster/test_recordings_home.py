@@ -1,0 +1,88 @@
+"""What actors have recorded arrives in the project's cassettes: united, in one order, differences told."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pytest_agenteval.cassettes import files
+from pytest_agenteval.cassettes.files import Recording
+from pytest_agenteval.cassettes.interaction import Interaction, tool_answer, tool_call, tool_interaction
+from pytest_agenteval.engine.executors.cluster.recordings_home import RecordingsHome
+
+NAME = "cassettes/t.yaml"
+
+
+def look(at: str, seen: str = "") -> Interaction:
+    """Give a recorded call."""
+    return tool_interaction("look", {"at": at}, result=seen or f"seen {at}")
+
+
+def content(folder: Path, *interactions: Interaction) -> bytes:
+    """Give the file that an actor has with these."""
+    path = folder / "there.yaml"
+    files.write(path, Recording(interactions))
+    return path.read_bytes()
+
+
+def held(root: Path) -> list[tuple[str, str]]:
+    """Give what the project's cassette holds: what was looked at, and what was seen."""
+    there = files.read(root / NAME).interactions
+    return [(tool_call(each.request)[1]["at"], tool_answer(each.response).result) for each in there]
+
+
+def test_what_several_recorded_is_united_in_one_order(tmp_path: Path) -> None:
+    """Whoever came first: what was there stays first, then what is new by what was asked, equal ones once."""
+    held_after = []
+    for order in ((1, 2), (2, 1)):
+        root = tmp_path / str(order[0])
+        (root / "cassettes").mkdir(parents=True)
+        files.write(root / NAME, Recording((look("z"),), header="# by hand\n"))
+        sent = {1: (look("z"), look("c"), look("a")), 2: (look("z"), look("b"), look("a"))}
+        home = RecordingsHome(root, None)
+        for actor in order:
+            home.take(actor, NAME, content(tmp_path, *sent[actor]), replacing=False)
+        assert list(home.finish()) == []
+        assert not home.problems
+        held_after.append((root / NAME).read_text())
+
+    assert held_after[0] == held_after[1]
+    assert [at for at, _ in held(tmp_path / "1")] == ["z", "a", "b", "c"]
+    assert held_after[0].startswith("# by hand\n")
+
+
+def test_another_answer_to_one_request_is_told(tmp_path: Path) -> None:
+    """The first stays; that there was another is said with the file's name."""
+    home = RecordingsHome(tmp_path, None)
+    home.take(1, NAME, content(tmp_path, look("a", "sun"), look("b")), replacing=False)
+    home.take(2, NAME, content(tmp_path, look("a", "rain"), look("b")), replacing=False)
+
+    (said,) = home.finish()
+
+    assert said == f"{NAME}: actors have other answers to 1 recorded call; those that came first are kept"
+    assert ("a", "sun") in held(tmp_path)
+    assert ("a", "rain") not in held(tmp_path)
+
+
+def test_recorded_anew_what_was_there_before_the_run_goes_once(tmp_path: Path) -> None:
+    """Under `all` an old recording is replaced by the first actor's, to which the second's is added."""
+    (tmp_path / "cassettes").mkdir()
+    files.write(tmp_path / NAME, Recording((look("old"),)))
+    os.utime(tmp_path / NAME, (1_000_000, 1_000_000))
+    home = RecordingsHome(tmp_path, 2_000_000.0)
+
+    home.take(1, NAME, content(tmp_path, look("b")), replacing=True)
+    home.take(2, NAME, content(tmp_path, look("a")), replacing=True)
+    list(home.finish())
+
+    assert [at for at, _ in held(tmp_path)] == ["a", "b"]
+
+
+def test_what_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
+    """It is told at the end of the run as any recording that could not be written."""
+    (tmp_path / "cassettes").write_text("a file in the folder's place")
+    home = RecordingsHome(tmp_path, None)
+
+    home.take(1, NAME, content(tmp_path, look("a")), replacing=False)
+
+    assert [problem.file for problem in home.problems] == [NAME]
