@@ -1,4 +1,4 @@
-"""``--agent-max-steps`` and ``--agent-timeout``: what a trial may take, said for the whole run."""
+"""What a trial may take, said for the whole run: steps, seconds, tokens, US dollars."""
 
 from __future__ import annotations
 
@@ -38,7 +38,61 @@ def test_what_the_run_allows_goes_before_what_the_task_does(
     assert asks is not None or trial.usage.asks < 5
 
 
-@pytest.mark.parametrize(("option", "wrong"), [("--agent-max-steps", "0"), ("--agent-timeout", "soon")])
+PRICED = """
+from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.records.transcript import Usage
+
+class Asking:
+    async def run(self, task_input, ctx):
+        for _ in range(6):
+            await ctx.chat.ask([{"role": "user", "content": "more"}])
+
+class Dear:
+    async def ask(self, messages, **more):
+        return Reply("Hello, Mina!", usage=Usage(100, 20, cost_usd=0.5, asks=1, attempts=1))
+
+def pytest_agenteval_register(registry):
+    registry.agent("asking", Asking)
+    registry.model("dear", lambda model, plan: Dear())
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "limit", "asks"),
+    [("--agent-trial-tokens=300", "tokens", 3), ("--agent-trial-cost=$0.9", "cost_usd", 2)],
+)
+def test_tokens_and_dollars_of_each_trial_go_before_what_suites_say(
+    pytester: pytest.Pytester, option: str, limit: str, asks: int
+) -> None:
+    """A suite's defaults allow more, and less where nobody says otherwise."""
+    defaults = "defaults: {model: dear, limits: {tokens: 500, cost_usd: 2}}"
+    write(
+        pytester.path,
+        {
+            "conftest.py": PRICED,
+            "evals/suite.yaml": f"name: g\nkind: capability\nagent: asking\n{defaults}\n",
+            "evals/t.json": task("t", script=None),
+        },
+    )
+
+    run(pytester, "evals", "-q", option)
+
+    trial = trials(pytester.path)["t"]
+    assert (trial.limit, trial.usage.asks) == (limit, asks)
+
+
+@pytest.mark.parametrize(
+    ("option", "wrong"),
+    [
+        ("--agent-max-steps", "0"),
+        ("--agent-timeout", "soon"),
+        ("--agent-trial-tokens", "many"),
+        ("--agent-trial-cost", "-1"),
+        ("--agent-max-cost", "0"),
+        ("--agent-max-cost", "5 EUR"),
+        ("--agent-max-tokens", "1e6"),
+    ],
+)
 def test_what_allows_nothing_is_refused(pytester: pytest.Pytester, option: str, wrong: str) -> None:
     """Before anything starts, with the option's name."""
     write(pytester.path, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite(), "evals/t.json": task("a")})
