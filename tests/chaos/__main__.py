@@ -19,11 +19,14 @@ from tests.chaos.budgets import half_the_price
 from tests.chaos.hostile import INPUTS, run_beside
 from tests.chaos.kills import killed, kills
 from tests.chaos.providers import storm
+from tests.chaos.ray_kills import has_ray, ray_killed, ray_kills
 from tests.chaos.resumes import resumed, resumes
 from tests.chaos.shards import four_shards
 from tests.chaos.surroundings import SURROUNDINGS
 from tests.chaos.table import group_rows, write_table
 from tests.chaos.verdicts import LOST, NO_VERDICT, OK, CarriedOut, Verdict, verdict
+
+RAY = ("--agent-executor=ray:2",)
 
 
 class Scenario(NamedTuple):
@@ -40,14 +43,15 @@ def scenarios(count: int, trials: int, seed: int) -> Iterator[Scenario]:
         yield Scenario("killed", str(kill), partial(killed, kill=kill, trials=trials))
     for kill in resumes(count, trials, seed):
         yield Scenario("killed and resumed", f"resumed: {kill}", partial(resumed, kill=kill, trials=trials))
+    for ray_kill in ray_kills(count // 2, trials, seed):
+        carry_out = partial(ray_killed, kill=ray_kill, trials=trials)
+        yield Scenario("killed on a Ray cluster, and resumed", str(ray_kill), carry_out)
+    for how in (("-n", "0"), ("-n", "4"), *([RAY] if has_ray() else ())):
+        carry_out = partial(half_the_price, arguments=how, seed=seed)
+        yield Scenario("a budget of half the price", f"half the price, {' '.join(how)}", carry_out)
     for workers in ("0", "4"):
-        name = f"half the price, -n {workers}"
-        yield Scenario(
-            "a budget of half the price", name, partial(half_the_price, workers=workers, seed=seed)
-        )
-    for workers in ("0", "4"):
-        name = f"a storm of 60 s, -n {workers}"
-        yield Scenario("every request is put off for 60 s", name, partial(storm, workers=workers))
+        carry_out = partial(storm, workers=workers)
+        yield Scenario("every request put off for 60 s", f"a storm of 60 s, -n {workers}", carry_out)
     yield Scenario("four shards merged, beside one run", "four shards", four_shards)
     for given in INPUTS:
         yield Scenario("hostile inputs", given.name, partial(run_beside, given=given))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from pathlib import Path
 
 from pytest_agenteval.store.run_reader import load_run
@@ -15,9 +16,9 @@ PRICE = "\n[tool.agenteval.prices.local]\ninput = 10\noutput = 0\n"
 """US dollars for a million tokens: a thousand cost a cent."""
 
 
-def half_the_price(root: Path, *more: str, workers: str = "0", seed: int = 1) -> Findings:
+def half_the_price(root: Path, arguments: Sequence[str] = (), seed: int = 1) -> Findings:
     """Carry out 120 trials of 1 to 5 cents each with a budget of half of it, then the rest with all of it."""
-    arguments, cents = ("-n", workers, *more), _prices(seed)
+    cents = _prices(seed)
     dearest, budget = max(cents.values()), sum(cents.values()) / 2
     with ModelServer(lambda request, number: _reply(cents[question(request)]), latency_s=0.05) as server:
         project(root, server, TRIALS)

@@ -49,10 +49,15 @@ class RayKill(NamedTuple):
         return f"ray, {self.signal.name} to the {self.whom} after {self.after} trials"
 
 
+def has_ray() -> bool:
+    """Whether Ray is installed."""
+    return find_spec("ray") is not None
+
+
 def ray_kills(count: int, trials: int, seed: int) -> Iterator[RayKill]:
     """Give so many kills, of every kind in turn; none where there is no Ray."""
     chance = random.Random(seed)
-    for number in range(count if find_spec("ray") is not None else 0):
+    for number in range(count if has_ray() else 0):
         whom = WHOM[number % 3]
         signals = SIGNALS.get(whom, OF_CONTROLLER)
         kind = signals[number // 3 % len(signals)]
