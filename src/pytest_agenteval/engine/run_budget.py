@@ -155,16 +155,22 @@ class RunBudget:
         if "not_run" in group:
             return NotRun("budget", group["not_run"])
         self._take_note_of_limits(group, plan)
-        lacking = next((kind for kind in self.allowed if not self._fits(state, name, plan, kind)), None)
+        lacking = self._lacking(state, name, plan)
+        if lacking is not None and self._count_the_dead(state):
+            lacking = self._lacking(state, name, plan)
         if lacking is None:
             own = state["in_flight"].setdefault(self._process, {})
             own[name] = own.get(name, 0) + 1
             return "begin"
-        if self._any_in_flight(state):
+        if any(_in_flight(state).values()):
             return "wait"
         why = self._spent(state, lacking, self._expected(state, name, plan, lacking))
         group["not_run"] = why.reason
         return why
+
+    def _lacking(self, state: State, name: str, plan: Plan) -> Kind | None:
+        """Give that of which too little is left for a trial; None where it fits."""
+        return next((kind for kind in self.allowed if not self._fits(state, name, plan, kind)), None)
 
     def _fits(self, state: State, name: str, plan: Plan, kind: Kind) -> bool:
         taken = state["paid"][kind] + sum(self._shares(state, kind))
@@ -209,13 +215,14 @@ class RunBudget:
             limit, known = _limit(plan.task.limits, kind), limits[kind]
             limits[kind] = None if limit is None or known is None else max(limit, known)
 
-    def _any_in_flight(self, state: State) -> bool:
-        """Whether a trial of anybody is in flight; those of a process that died took the average."""
-        for process in [each for each in state["in_flight"] if not self._is_alive(int(each))]:
+    def _count_the_dead(self, state: State) -> bool:
+        """Count what was in flight in a process that died as the average; give whether there was any."""
+        dead = [each for each in state["in_flight"] if not self._is_alive(int(each))]
+        for process in dead:
             for name, count in state["in_flight"].pop(process).items():
                 for kind, paid in self._average(state, name).items():
                     state["paid"][kind] += paid * count
-        return any(_in_flight(state).values())
+        return bool(dead)
 
     @staticmethod
     def _average(state: State, name: str) -> Amounts:

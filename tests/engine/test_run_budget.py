@@ -1,0 +1,56 @@
+"""A run's budget where a process dies that had trials in flight."""
+
+from __future__ import annotations
+
+import os
+
+from msgspec.structs import replace
+
+from pytest_agenteval.engine.run_budget import Expected, Kind, OwnLedger, RunBudget
+from pytest_agenteval.records.plan import Model, Plan
+from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.trial import NO_ERROR, Trial
+from tests.engine.executing import plan as planned
+
+
+class NoHistory:
+    """Knows nothing of earlier runs."""
+
+    def of(self, plan: Plan, kind: Kind) -> Expected | None:
+        """Give nothing."""
+        return None
+
+
+def plan(id: str) -> Plan:
+    """Plan a trial of a model that is paid."""
+    return replace(planned(id), model=Model("mine", "openai/mine"))
+
+
+def ended(of: Plan) -> Trial:
+    """Give a trial that cost a cent."""
+    return replace(Trial.errored(of, NO_ERROR), ending="passed", paid=Usage(10, 10, cost_usd=0.01, asks=1))
+
+
+def test_what_a_dead_process_had_in_flight_counts_as_the_average_and_frees_its_room() -> None:
+    """Nobody knows what it took; while it lived the budget was full, afterwards others begin."""
+    ledger, alive = OwnLedger(), {os.getpid(), 1}
+    budget = RunBudget(
+        {"usd": 0.08},
+        ledger,
+        NoHistory(),
+        paid_before=dict,
+        is_free=lambda plan: False,
+        is_alive=lambda process: process in alive,
+    )
+    first = plan("first")
+    assert budget.decide(first) == "begin"
+    assert budget.decide(plan("second")) == "wait"
+    budget.ended(first, ended(first))
+    (group,) = ledger.change(lambda state: list(state["groups"]))
+    ledger.change(lambda state: state["in_flight"].update({"1": {group: 4}}))
+    assert budget.decide(plan("second")) == "wait"
+
+    alive.discard(1)
+
+    assert budget.decide(plan("second")) == "begin"
+    assert round(budget.paid()["usd"], 6) == 0.05
