@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import os
 import time
+import weakref
 from contextlib import suppress
 from pathlib import Path
+
+from pytest_agenteval.portable.files import locked
 
 try:
     import fcntl
@@ -21,25 +24,35 @@ POLL_S = 0.05
 class HeldFile:
     """One process's hold on a file, with many others or, while it is claimed, alone.
 
-    Locks of the whole process, which what it forks has no part in: a program that an agent has left running
-    keeps nothing going. On Windows, and where a file system knows no locks, nobody is ever found at work.
+    What a process forks has no part in it: a child that an agent has left running keeps nothing going. On
+    Windows, and where a file system knows no locks, nobody is ever found at work.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._file: int | None = None
+        _held.add(self)
 
     def hold(self) -> None:
         """Say that this process is at work, until it lets go or ends."""
-        self._lock(fcntl.LOCK_SH if fcntl else 0, 0.0)
+        self._lock(fcntl.LOCK_SH if fcntl else 0)
 
     def claim(self, patience_s: float) -> bool:
         """Hold the file if nobody else does, or within so many seconds does no more; false where not."""
-        if not self._lock((fcntl.LOCK_EX | fcntl.LOCK_NB) if fcntl else 0, patience_s):
-            self.release()
-            return False
-        self.hold()  # in one step: nobody comes between
+        until = time.monotonic() + patience_s
+        while not self._claim_now():
+            if time.monotonic() >= until:
+                self.release()
+                return False
+            time.sleep(POLL_S)
         return True
+
+    def _claim_now(self) -> bool:
+        with locked(self._path):  # one claims after the other: nobody comes between the two locks
+            is_free = self._lock((fcntl.LOCK_EX | fcntl.LOCK_NB) if fcntl else 0)
+            if is_free:
+                self.hold()
+        return is_free
 
     def write(self, text: str) -> None:
         """Write into the file that is held, for whoever finds it held."""
@@ -61,31 +74,31 @@ class HeldFile:
             return
         with suppress(OSError):
             if fcntl is not None:
-                fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if self._is_in_place(self._file):
                 self._path.unlink()
-        os.close(self._file)
-        self._file = None
+        self.forget()
 
-    def _lock(self, kind: int, patience_s: float) -> bool:
-        until = time.monotonic() + patience_s
+    def forget(self) -> None:
+        """Close the file; whoever else of this process's family has it open goes on holding it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _lock(self, kind: int) -> bool:
         while True:
             file = self._open()
             if fcntl is None:
                 return True
             try:
-                fcntl.lockf(file, kind)
-            except (BlockingIOError, PermissionError):  # the second on some systems
-                if time.monotonic() >= until:
-                    return False
-                time.sleep(POLL_S)
-                continue
+                fcntl.flock(file, kind)
+            except BlockingIOError:
+                return False
             except OSError:  # a file system without locks
                 return True
             if self._is_in_place(file):
                 return True
-            os.close(file)  # whoever held it before has taken it away: another may hold a new one
-            self._file = None
+            self.forget()  # whoever held it before has taken it away: another may hold a new one
 
     def _open(self) -> int:
         if self._file is None:
@@ -97,3 +110,15 @@ class HeldFile:
             return os.path.samestat(os.fstat(file), os.stat(self._path))
         except FileNotFoundError:
             return False
+
+
+_held: weakref.WeakSet[HeldFile] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for each in tuple(_held):
+        each.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_all)

@@ -66,6 +66,7 @@ class ExtraItems:
         self._ids = frozenset(map(id, items))
         self._last: pytest.Item | None = None
         self._looks: tuple[SuiteLook, ...] | None = None
+        self._has_dropped = False
 
     @property
     def decided(self) -> bool:
@@ -83,7 +84,7 @@ class ExtraItems:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
         """Look before the first extra item, and run none that is not needed."""
-        if id(item) in self._ids and not self.decided and not hasattr(self._config, "workerinput"):
+        if id(item) in self._ids and not self._has_dropped and not hasattr(self._config, "workerinput"):
             self._look(item.session)
         if self.is_needed(item):
             self._last = item
@@ -102,6 +103,7 @@ class ExtraItems:
             hook.pytest_runtest_logreport(report=hook.pytest_runtest_makereport(item=self._last, call=call))
 
     def _look(self, session: pytest.Session) -> None:
+        self._has_dropped = True
         look(self._config)
         dropped = [item for item in self.items if not self.is_needed(item)]
         session.testscollected -= len(dropped)
@@ -121,8 +123,10 @@ def look(config: pytest.Config) -> frozenset[str]:
     folder = get_run_info(config).folder
     extra, run = read_extra(folder), load_run(folder)
     assert extra is not None
-    looks = _looks(config, run, extra)
-    write_looks(folder, looks)
+    looks = read_looks(folder)
+    if looks is None:  # a run that goes on may have made it before: there is one, and no second
+        looks = _looks(config, run, extra)
+        write_looks(folder, looks)
     going = {each.group for each in looks if each.goes_on}
     dropped = [node_id for group in extra.groups if group.group not in going for node_id in group.node_ids]
     return frozenset(dropped)
