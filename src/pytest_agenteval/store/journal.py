@@ -41,7 +41,7 @@ class Journal:
         for number, raw in index.others:
             self._take_raw(path, number, raw)
         grown = self._read_behind(path, index)
-        if is_worth_writing(index, grown.end):
+        if is_worth_writing(index, grown.end) and path.is_file():
             write_index(path, grown, state)
 
     def _read_behind(self, path: Path, index: JournalIndex) -> JournalIndex:
@@ -186,7 +186,8 @@ def _is_reused(entry: JournalEntry) -> bool:
 
 def _raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:
     with path.open("rb") as file:
-        file.seek(start)
+        if start:  # what is no plain file cannot be read from a place within it, and has no index
+            file.seek(start)
         yield from file
 
 
