@@ -138,7 +138,7 @@ class RetryingChat:
         with self._budget.held_up(LONGEST_HOLD_UP_S):
             if course.wait_s > 0:
                 await self._sleep(course.wait_s)
-            return await self._gate.enter(sent, most, first=course.requests > 0)
+            return await self._gate.enter(sent, most, first=course.goes_first)
 
     def _note_failed(self, failed: AttemptFailed, course: _Course, turn: Turn, seconds: float) -> None:
         """Write a failed attempt down, and tell the gate what it says of the model; raises after the last."""
@@ -198,13 +198,16 @@ class _Course:
         self._replied_when_put_off = -1
         self.requests = self.tries = 0
         self.wait_s = 0.0
+        self.goes_first = False
 
     def note(self, failed: AttemptFailed) -> bool:
         """Count a failed attempt; says whether it was one that tried the model for all who wait."""
         self.requests += 1
         for_all = self._gate.share.is_in_trouble and self.is_outage(failed)
         replied = self._gate.replied
-        if not for_all and not (failed.puts_off and replied == self._replied_when_put_off):
+        # One that has tried a model for all in vain goes behind the others: it may be its own fault.
+        self.goes_first = not for_all and not (failed.puts_off and replied == self._replied_when_put_off)
+        if self.goes_first:
             self.tries += 1
             if self.tries <= SETTLED_AFTER:
                 self._replied_before = replied
@@ -214,6 +217,8 @@ class _Course:
 
     def is_outage(self, failed: AttemptFailed) -> bool:
         """Whether nobody has had a reply since the first attempts: then this ask is not at fault."""
+        if failed.cause == "timeout" and not (self._gate.in_flight > 1 or self._gate.waiting):
+            return False  # asked alone, it may be what is asked that takes too long
         return failed.cause in OUTAGES and self._gate.replied == self._replied_before
 
 

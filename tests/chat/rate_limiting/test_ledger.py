@@ -109,6 +109,11 @@ def test_who_never_replied_is_not_waited_for() -> None:
     model.now += 1.1
     assert model.tell(waiting=3).starts == 1
     assert not model.tell(replied=1, waiting=2).is_in_trouble
+    model = Model(Limits())
+    model.put_off(waiting=2)  # it is there, and has no room
+    model.now += 1.1
+    model.tell(waiting=2)
+    assert model.tell(failure=GONE, waiting=2).down is None
 
 
 def test_what_no_waiting_mends_is_believed_at_once_or_where_it_was_good_before_the_third_time() -> None:

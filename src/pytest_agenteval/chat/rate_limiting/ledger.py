@@ -185,7 +185,7 @@ def _note_failure(state: ModelState, failure: Failure, limits: Limits, now: floa
         good_before = state.replied > 0 and failure.cause in NEVER_LASTING
         if not good_before or state.strikes >= MOST_STRIKES:
             _give_up(state, failure)
-    elif state.replied == 0:  # an address with nobody there is no outage
+    elif state.replied == state.rounds == 0:  # an address with nobody there is no outage
         _give_up(state, failure)
     else:
         _keep_quiet(state, failure, limits, now, 0.0)
