@@ -207,9 +207,9 @@ def test_a_judge_that_cannot_be_read_twice_could_not_tell(result: Any) -> None:
 def test_a_judge_that_hangs_is_an_error_and_no_zero(wire: str, project: pytest.Pytester) -> None:
     """The provider's failure errs the trial; nobody's answer gets a score for it.
 
-    Before it hangs it is busy, and says how short it shall be waited for: no back-off makes the test long.
+    Before it hangs it is broken, and says how short it shall be waited for: no back-off makes the test long.
     """
-    busy = ReplyPlan(status=503, headers={"Retry-After": "0.05"})
+    busy = ReplyPlan(status=500, headers={"Retry-After": "0.05"})
     with ModelServer(replies=[busy, busy, busy, ReplyPlan(hang_s=60)]) as server:
         write_project(project.path, ["hanging"], wire, server, "stern", request_s=0.4)
         run(project, "evals", "--agent-judge=stern").assert_outcomes(errors=1)
