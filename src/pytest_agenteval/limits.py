@@ -62,6 +62,7 @@ class Budget:
         self.tokens = 0
         self.cost_usd = 0.0
         self.forgiving: Callable[[float], None] | None = None
+        self.catching_up: Callable[[], None] | None = None
         self.reached: LimitReached | None = None
         self._refused = 0
 
@@ -90,6 +91,11 @@ class Budget:
         self._forgiven += seconds
         if self.forgiving is not None:
             self.forgiving(seconds)
+
+    def catch_up(self) -> None:
+        """Forgive what others have held up, and nobody has told yet: the seconds are right then."""
+        if self.catching_up is not None:
+            self.catching_up()
 
     def note_answer(self) -> None:
         """Note that an agent in a thread has answered, which a busy loop may hear of much later."""
@@ -156,6 +162,7 @@ class Budget:
         Raises LimitReached when the allowance of steps, seconds, tokens or money is used up.
         """
         allowed = self.allowed
+        self.catch_up()
         self._within("steps", allowed.steps, self.steps)
         self._within("tokens", allowed.tokens, self.tokens)
         self._within("cost_usd", allowed.cost_usd, self.cost_usd)

@@ -16,6 +16,7 @@ from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope, current
 from pytest_agenteval.engine.agent_loops import AgentThread, LoopKind
 from pytest_agenteval.engine.answer import as_answer
 from pytest_agenteval.errors import LimitIgnored, LimitReached
+from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
@@ -39,29 +40,33 @@ async def run_within_limits(
     limits, answer, scope = ctx.limits, None, current()
     course = _course_of(run, kind, task_input, ctx)
     refusals: list[asyncio.Task[None]] = []
+    timeout = asyncio.timeout(None)
+    deadline = _Deadline(timeout, limits)
 
     def is_refused() -> bool:
         return ctx.transcript.broken is not None or bool(scope and scope.missed)
 
     try:
-        async with asyncio.timeout(limits.seconds_left) as deadline:
+        async with timeout:
             if kind != "trials":
                 ends = partial(_end_after_refusal, lambda: limits.reached is not None or is_refused())
                 refusals.append(asyncio.create_task(ends(deadline)))
             limits.forgiving = _deadline_extender(deadline, 0.0 if kind == "trials" else _LATE_S)
             answer = as_answer(await course.answer(), ctx.transcript)
     except (Exception, LimitIgnored, BaseExceptionGroup):  # a group is what a group of tasks makes of either
-        if limits.reached is None and not deadline.expired():
+        if limits.reached is None and not timeout.expired():
             raise
     finally:
         limits.forgiving = None
+        deadline.close()
         for each in refusals:
             each.cancel()
         await course.end()
         limits.forgive_wait_of_answer()
+        limits.catch_up()
     reached = limits.reached
     left = limits.seconds_left  # below 0 where the last reply came late, and nothing was waited for after it
-    if reached is None and not is_refused() and (deadline.expired() or (left is not None and left < 0)):
+    if reached is None and not is_refused() and (timeout.expired() or (left is not None and left < 0)):
         reached = LimitReached("seconds", limits.allowed.seconds or 0.0, limits.seconds)
     if reached is not None:
         ctx.transcript.event("limit", str(reached))
@@ -75,7 +80,44 @@ _GRACE_S = 5.0
 _LOOK_AGAIN_S = 0.25
 
 
-async def _end_after_refusal(is_decided: Callable[[], bool], deadline: asyncio.Timeout) -> None:
+class _Deadline:
+    """When an agent's seconds are over; before it strikes, what others have held up is forgiven."""
+
+    def __init__(self, timeout: asyncio.Timeout, limits: Budget) -> None:
+        self._timeout, self._limits = timeout, limits
+        self._loop = asyncio.get_running_loop()
+        self._handle: asyncio.TimerHandle | None = None
+        self._when: float | None = None
+        if limits.seconds_left is not None:
+            self.reschedule(self._loop.time() + limits.seconds_left)
+
+    def when(self) -> float | None:
+        """Give the moment by the loop's clock; None where there is none."""
+        return self._when
+
+    def expired(self) -> bool:
+        """Whether it has struck."""
+        return self._timeout.expired()
+
+    def reschedule(self, when: float) -> None:
+        """Have it strike at another moment."""
+        self.close()
+        self._when = when
+        self._handle = self._loop.call_at(when, self._strike)
+
+    def close(self) -> None:
+        """Strike no more."""
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def _strike(self) -> None:
+        when = self._when
+        self._limits.catch_up()  # which may put it off
+        if self._when == when:
+            self._timeout.reschedule(self._loop.time())
+
+
+async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline) -> None:
     """Bring the deadline nearer once the verdict stands.
 
     What refuses is no Exception, lest clients try again. It ends the task that it is raised in, and who waits
@@ -113,7 +155,7 @@ _LATE_S = 1.0
 """So long an agent in a thread goes on after a charge took all its time: it may be about to answer."""
 
 
-def _deadline_extender(deadline: asyncio.Timeout, late_s: float) -> Callable[[float], None]:
+def _deadline_extender(deadline: _Deadline, late_s: float) -> Callable[[float], None]:
     loop, thread = asyncio.get_running_loop(), threading.get_ident()
 
     def postpone(seconds: float) -> None:

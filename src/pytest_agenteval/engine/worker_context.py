@@ -23,6 +23,7 @@ from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.engine.executors.executor import UnusedRecordings
 from pytest_agenteval.engine.first_use import FirstUse
 from pytest_agenteval.engine.grading import GradingService
+from pytest_agenteval.engine.loop_stalls import StallWatch
 from pytest_agenteval.engine.unused_recordings import unused_calls, unused_replies
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.prompts import Prompts
@@ -91,6 +92,7 @@ class WorkerContext:
         self.grading = GradingService(registry)
         self.digest_cache = DigestCache()
         self._running_agents: dict[Budget, bool] = {}
+        self._stalls = StallWatch(lambda: bool(self._running_agents), self._forgive_stall)
         self._library: Library | None = None
         self._whole_chats: set[str] = set()
         self._opening, self._making = threading.Lock(), threading.Lock()
@@ -246,11 +248,15 @@ class WorkerContext:
             yield
         finally:
             held_up = time.monotonic() - began
-            for budget, on_loop in tuple(self._running_agents.items()):
-                if on_loop:
-                    budget.forgive_frozen(held_up)
-                else:
-                    budget.forgive_wait_of_answer()
+            self._stalls.excuse(held_up)
+            self._forgive_stall(held_up)
+
+    def _forgive_stall(self, seconds: float) -> None:
+        for budget, on_loop in tuple(self._running_agents.items()):
+            if on_loop:
+                budget.forgive_frozen(seconds)
+            else:
+                budget.forgive_wait_of_answer()
 
     @contextmanager
     def agent_running(self, budget: Budget, *, on_loop: bool) -> Iterator[None]:
@@ -260,6 +266,8 @@ class WorkerContext:
         """
         budget.begin()
         self._running_agents[budget] = on_loop
+        self._stalls.watch()
+        budget.catching_up = self._stalls.catch_up
         try:
             yield
         finally:
