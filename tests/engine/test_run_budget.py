@@ -1,4 +1,4 @@
-"""A run's budget where a process dies that had trials in flight."""
+"""A run's budget where trials in flight come to no end."""
 
 from __future__ import annotations
 
@@ -54,3 +54,23 @@ def test_what_a_dead_process_had_in_flight_counts_as_the_average_and_frees_its_r
 
     assert budget.decide(plan("second")) == "begin"
     assert round(budget.paid()["usd"], 6) == 0.05
+
+
+def test_a_trial_that_was_lost_and_begins_again_has_cost_something() -> None:
+    """Nobody knows what it took: it counts as the average, each time."""
+    budget = RunBudget(
+        {"usd": 1.0},
+        OwnLedger(),
+        NoHistory(),
+        paid_before=dict,
+        is_free=lambda plan: False,
+        is_alive=lambda process: True,
+    )
+    first, lost = plan("first"), plan("lost")
+    assert budget.decide(first) == "begin"
+    budget.ended(first, ended(first))
+    for _ in range(2):
+        assert budget.decide(lost) == "begin"
+        budget.ended(lost, None)
+
+    assert round(budget.paid()["usd"], 6) == 0.03

@@ -173,3 +173,38 @@ def test_no_agent_is_paid_for_what_no_judge_can_grade(pytester: pytest.Pytester)
 def latest(pytester: pytest.Pytester) -> Any:
     """Give the latest run."""
     return load_run((pytester.path / ".agenteval/runs/latest").resolve())
+
+
+HASTY = """
+import asyncio
+from pytest_agenteval import Answer
+
+class Hasty:
+    async def run(self, task_input, ctx):
+        try:
+            await asyncio.wait_for(ctx.chat.ask([{"role": "user", "content": "hi"}]), 0.3)
+        except TimeoutError:
+            return Answer("Mina, too slow")
+        return Answer("Hello, Mina!")
+
+def pytest_agenteval_register(registry):
+    registry.agent("hasty", Hasty)
+"""
+
+
+def test_a_model_that_nobody_waits_for_any_more_is_tried_by_the_next_trial(
+    pytester: pytest.Pytester,
+) -> None:
+    """An agent with a deadline of its own goes while the model is in trouble: nobody waits for ever."""
+    storm = Storm(2, 0.5, ReplyPlan(status=429, headers={"retry-after": "1"}))
+    with ModelServer(storm) as server:
+        project(pytester.path, 6, {"first": server.openai_base})
+        write(
+            pytester.path,
+            {"conftest.py": HASTY, "evals/suite.yaml": SUITE.replace("tool_calling", "hasty")},
+        )
+        run(pytester, "evals", "--agent-concurrency=1").assert_outcomes(passed=6)
+        sent = len(server.requests)
+
+    assert storm.refused == 1
+    assert sent == 6

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from pytest_agenteval.engine.admission import Decision, NotRun
 from pytest_agenteval.engine.executors.executor import ExecutorContext
 from pytest_agenteval.errors import ProviderDown
@@ -51,16 +53,17 @@ def standings_of_run(rates: str) -> Mapping[str, Standing]:
 class ProviderAdmission:
     """Lets a trial begin where the models of its agent, its user and its judges reply.
 
-    One that replies to nobody just now is waited for, and others go first; after one that is gone nothing
-    begins that needs it: no agent is paid for what no judge can grade. ``standings`` are looked at now and
-    then, by the key of each model.
+    One that replies to nobody just now is waited for, and others go first: while no request will tell when
+    that is over, one trial after another begins that needs it. After one that is gone nothing begins that
+    needs it: no agent is paid for what no judge can grade. ``standings`` are looked at now and then, by the
+    key of each model.
     """
 
     def __init__(
         self, standings: Callable[[], Mapping[str, Standing]], registry: Registry, look_s: float = LOOK_S
     ) -> None:
         self._standings, self._registry, self._look_s = standings, registry, look_s
-        self._seen: Mapping[str, Standing] = {}
+        self._seen: dict[str, Standing] = {}
         self._looked = float("-inf")
         self._judged: dict[str, bool] = {}
 
@@ -76,11 +79,14 @@ class ProviderAdmission:
             return "begin"
         from pytest_agenteval.chat.rate_limiting.gates import key_of
 
-        found = [self._seen[key] for model in needed if (key := key_of(model)) in self._seen]
-        down = next((each.down for each in found if each.down is not None), None)
+        found = {key: self._seen[key] for model in needed if (key := key_of(model)) in self._seen}
+        down = next((each.down for each in found.values() if each.down is not None), None)
         if down is not None:
             return NotRun(ProviderDown.cause, down.message)
-        return "wait" if found else "begin"
+        if any(each.is_tried for each in found.values()):
+            return "wait"
+        self._seen |= {key: replace(each, is_tried=True) for key, each in found.items()}  # by this one
+        return "begin"
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
         """Look at the models again where a trial broke."""

@@ -103,7 +103,7 @@ class RunBudget:
         return decision
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
-        """Count what a trial took, and give back what its share was more."""
+        """Count what a trial took, and give back what its share was more; one that was lost took the mean."""
         had_share = (plan.key, plan.attempt) in self._begun_here
         self._begun_here.discard((plan.key, plan.attempt))
         if had_share or (trial is not None and trial.spending != NO_USAGE):
@@ -220,14 +220,16 @@ class RunBudget:
         dead = [each for each in state["in_flight"] if not self._is_alive(int(each))]
         for process in dead:
             for name, count in state["in_flight"].pop(process).items():
-                for kind, paid in self._average(state, name).items():
-                    state["paid"][kind] += paid * count
+                self._pay_mean(state, name, count)
         return bool(dead)
 
     @staticmethod
-    def _average(state: State, name: str) -> Amounts:
-        group = state["groups"][name]
-        return {kind: group[kind]["sum"] / group[kind]["ended"] for kind in KINDS if kind in group}
+    def _pay_mean(state: State, name: str, count: int = 1) -> None:
+        """Count trials of which nobody knows what they took: as those like them."""
+        group = state["groups"].get(name, {})
+        for kind in KINDS:
+            if kind in group:
+                state["paid"][kind] += count * group[kind]["sum"] / group[kind]["ended"]
 
     def _end(self, state: State, plan: Plan, trial: Trial | None, *, had_share: bool) -> None:
         name = group_of(plan)
@@ -235,13 +237,13 @@ class RunBudget:
             own = self._begun(state)["in_flight"].get(self._process, {})
             own[name] = max(0, own.get(name, 0) - 1)
         if trial is None:
+            self._pay_mean(state, name)
             return
         self._pay(self._begun(state), trial.spending, _who(trial))
         if "tokens" in self.allowed and trial.transcript.doubtful_events.get(UNTOLD_TOKENS):
             self._stop(state, "untold", _who(trial))
         if trial.cause == "executor":  # it was lost with its process: nobody knows what it took
-            for kind, paid in self._average(state, name).items() if name in state["groups"] else ():
-                state["paid"][kind] += paid
+            self._pay_mean(state, name)
             return
         _count(state["groups"].setdefault(name, {}), trial)
 

@@ -16,6 +16,12 @@ HELD = ".held"
 DEAD_WORKERS = "lost"
 """The file in a run's folder that names the workers that have died."""
 
+LEDGERS = "budget-*.json"
+"""The files in a run's folder by which its processes count what they pay."""
+
+RATES = "rates-*.json"
+"""The files in a run's folder by which its processes share the places of models."""
+
 PATIENCE_S = 5.0
 """Seconds that the workers of a controller that was killed have to end: they need two."""
 

@@ -23,8 +23,9 @@ from pytest_agenteval.portable.locked_state import LockedState
 from pytest_agenteval.portable.process_table import is_running
 from pytest_agenteval.records.plan import OWN_MODEL, Plan
 from pytest_agenteval.session.earlier_costs import EarlierCosts
+from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.planning.parametrization import PLAYERS
-from pytest_agenteval.session.run_info import LEDGERS, get_run_info
+from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.stash import budget_key
 from pytest_agenteval.store.paid_trials import paid_so_far

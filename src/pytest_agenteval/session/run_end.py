@@ -16,8 +16,9 @@ from pytest_agenteval.reports.junit_places import set_places
 from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
 from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.remarks import Remarks, add_remarks
-from pytest_agenteval.session.run_info import LEDGERS, SERVERS, RunInfo
+from pytest_agenteval.session.run_info import SERVERS, RunInfo
 from pytest_agenteval.session.run_journal import forget_dead_workers
 from pytest_agenteval.session.secrets import hide_on_terminal
 from pytest_agenteval.session.settings_reading import read_settings

@@ -13,12 +13,10 @@ from typing import Any, Literal, NamedTuple
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.session.held_runs import RATES
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import run_info_key
-
-LEDGERS = "budget-*.json"
-"""The files in a run's folder by which its processes count what they pay."""
 
 SERVERS = "servers"
 """The folder in a run's by which its processes share model servers; it keeps their logs."""
@@ -63,7 +61,7 @@ class RunInfo(NamedTuple):
     @property
     def rates(self) -> Path:
         """The file by which the processes of this very session share the places of models."""
-        return self.folder / f"rates-{self.controller}-{self.started:.3f}.json"
+        return self.folder / RATES.replace("*", f"{self.controller}-{self.started:.3f}")
 
     def to_worker(self) -> dict[str, Any]:
         """Give the record as xdist can send it: built-in types only."""

@@ -196,3 +196,25 @@ def test_tokens_are_estimated_before_and_settled_after() -> None:
     model.now += 4
     assert model.tell(waiting=1, tokens=600).tokens == 600
     assert model.tell(waiting=1, tokens=600, unused_tokens=500).tokens == 600
+
+
+def test_a_model_in_trouble_is_tried_only_by_who_is_there() -> None:
+    """While it is left alone, or a request of a living process waits; else somebody has to begin."""
+    model = Model(Limits())
+    model.tell("1.a", in_flight=1)
+    model.put_off("1.a", wait_s=5, waiting=1)
+
+    def is_tried() -> bool:
+        assert model.state is not None
+        found = ledger.standing("m", model.state, model.now, lambda name, silent_s: name in model.gone)
+        assert found.is_in_trouble
+        return found.is_tried
+
+    model.gone.add("1.a")
+    assert is_tried()
+    model.now += 5.1
+    assert not is_tried()
+    model.gone.clear()
+    assert is_tried()
+    model.tell("1.a")
+    assert not is_tried()

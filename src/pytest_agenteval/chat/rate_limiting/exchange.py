@@ -99,6 +99,8 @@ class Standing(Record, frozen=True):
     """How a model has fared in this run: how often it put a request off, and what became of it.
 
     ``least`` is how few requests at once it was held to. ``outages`` counts how often it replied to nobody.
+    One that ``is_in_trouble`` replies to nobody just now; it ``is_tried`` while a request will tell when that
+    is over, or all leave it alone for a while.
     """
 
     model: str
@@ -107,6 +109,7 @@ class Standing(Record, frozen=True):
     least: int = 0
     outages: int = 0
     is_in_trouble: bool = False
+    is_tried: bool = False
     down: Failure | None = None
 
 

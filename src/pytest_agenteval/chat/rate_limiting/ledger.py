@@ -126,7 +126,7 @@ def leave(state: ModelState, process: str) -> None:
         state.probe = ""
 
 
-def standing(model: str, state: ModelState) -> Standing:
+def standing(model: str, state: ModelState, now: float, is_gone: Callable[[str, float], bool]) -> Standing:
     """Say how a model has fared."""
     return Standing(
         model,
@@ -135,8 +135,15 @@ def standing(model: str, state: ModelState) -> Standing:
         state.least,
         state.outages,
         state.rounds > 0,
+        now < state.quiet_until or _is_asked(state, now, is_gone),
         state.down,
     )
+
+
+def _is_asked(state: ModelState, now: float, is_gone: Callable[[str, float], bool]) -> bool:
+    """Whether a request is under way, or waits, of a process that is still there."""
+    busy = ((name, each.seen) for name, each in state.members.items() if each.in_flight or each.waiting)
+    return any(not is_gone(name, now - seen) for name, seen in busy)
 
 
 def _take_back(state: ModelState, now: float, process: str, is_gone: Callable[[str, float], bool]) -> None:

@@ -45,7 +45,8 @@ class Ledger:
 
     def standings(self) -> tuple[Standing, ...]:
         """Say how every model has fared that was asked."""
-        return tuple(ledger.standing(model, state) for model, state in self._states.items())
+        now = self._now()
+        return tuple(ledger.standing(model, state, now, _is_lost) for model, state in self._states.items())
 
 
 class LedgerStore:
@@ -95,8 +96,8 @@ class FileStore:
 
 def read_standings(file: LockedState) -> tuple[Standing, ...]:
     """Say how every model has fared that the processes of a run have asked."""
-    states = file.read()
-    return tuple(ledger.standing(model, _state(data)) for model, data in states.items())
+    states, now = file.read(), time.monotonic()
+    return tuple(ledger.standing(model, _state(data), now, _is_gone) for model, data in states.items())
 
 
 def _exchange(states: dict[str, Any], report: Report) -> Share:

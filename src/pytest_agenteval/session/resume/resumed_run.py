@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.session.held_runs import DEAD_WORKERS, claim_run
+from pytest_agenteval.session.held_runs import DEAD_WORKERS, LEDGERS, RATES, claim_run
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.stop_signal import STOP
 from pytest_agenteval.store.run_audit import AUDIT
@@ -76,8 +76,10 @@ def _claim(config: pytest.Config, folder: Path) -> None:
     try:
         holder = claim_run(config, folder)
         if not holder:
-            for name in (STOP, DEAD_WORKERS):  # the word of a controller that was killed, to workers now gone
-                (folder / name).unlink(missing_ok=True)
+            # Of a controller that was killed, for workers gone: in a container numbers come again.
+            for name in (STOP, DEAD_WORKERS, LEDGERS, RATES):
+                for file in folder.glob(name):
+                    file.unlink(missing_ok=True)
     except OSError as failed:
         why = failed.strerror or type(failed).__name__
         raise UsageMistake(f"--agent-resume: nothing can be written to {folder}: {why}") from None
