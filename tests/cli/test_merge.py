@@ -86,7 +86,7 @@ def merge(capsys: pytest.CaptureFixture[str], *args: str) -> tuple[int, str, str
 
 
 @pytest.fixture
-def matrix(pytester: pytest.Pytester, quick: None) -> None:
+def matrix(pytester: pytest.Pytester, quick: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """One run of a suite that fell behind its baseline, and the same as four shards, two with workers."""
     write_greeters(pytester.path, GATE)
     scripted = {
@@ -99,8 +99,16 @@ def matrix(pytester: pytest.Pytester, quick: None) -> None:
     assert main(["baseline", "set", "old", "--to", "kept.json"]) == 0
     set_mood(pytester.path, "tired", [*NIGHT, MORNING[0]])
     told = ("--agent-baseline=kept.json", "evals", "tests")
-    one = greet(pytester, "--agent-run-name=one", "--junitxml=one.xml", *told, times=2)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "one-summary.md")
+    files = (
+        "--junitxml=one.xml",
+        "--agent-report=one.md",
+        "--agent-report=one.json",
+        "--agent-comment=one-comment.md",
+    )
+    one = greet(pytester, "--agent-run-name=one", *files, *told, times=2)
     assert one.ret == 1
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "whole-summary.md")
     for number, name in enumerate(SHARDS, 1):
         own = (f"--agent-shard={number}/4", f"--agent-run-name={name}", f"--junitxml={name}.xml")
         greet(pytester, *own, *told, times=2, workers=2 * (number in (2, 4)))
@@ -120,14 +128,17 @@ def rows(run: Run, kind: str) -> list[dict[str, Any]]:
 
 def without_times(text: str) -> str:
     """Leave out of a report what no two runs have alike."""
-    return re.sub(r'\d+\.\d s\b|"seconds": {[^}]*}|\b(one|whole)\b|\d{4}-\d\d-\d\d[T ][\d:.+]*', "_", text)
+    return re.sub(
+        r'\d+\.\d s\b|"seconds": {[^}]*}|run: \S+|\b(one|whole)\b|\d{4}-\d\d-\d\d[T ][\d:.+]*', "_", text
+    )
 
 
 @pytest.mark.usefixtures("matrix")
 def test_a_matrix_of_four_is_one_run(capsys: pytest.CaptureFixture[str]) -> None:
     """Every row, figure, verdict, gate and report is that of one run; each test is in JUnit's file once."""
     files = [f"{name}.xml" for name in SHARDS]
-    status, out, _ = merge(capsys, *SHARDS, "--into=whole", "--junit", "whole.xml", *files, "--json=m.json")
+    reports = ("-o=whole.md", "-o=whole.json", "--comment=whole-comment.md", "--json=m.json")
+    status, out, _ = merge(capsys, *SHARDS, "--into=whole", "--junit", "whole.xml", *files, *reports)
     one, whole = (load_run(RUNS / name) for name in ("one", "whole"))
 
     assert (status, whole.header.exit_status, whole.header.shards) == (1, 1, None)
@@ -143,6 +154,9 @@ def test_a_matrix_of_four_is_one_run(capsys: pytest.CaptureFixture[str]) -> None
         assert main(["report", name, "-v"]) == 0
         texts.append(without_times(capsys.readouterr().out))
     assert texts[0] == texts[1]
+    for file in ("{}.md", "{}-comment.md", "{}-summary.md"):
+        before, after = (Path(file.format(name)).read_text(encoding="utf-8") for name in ("one", "whole"))
+        assert without_times(after) == without_times(before)
     document = valid_document("merge", Path("m.json").read_text())
     assert (document["merged"], document["missing"], document["exit_status"]) == (SHARDS, [], 1)
 
@@ -322,6 +336,14 @@ def test_what_is_missing_is_named_and_joined_only_if_that_is_meant(
     assert (status, "gate: held (s score 1.00)" in out) == (0, True), err
     assert [line.partition(":")[0] for line in err.splitlines()] == ["A", "B"]
     assert [entry.key.task for entry in load_run(RUNS / "E").entries] == ["a", "b"]
+
+
+def test_a_run_that_was_interrupted_is_no_whole_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever has ended of it; one with failures has ended by itself."""
+    stored("A", [tried("a")], status=1)
+    stored("B", [tried("b")], status=2)
+    assert merge(capsys, "A", "--into=C", "-q")[0] == 1
+    assert "B did not end by itself (exit status 2)" in merge(capsys, "A", "B", "--into=D")[2]
 
 
 def test_runs_of_several_machines_are_one(capsys: pytest.CaptureFixture[str]) -> None:
