@@ -143,6 +143,11 @@ class RegisteredNames:
         """The models of each ensemble of judges, by its name."""
         return {name: self._panels.get(name) for name in self._panels.names}
 
+    @property
+    def players(self) -> tuple[RulesPlayer, ...]:
+        """All who play ``rules`` for a tool."""
+        return tuple(map(self._players.get, self._players.names))
+
     def player_of(self, tools: Iterable[str]) -> RulesPlayer | None:
         """Find who plays the first of these tools that somebody registered rules for; None: nobody did."""
         played_tools = self._players.names

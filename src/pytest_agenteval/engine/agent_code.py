@@ -44,6 +44,12 @@ def code_digest(agent: object, factory: object) -> str:
     return digest(texts) if texts else ""
 
 
+def own_files(thing: object) -> set[str]:
+    """Give the source files of a class, a function or an object, without ours and installed ones."""
+    places = _own_places(thing)
+    return {place.file for place in places if _top(place.module) != OURS and place.file.endswith(".py")}
+
+
 def _registered(agent: object, factory: object) -> Iterator[object]:
     if is_adapter(agent):
         yield agent.implementation  # type: ignore[attr-defined]  # which is_adapter looked for

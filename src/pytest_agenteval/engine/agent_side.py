@@ -13,13 +13,15 @@ class AgentSide(Record, frozen=True):
     """Digests of what stands on an agent's side before it acts, as its trial would have them.
 
     ``tools`` are those that it is offered; it may offer others itself. ``prompts`` holds the digest of each
-    prompt's text by its name, of which ``prompt`` is the digest of all.
+    prompt's text by its name, of which ``prompt`` is the digest of all. ``tool_code`` covers the files that
+    tools are written in.
     """
 
     prompt: str = ""
     code: str = ""
     tools: str = ""
     prompts: Mapping[str, str] = NOTHING
+    tool_code: str = ""
 
 
 class TellsAgentSide(Protocol):

@@ -8,7 +8,13 @@ from typing import NamedTuple
 from pytest_agenteval.engine.agent_side import AgentSide
 from pytest_agenteval.records.trial import NO_TOOLS, Digests
 
-SEEN = {"input": "task input", "fixture": "fixture", "settings": "agent settings", "model": "model"}
+SEEN = {
+    "input": "task input",
+    "fixture": "fixture",
+    "settings": "settings, clock or limits",
+    "model": "model",
+    "acted_out": "script",
+}
 """Digests of what an agent sees, and which model it is, as far as the plan tells; and what people call it."""
 
 
@@ -39,6 +45,8 @@ def _of_agent(old: Digests, new: Digests, side: AgentSide, read: Mapping[str, st
     before = old.tools if not old.offered else "" if old.offered == NO_TOOLS else old.offered
     if before != side.tools:
         yield "tools changed"
+    elif old.tool_code != side.tool_code:
+        yield "tool code changed"
 
 
 def _prompts(read: Mapping[str, str], now: Mapping[str, str]) -> str:
@@ -49,11 +57,17 @@ def _prompts(read: Mapping[str, str], now: Mapping[str, str]) -> str:
 
 def _of_ruler(old: Digests, new: Digests) -> Iterator[str]:
     if old.ruler == new.ruler:
+        if named := [label for label in new.grader_code if _code_changed(label, old, new)]:
+            yield f"code of grader {_listed(named)}"
         return
     before, after = old.graders, new.graders
     named = [_grader(label, before.get(label, ""), after.get(label, "")) for label in {**before, **after}]
     words = [word for word in named if word]
     yield f"grader {_listed(words)}" if words else "graders changed"
+
+
+def _code_changed(label: str, old: Digests, new: Digests) -> bool:
+    return old.grader_code.get(label, "") != new.grader_code[label]
 
 
 def _grader(label: str, before: str, after: str) -> str:

@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from pytest_agenteval.canonical import canonical, digest
+from pytest_agenteval.engine.own_code import acted_out, grader_code_digest, player_code_digest
+from pytest_agenteval.factories import FunctionAdapter
 from pytest_agenteval.graders.grader import Grader, asks_judges, own_threshold, rubric_digest_of, version_of
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, PlannedGrader, PlannedTask
-from pytest_agenteval.records.record import FrozenMap
+from pytest_agenteval.records.record import NOTHING, FrozenMap
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.registry import Registry
 from pytest_agenteval.workspace.snapshot import snapshot_layers, with_texts
 
 T = TypeVar("T")
@@ -46,10 +49,14 @@ class DigestCache:
 
 
 class GraderDigests(NamedTuple):
-    """What a trial's grades depend on beside the trial: all of it as one digest, and each by its label."""
+    """What a trial's grades depend on beside the trial: all of it as one digest, and each by its label.
+
+    ``code`` is that of graders that are somebody's own, by label.
+    """
 
     ruler: str
     by_label: Mapping[str, str]
+    code: Mapping[str, str] = NOTHING
 
 
 def digests_of(
@@ -61,11 +68,14 @@ def digests_of(
     own_models: tuple[str, ...],
     cache: DigestCache,
     offered: str = "",
+    tool_code: str = "",
+    acted_out: str = "",
 ) -> Digests:
     """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one.
 
     ``own_models`` are those that the agent asked by itself. ``offered`` is the digest of the tools that there
-    were before it acted, where others have come since.
+    were before it acted, where others have come since. ``tool_code`` and ``acted_out`` are those of
+    ``own_code``.
     """
     task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)
     limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
@@ -92,6 +102,9 @@ def digests_of(
         code=code,
         offered=offered,
         graders=graders.by_label,
+        tool_code=tool_code,
+        acted_out=acted_out,
+        grader_code=graders.code,
     )
 
 
@@ -117,7 +130,16 @@ def input_digest(task: PlannedTask, cache: DigestCache) -> str:
 def grader_digests(plan: Plan, grader_for: GraderFor, cache: DigestCache) -> GraderDigests:
     """Give the digests of a plan's graders; ``grader_for`` gives the grader of a planned one."""
     judges = _judge_ids(plan.conditions.judges)
-    return cache.once("ruler", plan.task.graders, lambda: _grader_digests(plan, grader_for), judges)
+    return cache.once("ruler", plan.task.graders, lambda: _grader_digests(plan, grader_for, cache), judges)
+
+
+def acted_out_digest(plan: Plan, registry: Registry, cache: DigestCache) -> str:
+    """Give the digest of what an offline model acts out, and of who plays it; empty for all other models."""
+    if not plan.model.offline:
+        return ""
+    code = cache.once("player", registry, lambda: player_code_digest(plan.model, registry), plan.model.id)
+    parts = acted_out(plan)
+    return digest([code, *parts])[:16] if code or parts else ""
 
 
 def versioned_digest(version: str, ruler: Any) -> str:
@@ -136,14 +158,25 @@ def _judge_ids(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:
     return tuple((judge.id, canonical(judge.params)) for judge in judges)
 
 
-def _grader_digests(plan: Plan, grader_for: GraderFor) -> GraderDigests:
+def _grader_digests(plan: Plan, grader_for: GraderFor, cache: DigestCache) -> GraderDigests:
     judges = [[judge.id, judge.params] for judge in plan.conditions.judges]
     rulers = [_ruler(planned, grader_for, judges) for planned in plan.task.graders]
     by_label = {
         planned.label: versioned_digest(version, ruler)
         for planned, (version, ruler) in zip(plan.task.graders, rulers, strict=True)
     }
-    return GraderDigests(digest([ruler for _, ruler in rulers]), FrozenMap(by_label))
+    code = {planned.label: _grader_code(planned, grader_for, cache) for planned in plan.task.graders}
+    own = FrozenMap({label: files for label, files in code.items() if files})
+    return GraderDigests(digest([ruler for _, ruler in rulers]), FrozenMap(by_label), own or NOTHING)
+
+
+def _grader_code(planned: PlannedGrader, grader_for: GraderFor, cache: DigestCache) -> str:
+    try:
+        grader = grader_for(planned)
+    except BaseException:  # one that cannot be made: its grade tells
+        return ""
+    thing = vars(grader)["grade"] if isinstance(grader, FunctionAdapter) else type(grader)
+    return cache.once("grader code", thing, lambda: grader_code_digest(thing))
 
 
 def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: list[Any]) -> tuple[str, Any]:

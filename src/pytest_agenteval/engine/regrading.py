@@ -59,7 +59,9 @@ async def regrade(plan: Plan, context: WorkerContext, stored: Trial) -> Trial:
     # What judges were asked at the time is replaced by what they were asked now.
     events = [event for event in stored.transcript.events if event.kind != "judge_ask"]
     transcript = replace(stored.transcript, events=(*events, *recorder.transcript().events))
-    with_ruler = replace(stored.digests, ruler=digests.ruler, graders=digests.by_label)
+    with_ruler = replace(
+        stored.digests, ruler=digests.ruler, graders=digests.by_label, grader_code=digests.code
+    )
     paid = part_paid(transcript.all_usage, recorder.paid)
     regraded = replace(stored, transcript=transcript, digests=with_ruler, paid=paid)
     return _regraded_trial(plan, regraded, graded)

@@ -21,13 +21,14 @@ from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits
 from pytest_agenteval.engine.agent_side import AgentSide
 from pytest_agenteval.engine.answer import as_end_state
 from pytest_agenteval.engine.decision import has_acted
-from pytest_agenteval.engine.digests import digests_of, tools_digest
+from pytest_agenteval.engine.digests import acted_out_digest, digests_of, tools_digest
 from pytest_agenteval.engine.exceptions import (
     exception_line,
     is_own_cancellation,
     user_frames_first,
 )
 from pytest_agenteval.engine.grading import GradingResult, no_judges
+from pytest_agenteval.engine.own_code import tool_code_digest
 from pytest_agenteval.engine.own_spans import telling_spans
 from pytest_agenteval.engine.trial_resources import (
     Tapes,
@@ -150,7 +151,8 @@ class _TrialRun:
                 await self.servers.close()
         prompts = {name: digest(text) for name, text in instance.prompts.texts.items()}
         tools = tools_digest(box.specs, self.context.digest_cache)
-        return AgentSide(instance.prompt_digest, instance.code_digest, tools, prompts)
+        tool_code = self._tool_code(box.specs)
+        return AgentSide(instance.prompt_digest, instance.code_digest, tools, prompts, tool_code)
 
     async def act(self) -> None:
         """Let the agent act, and look at what it left behind, also after a crash."""
@@ -203,7 +205,20 @@ class _TrialRun:
         prompt, code, own_models = instance.prompt_digest, instance.code_digest, self.recorder.models
         has_offered = specs is not stage.offered
         offered = (tools_digest(stage.offered, cache) or NO_TOOLS) if has_offered else ""
-        return digests_of(self.plan, grader_for, prompt, code, specs, own_models, cache, offered)
+        tool_code = self._tool_code(stage.offered)
+        acted_out = acted_out_digest(self.plan, self.context.registry, cache)
+        return digests_of(
+            self.plan, grader_for, prompt, code, specs, own_models, cache, offered, tool_code, acted_out
+        )
+
+    def _tool_code(self, specs: tuple[ToolSpec, ...]) -> str:
+        task, context = self.plan.task, self.context
+        if not specs and not task.tools:
+            return ""
+        cache = context.digest_cache
+        return cache.once(
+            "tool code", specs, lambda: tool_code_digest(task, specs, context.registry), task.tools
+        )
 
     def _add_end_state(self, stage: _Stage) -> None:
         """Lay what the agent tells of the end over what its answer holds, whatever became of the agent."""

@@ -26,7 +26,10 @@ class Digests(Record, frozen=True, gc=False):
     ``code`` covers the source files of the agent's own code, empty where there are none. ``graders`` says for
     each grade's label what ``ruler`` covers of it, with the grader's version in front: ``"3:0a1b2c3d4e5f"``.
     ``offered`` covers the tools that there were before the agent acted, where it has offered others since:
-    ``NO_TOOLS`` where there were none.
+    ``NO_TOOLS`` where there were none. ``tool_code`` covers the files in which tools are written,
+    ``acted_out`` what an offline model acts out, ``grader_code`` for each label the source files of
+    somebody's own grader: they say whether a stored trial is what today's would be, and keep no two
+    trials from being compared.
     """
 
     input: str = ""
@@ -39,6 +42,9 @@ class Digests(Record, frozen=True, gc=False):
     code: str = ""
     graders: Mapping[str, str] = NOTHING
     offered: str = ""
+    tool_code: str = ""
+    acted_out: str = ""
+    grader_code: Mapping[str, str] = NOTHING
 
 
 NO_TOOLS = "none"

@@ -25,7 +25,7 @@ from pytest_agenteval.store.json_lines import VERSION, Line, add, last_lines, re
 EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
 """Reasons for no score that earlier versions wrote, and what they are called today."""
 
-ALIKE = frozenset({"fixture", "prompt", "settings", "tools", "ruler", "model", "code"})
+ALIKE = frozenset({"fixture", "prompt", "settings", "tools", "ruler", "model", "code", "tool_code"})
 """Digests that are the same for many tasks of a suite."""
 
 SHORT_RATIONALE = 160
@@ -184,6 +184,7 @@ def _digests(digests: Digests) -> Line:
     add(line, input=digests.input, fixture=digests.fixture, prompt=digests.prompt, settings=digests.settings)
     add(line, tools=digests.tools, ruler=digests.ruler, model=digests.model)
     add(line, code=digests.code, offered=digests.offered, graders=digests.graders)
+    add(line, tool_code=digests.tool_code, acted_out=digests.acted_out, grader_code=digests.grader_code)
     return line
 
 

@@ -54,11 +54,19 @@ USAGE = object_schema(
     "what is 0 is left out",
 )
 COUNTS = object_schema({}, {"hits": COUNT, "misses": COUNT, "recorded": COUNT})
-DIGESTS = ("input", "fixture", "prompt", "settings", "tools", "ruler", "model", "code", "offered")
+DIGESTS = (
+    *("input", "fixture", "prompt", "settings", "tools", "ruler", "model", "code", "offered"),
+    *("tool_code", "acted_out"),
+)
 GRADER_DIGESTS: Schema = {
     "description": "for each grade's label: the grader's version, a colon, 12 hex digits of a SHA-256",
     "type": "object",
     "additionalProperties": {"type": "string", "pattern": ":[0-9a-f]{12}$"},
+}
+OWN_CODE: Schema = {
+    "description": "for the label of each grader that is somebody's own: of its source files",
+    "type": "object",
+    "additionalProperties": TEXT,
 }
 GRADE = object_schema(
     {"grader": TEXT, "score": SCORE},
@@ -111,7 +119,11 @@ FINISHED = object_schema(
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
-    | {"digests": object_schema({}, {**dict.fromkeys(DIGESTS, DIGEST), "graders": GRADER_DIGESTS})}
+    | {
+        "digests": object_schema(
+            {}, {**dict.fromkeys(DIGESTS, DIGEST), "graders": GRADER_DIGESTS} | {"grader_code": OWN_CODE}
+        )
+    }
     | {"usage": USAGE, "judging": USAGE, "simulating": USAGE}
     | {"paid": {**USAGE, "description": "what no recording gave, where that is not all that was used"}}
     | {"tapes": object_schema({}, {"tools": COUNTS, "chats": COUNTS})},

@@ -74,6 +74,7 @@ def _call(function: Callable[..., Any], arguments: type[BaseModel]) -> Callable[
         value = function(**_convert_arguments(arguments, args))
         return _await_plain(value) if inspect.isawaitable(value) else _plain(value)
 
+    call.__wrapped__ = function  # type: ignore[attr-defined]  # who wants to know whose code it is, looks here
     return call
 
 

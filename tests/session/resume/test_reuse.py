@@ -11,7 +11,7 @@ import pytest
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.journals import junit, properties
 from tests.session.resume.paid_agents import SUITE, bills, paid_task, project
-from tests.suites import run, write
+from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -88,7 +88,11 @@ def test_each_trial_is_reused_regraded_or_tried_again(pytester: pytest.Pytester,
 CHANGES = {
     "prompt system changed": ("evals/conftest.py", "Be kind.", "Be terse."),
     "agent code changed": ("evals/conftest.py", "'''Writes a bill,", "'''Writes one bill,"),
-    "agent settings changed": ("evals/suite.yaml", "agent: paid", "agent: paid\nsettings: {mood: calm}"),
+    "settings, clock or limits changed": (
+        "evals/suite.yaml",
+        "agent: paid",
+        "agent: paid\nsettings: {mood: calm}",
+    ),
     "prompts changed": ("evals/conftest.py", "Say goodbye.", "Say farewell."),
     "fixture changed": ("fixtures/start/notes.md", "first", "second"),
 }
@@ -115,6 +119,40 @@ def test_what_changed_is_named(pytester: pytest.Pytester) -> None:
         assert bills(root)["t"] == paid
     assert pytester.runpytest_subprocess("evals", "--agent-reuse").ret == 0
     assert bills(root)["t"] == len(CHANGES) + 1
+
+
+UNSEEN = {
+    "1 rerun: tool code changed": ("evals/tools.py", "a + b", "a - b"),
+    "1 rerun: script changed": ("evals/tasks.json", "Hello, Mina!", "Hello, Omar!"),
+    "1 regraded: code of grader polite": ("evals/polite.py", "1.0", "0.5"),
+}
+
+
+@pytest.mark.parametrize("way", ["--agent-reuse", "--agent-resume"])
+def test_what_no_agent_is_told_of_is_looked_at_too(pytester: pytest.Pytester, way: str) -> None:
+    """What tools compute, what an offline model acts out, and a grader's code behind one version."""
+    root = pytester.path
+    grades = [{"name": "polite"}]
+    write(
+        root,
+        {
+            "evals/suite.yaml": "name: demo\nkind: mixed\nagent: tool_calling\ntools: [tools.py]\n",
+            "evals/tools.py": "def add(a: int, b: int) -> int:\n    return a + b\n",
+            "evals/polite.py": "from pytest_agenteval import Grade\n\n\n"
+            "def polite(evidence):\n    return Grade('polite', 1.0, 'kind')\n",
+            "evals/conftest.py": "from polite import polite\n\n\n"
+            "def pytest_agenteval_register(registry):\n    registry.grader('polite', polite)\n",
+            "evals/tasks.json": [task("t", graders=grades)],
+        },
+    )
+    run(pytester, "evals", "--agent-model=scripted")
+    for words, change in UNSEEN.items():
+        edit(root, *change)
+        result = run(pytester, "evals", "--agent-model=scripted", way)
+        again = run(pytester, "evals", "--agent-model=scripted", way)
+        assert words in next(line for line in result.outlines if line.startswith("agenteval: re"))
+        (line,) = [line for line in again.outlines if line.startswith("agenteval: re")]
+        assert line.endswith(("1 reused", "the only trial had finished"))
 
 
 def test_a_run_that_goes_on_looks_at_what_was_edited_meanwhile(pytester: pytest.Pytester) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.engine.agent_side import AgentSide
 from pytest_agenteval.engine.changes import Changes, changes
-from pytest_agenteval.engine.digests import DigestCache, digests_of
+from pytest_agenteval.engine.digests import DigestCache, acted_out_digest, digests_of
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.records.plan import Plan, TrialKey
 from pytest_agenteval.records.record import NOTHING
@@ -27,7 +27,7 @@ class Decisions:
     """Decides about trials, each once; ``ask`` says what the agent of a plan's trial would be today."""
 
     def __init__(self, earlier: EarlierTrials, registry: Registry, ask: Callable[[Plan], AgentSide]) -> None:
-        self.earlier, self._ask = earlier, ask
+        self.earlier, self._ask, self._registry = earlier, ask, registry
         self._grading, self._cache = GradingService(registry), DigestCache()
         self._sides: dict[object, tuple[Plan, AgentSide | str]] = {}
         self._prompts_read: dict[tuple[str, str], Mapping[str, str]] = {}
@@ -75,7 +75,8 @@ class Decisions:
 
     def _changes(self, plan: Plan, earlier: EarlierTrial, side: AgentSide) -> Changes:
         old, own_models = earlier.entry.digests, earlier.entry.own_models
-        new = digests_of(plan, self._grading.grader, "", "", (), own_models, self._cache)
+        acted_out = acted_out_digest(plan, self._registry, self._cache)
+        new = digests_of(plan, self._grading.grader, "", "", (), own_models, self._cache, acted_out=acted_out)
         if _equal(old, new, side):
             return NO_CHANGES
         return changes(old, new, side, self._read(earlier, side) if old.prompt != side.prompt else NOTHING)
@@ -104,7 +105,8 @@ def _equal(old: Digests, new: Digests, side: AgentSide) -> bool:
     return (
         (old.input, old.fixture, old.settings, old.model, old.ruler)
         == (new.input, new.fixture, new.settings, new.model, new.ruler)
-        and (old.prompt, old.code) == (side.prompt, side.code)
+        and (old.acted_out, old.grader_code) == (new.acted_out, new.grader_code)
+        and (old.prompt, old.code, old.tool_code) == (side.prompt, side.code, side.tool_code)
         and old.tools == side.tools
         and not old.offered
     )
