@@ -20,6 +20,7 @@ PATIENCE_S = 120.0
 CONFTEST = """
 import asyncio
 import os
+import shutil
 import socket
 import time
 from pathlib import Path
@@ -45,6 +46,8 @@ class Agent:
             print(f"looked at {word} with hunter22-{word}")
             (ctx.path / "said.md").write_text(GREETING)
             seen = result.value
+            if word == "remove":
+                shutil.rmtree(ctx.path)
         state = {"held": Held()} if word == "object" else {}
         if word == "where":
             state = {

@@ -54,11 +54,11 @@ def tapes(root: Path) -> dict[str, str]:
 def test_trials_are_what_they_are_in_this_process(tmp_path: Path) -> None:
     """Scores, workspaces, recordings that come home, states that hold objects, output without secrets.
 
-    A trial that ends every actor that carries it out is errored after three attempts, and takes no other with
-    it. Ray prints nothing, and nothing of it is left.
+    A workspace that its agent has removed is told. A trial that ends every actor that carries it out is
+    errored after three attempts, and takes no other with it. Ray prints nothing, and nothing of it is left.
     """
     record = "--agent-record=once"
-    tasks = [looking("a", "bread"), looking("b", "salt"), looking("c", "object")]
+    tasks = [looking("a", "bread"), looking("b", "salt"), looking("c", "object"), looking("e", "remove")]
     same = CONFTEST.replace("HOME_FOLDER", "'/anywhere'")  # the agent's code has a digest
     here = project(tmp_path / "here", *tasks, conftest=same)
     said_here = carried_out(here, record, "-q", "--agent-keep-workspaces")
@@ -66,14 +66,15 @@ def test_trials_are_what_they_are_in_this_process(tmp_path: Path) -> None:
     run = start(there, RAY, record, "-q", "--agent-keep-workspaces")
     said = end(run)
 
-    assert "3 passed" in said_here
-    assert "3 passed, 1 error" in said
+    assert "4 passed" in said_here
+    assert "4 passed, 1 error" in said
+    assert "1 workspace could not be brought home from actors" in said
     assert "ray" not in said.lower().replace("executor=ray", "").replace(str(tmp_path).lower(), "")
     records = comparable_records(there)
     dead = trials(there)["d"]
-    assert {name: records[name] for name in ("a", "b", "c")} == comparable_records(here)
+    assert {name: records[name] for name in ("a", "b", "c", "e")} == comparable_records(here)
     assert tapes(there) == tapes(here)
-    assert len(tapes(there)) == 3
+    assert len(tapes(there)) == 4
     assert (Path(trials(there)["a"].workspace) / "said.md").read_text() == "Good morning"
     assert Path(trials(there)["a"].workspace).is_relative_to(there)
     assert (dead.cause, dead.attempt) == ("executor", 3)

@@ -44,6 +44,21 @@ def test_only_what_its_author_wrote_travels(tmp_path: Path) -> None:
     assert (tmp_path / "there" / "a.py").stat().st_mtime == 1_000_000
 
 
+def test_links_to_folders_lead_to_what_they_lead_to_at_home(tmp_path: Path) -> None:
+    """What is behind a link out of the project travels; one within it leads to the copy."""
+    root = tmp_path / "project"
+    write(root, {"a.py": "1", "fixtures/b.md": "2"})
+    write(tmp_path, {"outside/tree/c.md": "3"})
+    (root / "linked").symlink_to(tmp_path / "outside")
+    (root / "inner").symlink_to(root / "fixtures")
+
+    arrived(root, tmp_path / "there")
+
+    assert (tmp_path / "there" / "linked" / "tree" / "c.md").read_text() == "3"
+    assert (tmp_path / "there" / "inner" / "b.md").read_text() == "2"
+    assert (tmp_path / "there" / "inner").resolve() == tmp_path / "there" / "fixtures"
+
+
 def test_what_git_ignores_stays_at_home(tmp_path: Path) -> None:
     """In a repository git says what is the author's, committed or not; a file that is gone is none."""
     root = tmp_path / "project"
@@ -74,6 +89,20 @@ def test_a_kept_workspace_comes_home_without_links_that_lead_out(tmp_path: Path)
     assert not (tmp_path / "there").exists()
     assert home.parent == tmp_path / "kept"
     assert [path.name for path in home.iterdir()] == ["a.md"]
+
+
+def test_a_workspace_that_cannot_be_packed_is_none(tmp_path: Path) -> None:
+    """An agent may have removed its own, or made more folders in folders than an archive can be made of."""
+    write(tmp_path, {"deep/a.md": "1"})
+    os.chdir(tmp_path / "deep")
+    for _ in range(1500):
+        os.mkdir("d")
+        os.chdir("d")
+    os.chdir(tmp_path)
+
+    assert pack_workspace(tmp_path / "removed") == b""
+    assert pack_workspace(tmp_path / "deep") == b""
+    assert not (tmp_path / "deep").exists()
 
 
 def test_paths_are_those_of_the_copy(tmp_path: Path) -> None:

@@ -277,9 +277,15 @@ class TrialActor:
 
     def _arrive(self, number: int, plan: Plan, trial: Trial) -> None:
         """Keep how a trial ended, with what it wrote; called on the pool's thread."""
-        workspace = pack_workspace(Path(trial.workspace)) if trial.workspace else b""
-        result = pickle_trial(self._rerooting.at_home(trial), plan)
-        self._give(number, result, self._changed(cassette_files(plan)), workspace)
+        try:
+            workspace = pack_workspace(Path(trial.workspace)) if trial.workspace else b""
+            result = pickle_trial(self._rerooting.at_home(trial), plan)
+            recorded = self._changed(cassette_files(plan))
+        except Exception as raised:  # whoever waits for it would wait for ever
+            problem = f"what came of the trial cannot be sent: {exception_line(raised)}"
+            self._give(number, pickle.dumps(errored_trial(plan, ExecutorBroken(problem))))
+            return
+        self._give(number, result, recorded, workspace)
 
     def _give(
         self, number: int, result: bytes, recorded: Mapping[str, bytes] = NOTHING, workspace: bytes = b""

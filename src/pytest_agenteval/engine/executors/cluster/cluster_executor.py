@@ -6,6 +6,7 @@ import asyncio
 import os
 import pickle
 import sys
+import tarfile
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -79,6 +80,7 @@ class ClusterExecutor:
         self._failed = 0
         self._refusal: Exception | None = None
         self._has_lost = self._is_closed = False
+        self._unkept = 0
         self._cluster: RayCluster | None = None
         self._thread = DaemonThreads()
         self._connecting: asyncio.Future[int] | None = None
@@ -153,11 +155,14 @@ class ClusterExecutor:
             self._unsaved += report.unsaved
             unused = merge_unused(unused, report.unused_recordings)
             await self._take_recordings(actor, recorded, None)
-        remarks = tuple(self._home.finish())
+        remarks = [*self._home.finish()]
+        if self._unkept:
+            whose = "1 workspace" if self._unkept == 1 else f"{self._unkept} workspaces"
+            remarks.append(f"{whose} could not be brought home from actors, and cannot be looked at")
         await self._disconnect()
         unsaved = dict.fromkeys([*self._unsaved, *self._home.problems])
         # An actor that is gone cannot say what it has played.
-        return ExecutorReport(tuple(unsaved), {} if self._has_lost else unused, remarks)
+        return ExecutorReport(tuple(unsaved), {} if self._has_lost else unused, tuple(remarks))
 
     async def _connect(self, actors: int) -> tuple[RayCluster, int]:
         """Join the cluster, or start one, on a thread that stays; give it, and how many machines it has."""
@@ -260,10 +265,17 @@ class ClusterExecutor:
         trial: Trial = pickle.loads(arrival.result)
         if arrival.recorded:
             await self._take_recordings(actor, arrival.recorded, plan.conditions)
-        if arrival.workspace:
-            parent = Path(plan.conditions.keep_workspaces)
-            trial = replace(trial, workspace=str(unpack_workspace(arrival.workspace, parent)))
+        if trial.workspace:
+            trial = replace(trial, workspace=self._workspace_home(arrival, plan))
         return trial
+
+    def _workspace_home(self, arrival: Arrival, plan: Plan) -> str:
+        """Keep a workspace here and give its path; empty, and told at the end, where that cannot be."""
+        if arrival.workspace:
+            with suppress(OSError, tarfile.TarError):  # a disk that is full; a name that is none here
+                return str(unpack_workspace(arrival.workspace, Path(plan.conditions.keep_workspaces)))
+        self._unkept += 1
+        return ""
 
     async def _take_recordings(
         self, actor: RemoteActor, recorded: Mapping[str, bytes], conditions: Conditions | None

@@ -11,11 +11,15 @@ from pytest_agenteval.portable.tree_removal import remove_tree
 
 
 def pack_workspace(folder: Path) -> bytes:
-    """Give a workspace as an archive, and remove it."""
+    """Give a workspace as an archive, and remove it; nothing for one that cannot be packed."""
     archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as packed:
-        packed.add(folder, ".")
-    remove_tree(folder)
+    try:
+        with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as packed:
+            packed.add(folder, ".")
+    except (OSError, RecursionError, ValueError):  # removed, thousands of folders deep, changed meanwhile
+        return b""
+    finally:
+        remove_tree(folder)
     return archive.getvalue()
 
 

@@ -7,8 +7,9 @@ import os
 import subprocess
 import tarfile
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pytest_agenteval.engine.executors.executor import ExecutorBroken
@@ -28,13 +29,15 @@ def pack_project(root: Path) -> bytes:
     In a git repository what git ignores stays at home. A link that leads out of the project travels as what
     it leads to.
     """
-    files = list(_files(root))
+    files = {name: path for path in _files(root) for name, path in _followed(path, root)}
     _check_size(root, files)
     archive = io.BytesIO()
     with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as packed:
-        for path in files:
+        for name, path in files.items():
             with suppress(FileNotFoundError):  # gone since it was listed: another run's, say
-                packed.add(_followed(path, root), path.relative_to(root).as_posix(), recursive=False)
+                packed.add(
+                    path, name.as_posix(), recursive=False, filter=partial(_leading_within, path, root)
+                )
     return archive.getvalue()
 
 
@@ -85,16 +88,29 @@ def _travels(folder: Path) -> bool:
     return not (name in LEFT_HOME or is_cache or (folder / "pyvenv.cfg").is_file())
 
 
-def _followed(path: Path, root: Path) -> Path:
-    """Give what is packed for a path: where a link leads out of the project, what it leads to."""
-    return path if not path.is_symlink() or path.resolve().is_relative_to(root.resolve()) else path.resolve()
+def _followed(path: Path, root: Path) -> Iterator[tuple[Path, Path]]:
+    """Give what is packed for a path, by its name: of a link out of the project, all that it leads to."""
+    name = path.relative_to(root)
+    if not path.is_symlink() or path.resolve().is_relative_to(root.resolve()):
+        yield name, path
+        return
+    yield name, (real := path.resolve())
+    if real.is_dir():
+        yield from ((name / inner.relative_to(real), inner) for inner in _files(real))
 
 
-def _check_size(root: Path, files: list[Path]) -> None:
+def _leading_within(path: Path, root: Path, member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Have a link within the project lead to the copy, however it is written."""
+    if member.issym() and os.path.isabs(member.linkname) and path.resolve().is_relative_to(root.resolve()):
+        member.linkname = os.path.relpath(path.resolve(), path.parent.resolve())
+    return member
+
+
+def _check_size(root: Path, files: Mapping[Path, Path]) -> None:
     sizes: Counter[str] = Counter()
-    for path in files:
+    for name, path in files.items():
         with suppress(OSError):
-            sizes[path.relative_to(root).parts[0]] += path.lstat().st_size
+            sizes[name.parts[0]] += path.lstat().st_size
     if (whole := sum(sizes.values())) <= MOST_BYTES:
         return
     largest = ", ".join(f"{name} ({_mb(size)})" for name, size in sizes.most_common(MOST_NAMED))
