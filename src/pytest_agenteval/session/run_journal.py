@@ -122,11 +122,10 @@ def begin_run(
     model that plays users.
     """
     if info.resumed_at and (info.folder / PLANNED).exists():
-        go_on_with_run(info, gates)
+        go_on_with_run(info, gates, _run_suites(trials, suites))
         return
     whole = trials if all_trials is None else all_trials
     models = {item.case.model.name: item.case.model for item in whole}
-    tasks = {item.task.suite: item.task for item in whole}
     shards = _shards(settings, info, whole)
     header = RunHeader(
         started_at=info.started_at,
@@ -138,7 +137,7 @@ def begin_run(
         record=settings.record,
         record_chat=settings.record_chat,
         variants=tuple(dict.fromkeys(item.case.variant.name for item in whole)),
-        suites=tuple(_run_suite(task, suites) for task in tasks.values()),
+        suites=_run_suites(whole, suites),
         seed=settings.seed,
         repetitions=settings.fixed_repetitions,
         repetition_rule=repetition_rule(settings) if extra else None,
@@ -185,16 +184,18 @@ def _shards(settings: Settings, info: RunInfo, trials: Sequence[PlannedItem]) ->
     return RunShards((number,), total, _planned(trials), tasks, info.baseline_name)
 
 
-def go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate]) -> None:
+def go_on_with_run(info: RunInfo, gates: Sequence[SuiteGate], suites: Iterable[RunSuite] = ()) -> None:
     """Write down that the run goes on; every worker may, as all of them write the same.
 
-    Gates of suites that are met today are those of today; others stay.
+    Kind, threshold and gates of suites that are met today are those of today; others stay.
     """
+    today = {suite.name: suite for suite in suites}
 
     def resumed(header: RunHeader) -> RunHeader:
         earlier = tuple(each for each in header.resumed if each.at != info.resumed_at)
         resumption = Resumption(info.resumed_at, info.command)
-        return replace(header, resumed=(*earlier, resumption), ended_at="", exit_status=None)
+        known = tuple(today.get(suite.name, suite) for suite in header.suites)
+        return replace(header, suites=known, resumed=(*earlier, resumption), ended_at="", exit_status=None)
 
     change_header(info.folder, resumed)
     if gates:
@@ -260,6 +261,11 @@ def group_of_item(item: PlannedItem) -> Group:
 
 def _run_model(model: Model) -> RunModel:
     return RunModel(model.name, model.id, model.offline, loading_note(model))
+
+
+def _run_suites(items: Iterable[PlannedItem], suites: Suites) -> tuple[RunSuite, ...]:
+    tasks = {item.task.suite: item.task for item in items}
+    return tuple(_run_suite(task, suites) for task in tasks.values())
 
 
 def _run_suite(task: PlannedTask, suites: Suites) -> RunSuite:

@@ -174,8 +174,16 @@ def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]
     ]
     if any(suite.total.not_run for suite in view.suites):  # half a run is gone on with, and not compared
         again = "--agent-only=not_run" if read_settings(config).regrade else "--agent-resume"
-        compared = shlex.join(["pytest", *going_on(map(str, config.invocation_params.args), again)])
+        command = ("pytest", *map(str, config.invocation_params.args))
+        if run.header.resumed and not _was_cut_short(config):  # what is missing was not selected today
+            command = run.header.command
+        compared = shlex.join([command[0], *going_on(command[1:], again)])
     return filter(None, (compared, *looked_at))
+
+
+def _was_cut_short(config: pytest.Config) -> bool:
+    session: Any = config.pluginmanager.get_plugin("session")
+    return bool(session.shouldstop or session.shouldfail) or session.exitstatus == pytest.ExitCode.INTERRUPTED
 
 
 def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:

@@ -115,7 +115,7 @@ def test_after_the_first_failure_the_rest_runs(pytester: pytest.Pytester) -> Non
     complete.assert_outcomes(failed=1, passed=3)
     result.stdout.fnmatch_lines(["*resumed *: 1 had finished, 3 to run", "*answer contains 'Omar'*"])
     complete.stdout.fnmatch_lines(
-        ["*resumed *: nothing is missing: all 4 trials had finished", "FAILED 0.00 resumed *bad*"]
+        ["*resumed *: nothing to do: all 4 trials had finished", "FAILED 0.00 resumed *bad*"]
     )
     assert bills(root)["bad"] == 1
 
@@ -198,3 +198,26 @@ def pytest_runtest_setup(item):
     assert set(again.values()) == {1}
     assert set(again) == {f"w{n:02}" for n in range(16)}
     assert len(names(journal(root, "finished"))) == 24
+
+
+def test_a_run_whose_rest_was_not_selected_says_how_to_try_it(pytester: pytest.Pytester) -> None:
+    """What was selected has finished, and the run has not: the command is the one that it was begun with.
+
+    Kind and threshold of its suites are those of today, as the endings of its trials are.
+    """
+    root = pytester.path
+    project(root, [paid_task("bad", wants="Omar"), *(paid_task(f"t{n}", waits=True) for n in range(3))])
+    write(root, {"evals/suite.yaml": SUITE.replace("capability", "regression")})
+    run(pytester, "evals", "-x", "--agent-concurrency=2", "--agent-run-name=2part")
+    (root / "go").touch()
+    write(root, {"evals/suite.yaml": SUITE.replace("capability", "capability\ntask_pass_threshold: 0.5")})
+    part = run(pytester, "evals", "-k", "bad", "--agent-resume=2part")
+
+    part.stdout.fnmatch_lines(
+        [
+            "*resumed 2part: nothing to do: the only trial had finished",
+            "next: pytest evals --agent-concurrency=2 --agent-run-name=2part --agent-resume",
+        ]
+    )
+    (suite,) = read_header(run_folder(root)).suites
+    assert (suite.kind, suite.threshold) == ("capability", 0.5)

@@ -175,7 +175,7 @@ def test_a_run_that_goes_on_looks_at_what_was_edited_meanwhile(pytester: pytest.
     assert "1 had finished, 1 regraded: grader answer_contains configured or judged otherwise" in told
     assert "1 rerun: task input changed" in told
     result.stdout.fnmatch_lines(["*t1*MISSED 0.00 regraded*"])
-    again.stdout.fnmatch_lines(["*nothing is missing: all 3 trials had finished*"])
+    again.stdout.fnmatch_lines(["*nothing to do: all 3 trials had finished*"])
     assert bills(root) == {"t0": 1, "edited": 1, "t1": 1, "t2": 1}
     counted = {
         entry.key.task: (entry.attempt, entry.attempts, len(entry.earlier)) for entry in edited.entries

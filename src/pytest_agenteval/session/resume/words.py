@@ -15,7 +15,7 @@ def decisions_line(counts: Mapping[tuple[str, str], int], *, resumed: bool) -> s
         courses.setdefault("keep" if course == "take over" else course, Counter())[because] += count
     kept, total = courses.get("keep", Counter()).total(), sum(counts.values())
     if resumed and kept == total and total:
-        return f"nothing is missing: {_all(total)} had finished"
+        return f"nothing to do: {_all(total)} had finished"
     return ", ".join(_parts(courses, resumed=resumed))
 
 
