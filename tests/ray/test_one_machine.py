@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -136,14 +137,21 @@ def unchanged():
 """
 
 
-def test_handlers_are_as_they_were(tmp_path: Path) -> None:
-    """Ray replaces who hears of SIGTERM, of crashes and of uncaught exceptions: all of it is put back."""
+def test_handlers_are_as_they_were_and_nothing_is_left_on_disk(tmp_path: Path) -> None:
+    """Ray replaces who hears of SIGTERM, of crashes and of uncaught exceptions: all of it is put back.
+
+    A cluster of our own writes no token into the user's home, and its logs go with it.
+    """
     root = project(tmp_path, looking("a", "bread"))
     (root / "handlers.py").write_text(HANDLERS)
 
-    said = carried_out(root, RAY, "-p", "handlers", "-s", env={"PYTHONPATH": str(root)})
+    home = tmp_path / "home"
+    run = start(root, RAY, "-p", "handlers", "-s", env={"PYTHONPATH": str(root), "HOME": str(home)})
+    said = end(run)
 
     assert "HANDLERS True True" in said
+    assert not home.exists()
+    assert not list(Path("/tmp").glob(f"agenteval-ray-{run.pid}-*"))
 
 
 def test_what_cannot_be_obeyed_is_said_before_anything_runs(tmp_path: Path) -> None:
@@ -158,6 +166,20 @@ def test_what_cannot_be_obeyed_is_said_before_anything_runs(tmp_path: Path) -> N
     )
     assert "--agent-executor=ray: expected no -n" in workers
     assert not lines(root, "started")
+
+
+def test_a_cluster_that_is_not_there_is_told_at_once(tmp_path: Path) -> None:
+    """Ray itself tries for minutes, and prints a line for each."""
+    root = project(tmp_path, looking("a", "bread"))
+    began = time.monotonic()
+
+    nobody = carried_out(root, RAY, env={"RAY_ADDRESS": "127.0.0.1:1"})
+    client = carried_out(root, RAY, env={"RAY_ADDRESS": "ray://127.0.0.1:10001"})
+
+    assert time.monotonic() - began < 60
+    assert "executor: the Ray cluster at 127.0.0.1:1 cannot be joined" in nobody
+    assert "Captured stderr" not in nobody + client
+    assert "RAY_ADDRESS=ray://127.0.0.1:10001: expected HOST:PORT of the cluster's head" in client
 
 
 def test_actors_share_a_model(tmp_path: Path) -> None:

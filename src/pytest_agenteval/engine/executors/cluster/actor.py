@@ -11,7 +11,6 @@ import os
 import pickle
 import platform
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ from pytest_agenteval.conftests import load_registry
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.exceptions import exception_line
 from pytest_agenteval.engine.executors.cluster.kept_workspaces import pack_workspace
+from pytest_agenteval.engine.executors.cluster.process_folders import make_folder
 from pytest_agenteval.engine.executors.cluster.rerooting import Interning, Rerooting
 from pytest_agenteval.engine.executors.cluster.travelling_project import unpack_project
 from pytest_agenteval.engine.executors.executor import (
@@ -50,7 +50,6 @@ from pytest_agenteval.engine.pool import Pool, Slot
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.engine.trial_resources import cassette_files
 from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.portable.process_table import is_running
 from pytest_agenteval.portable.processes import end_owned_groups
 from pytest_agenteval.portable.tree_removal import remove_tree
 from pytest_agenteval.records.plan import Plan
@@ -176,8 +175,7 @@ class TrialActor:
         return pickle.dumps(ActorStarted())
 
     def _come_up(self, setup: ActorSetup, project: bytes) -> None:
-        _remove_left_over()
-        here = Path(tempfile.mkdtemp(prefix=f"{FOLDER}-{os.getpid()}-")).resolve()
+        here = make_folder(FOLDER)
         self._here, home = here, setup.context.root
         self._rerooting = Rerooting(home, str(here / "project"))
         unpack_project(project, here / "project")
@@ -348,11 +346,3 @@ def _stamp(path: str) -> tuple[int, int]:
     except OSError:
         return (0, 0)
     return (status.st_mtime_ns, status.st_size)
-
-
-def _remove_left_over() -> None:
-    """Remove the folders of actors that were killed."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}-*"):
-        pid = folder.name.split("-")[2]
-        if pid.isdecimal() and not is_running(int(pid)):
-            remove_tree(folder)

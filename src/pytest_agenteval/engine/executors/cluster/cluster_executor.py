@@ -57,6 +57,9 @@ OTHERS_S = 5.0
 MOST_FAILED = 3
 """So many actors in a row may fail to come up before nobody tries again."""
 
+JOINING_S = 120.0
+"""Seconds in which a cluster has to be joined or started."""
+
 CONNECTING_S = 3.0
 """Seconds for which the end of a run waits for a cluster that is still being joined."""
 
@@ -168,7 +171,12 @@ class ClusterExecutor:
         """Join the cluster, or start one, on a thread that stays; give it, and how many machines it has."""
         loop = asyncio.get_running_loop()
         self._connecting = loop.run_in_executor(self._thread, self._connect_here, actors)
-        machines = await asyncio.shield(self._connecting)
+        try:
+            machines = await asyncio.wait_for(asyncio.shield(self._connecting), JOINING_S)
+        except TimeoutError:
+            raise ExecutorBroken(
+                f"the Ray cluster did not come up, or let nobody in, within {JOINING_S:g} s"
+            ) from None
         assert self._cluster is not None
         return self._cluster, machines
 

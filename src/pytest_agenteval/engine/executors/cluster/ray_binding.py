@@ -8,12 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import secrets
+import socket
+import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from pytest_agenteval.engine.executors.cluster.process_folders import make_folder
 from pytest_agenteval.engine.executors.executor import ExecutorBroken
 from pytest_agenteval.errors import exception_text
 from pytest_agenteval.portable.signal_handlers import handlers_kept
@@ -28,6 +32,17 @@ ADDRESS = "RAY_ADDRESS"
 
 OBJECTS = 256 * 1024 * 1024
 """Bytes for the project and for large transcripts, in the memory of a cluster of our own."""
+
+
+FOLDER = "agenteval-ray"
+SHORT = "/tmp" if sys.platform != "win32" else None
+"""Where the folder of a cluster of our own is made: the path of a socket has to be short."""
+
+TOKEN = secrets.token_hex(32)
+"""Lets this process alone into clusters of its own; one for all of them, for Ray remembers the first."""
+
+REACHING_S = 10.0
+"""Seconds in which a cluster has to take a connection."""
 
 
 class ActorLost(Exception):
@@ -50,7 +65,7 @@ class RayCluster:
     def __init__(self) -> None:
         self.is_own = False
         self._was_joined = False
-        self._session = ""
+        self._folder: Path | None = None
         self._printing: Any = None
         self._variables: dict[str, str | None] = {}
 
@@ -66,6 +81,8 @@ class RayCluster:
         """
         self._was_joined = ray.is_initialized()  # by a conftest: it is the author's, and stays
         self.is_own = not (self.address or self._was_joined)
+        if self.address and not self._was_joined:
+            _check_reachable(self.address)
         try:
             with handlers_kept(), _silence(), self._variables_kept():
                 if not self._was_joined:
@@ -82,17 +99,22 @@ class RayCluster:
         own: dict[str, Any] = {}
         if self.is_own:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent unless asked
-            cores = max(actors, os.cpu_count() or 1)
-            own = {"num_cpus": cores, "include_dashboard": False, "object_store_memory": OBJECTS}
-        context = ray.init(
+            if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
+                os.environ["RAY_AUTH_TOKEN"] = TOKEN  # else Ray writes one into the user's home
+            self._folder = make_folder(FOLDER, os.environ.get("RAY_TMPDIR", SHORT))
+            own = {
+                "num_cpus": max(actors, os.cpu_count() or 1),
+                "include_dashboard": False,
+                "object_store_memory": OBJECTS,
+                "_temp_dir": str(self._folder),
+            }
+        ray.init(
             address=self.address or "local",
             log_to_driver=False,
             configure_logging=False,
             logging_level=logging.ERROR,
             **own,
         )
-        if self.is_own:
-            self._session = str(context.address_info["session_dir"])
 
     def _quiet(self) -> None:
         """Keep what machines report to whoever looks for it: it would be printed between pytest's own lines.
@@ -144,8 +166,8 @@ class RayCluster:
         for name, value in self._variables.items():
             if value is None:
                 os.environ.pop(name, None)
-        if self._session:
-            remove_tree(Path(self._session))
+        if self._folder is not None:
+            remove_tree(self._folder)
 
     @contextmanager
     def _variables_kept(self) -> Iterator[None]:
@@ -153,6 +175,25 @@ class RayCluster:
         before = set(os.environ)
         yield
         self._variables = {name: None for name in os.environ if name not in before}
+
+
+def _check_reachable(address: str) -> None:
+    """Raise ExecutorBroken where nothing answers: Ray itself would try for minutes, and talk about it."""
+    if "://" in address:
+        raise ExecutorBroken(
+            f"{ADDRESS}={address}: expected HOST:PORT of the cluster's head, whose port is 6379 where nobody "
+            "says otherwise, or auto; the protocol of Ray's clients will not do"
+        )
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():  # auto, or what Ray has words of its own for
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACHING_S).close()
+    except (OSError, OverflowError) as unreachable:
+        raise ExecutorBroken(
+            f"the Ray cluster at {address} cannot be joined: {exception_text(unreachable)}. "
+            f"Does it run (ray status), and is {ADDRESS} the HOST:PORT of its head?"
+        ) from None
 
 
 @contextmanager
