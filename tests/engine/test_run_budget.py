@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.run_budget import Expected, Kind, OwnLedger, RunBudget
+from pytest_agenteval.engine.run_budget import Expected, Kind, OwnLedger, RunBudget, amount_text
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import NO_ERROR, Trial
@@ -74,3 +75,12 @@ def test_a_trial_that_was_lost_and_begins_again_has_cost_something() -> None:
         budget.ended(lost, None)
 
     assert round(budget.paid()["usd"], 6) == 0.03
+
+
+@pytest.mark.parametrize(
+    ("usd", "text"),
+    [(0.0, "$0"), (1.5e-7, "$0.00000015"), (4.2e-5, "$0.000042"), (0.0412, "$0.0412"), (5.0, "$5")],
+)
+def test_what_is_little_is_not_written_as_nothing(usd: float, text: str) -> None:
+    """A cheap trial has cost something, and a small budget is one."""
+    assert amount_text("usd", usd) == text

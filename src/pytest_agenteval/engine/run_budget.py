@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from math import sqrt
+from math import ceil, log10, sqrt
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pytest_agenteval.engine.admission import Decision, NotRun
@@ -284,8 +284,10 @@ def amount_text(kind: Kind, amount: float) -> str:
     """Write an amount: ``$5``, ``$4.97``, ``$0.0412``, ``12,000 tokens``."""
     if kind == "tokens":
         return "1 token" if amount == 1 else f"{amount:,.0f} tokens"
-    digits = 2 if amount >= 0.1 else 4
-    return f"${amount:.0f}" if amount == round(amount) else f"${amount:.{digits}f}"
+    if amount >= 0.001:
+        digits = 2 if amount >= 0.1 else 4
+        return f"${amount:.0f}" if amount == round(amount) else f"${amount:.{digits}f}"
+    return f"${amount:.{2 - ceil(log10(amount) + 1e-9)}f}" if amount > 0 else "$0"
 
 
 def _who(trial: Trial) -> str:

@@ -90,10 +90,17 @@ def free_trials(settings: Settings) -> Callable[[Plan], bool]:
             return True
         if conditions.judges or (conditions.user is not None and plan.task.user):
             return False
-        asks_nobody = plan.model.id in PLAYERS or (plan.model.id == OWN_MODEL and not plan.asks_own_models)
-        return settings.regrade != () or (asks_nobody and not plan.live and conditions.record_chat == "off")
+        return settings.regrade != () or acts_for_nothing(plan)
 
     return is_free
+
+
+def acts_for_nothing(plan: Plan) -> bool:
+    """Whether a trial's agent, and who talks with it, ask no model that is paid; its judges may."""
+    conditions = plan.conditions
+    asks_nobody = plan.model.id in PLAYERS or (plan.model.id == OWN_MODEL and not plan.asks_own_models)
+    has_user = conditions.user is not None and bool(plan.task.user)
+    return asks_nobody and not has_user and not plan.live and conditions.record_chat == "off"
 
 
 def budget_lines(config: pytest.Config, settings: Settings) -> list[str]:

@@ -31,7 +31,7 @@ from pytest_agenteval.session.dry_run.sizes import TaskSizes
 from pytest_agenteval.session.earlier_costs import EarlierCosts
 from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
 from pytest_agenteval.session.resume.decision import Course
-from pytest_agenteval.session.run_budget import allowed_amounts, free_trials
+from pytest_agenteval.session.run_budget import acts_for_nothing, allowed_amounts, free_trials
 from pytest_agenteval.session.settings import RESULTS, Settings
 
 
@@ -97,11 +97,11 @@ class DryRun:
             for plan, course in zip(plans, courses, strict=True)
             if course != "reused" and not self._is_free(plan)
         ]
-        regraded = {id(plan) for plan, course in paid if course == "regraded"}
+        judged = {id(plan) for plan, course in paid if course == "regraded" or acts_for_nothing(plan)}
         amounts = Amounts(ZERO, ZERO, {})
         if paid:
             amounts = self._estimator.amounts(
-                [plan for plan, _ in paid], judges_only=lambda plan: id(plan) in regraded
+                [plan for plan, _ in paid], judges_only=lambda plan: id(plan) in judged
             )
         self._sources.update(amounts.sources)
         held_back = sum(id(item) in extra for item in items)

@@ -25,7 +25,7 @@ def run_to_resume(config: pytest.Config, settings: Settings) -> tuple[Path, str]
     folder = _find(config, settings)
     header = read_header(folder)
     _refuse_kind(folder, header)
-    if not config.getoption("collectonly", False):
+    if not (config.getoption("collectonly", False) or settings.dry_run):
         _claim(config, folder)
     return folder, header.started_at
 
