@@ -19,21 +19,23 @@ from pytest_agenteval.loop.suite_history import (
 )
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.trial import Origin
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Regression
 from tests.reports.runs import store_run, trial
 
 TASKS = [SuiteTask("a", "x"), SuiteTask("b", "x"), SuiteTask("c", "y")]
-ENDINGS = {"+": "passed", "-": "missed", "!": "errored"}
+ENDINGS = {"+": "passed", "=": "passed", "-": "missed", "!": "errored"}
 
 
 def entries(task: str, marks: str) -> Iterator[JournalEntry]:
-    """Give the repetitions of a task: ``+`` passed, ``-`` missed, ``!`` errored."""
+    """Give the repetitions of a task: ``+`` passed, ``-`` missed, ``!`` errored, ``=`` taken over."""
     for repetition, mark in enumerate(marks, start=1):
-        score = {"+": 1.0, "-": 0.0}.get(mark)
+        score = {"+": 1.0, "=": 1.0, "-": 0.0}.get(mark)
         key = TrialKey("s", task, "card", "claude", "", repetition)
-        yield JournalEntry(key, 1, ENDINGS[mark], score, (), TranscriptLocation("t", 0, 0))  # type: ignore[arg-type] # one of the endings
+        entry = JournalEntry(key, 1, ENDINGS[mark], score, (), TranscriptLocation("t", 0, 0))  # type: ignore[arg-type] # one of the endings
+        yield replace(entry, origin=Origin("before", 1)) if mark == "=" else entry
 
 
 def run(name: str, planned: int | None = None, **tasks: str) -> SuiteRun:
@@ -55,6 +57,7 @@ FULL = {"a": "+", "b": "+", "c": "+"}
     [
         (run("r", 5, **FULL), "2 of 5 planned trials never ended"),
         (run("r", **{**FULL, "c": "!"}), "1 of 3 trials errored"),
+        (run("r", **{**FULL, "c": "="}), "1 of 3 trials taken over from another run"),
         (run("r", a="+", b="+"), "2 of 3 tasks"),
         (run("r", 0, **FULL), "nobody knows how many trials were planned"),
         (run("r", h="+"), "no task of split dev"),

@@ -98,7 +98,10 @@ def _immaturity(run: SuiteRun) -> str:
         return "nobody knows how many trials were planned"
     if len(run.entries) < run.planned:
         return f"{run.planned - len(run.entries)} of {run.planned} planned trials never ended"
-    return f"{errored} of {len(run.entries)} trials errored" if errored else ""
+    if errored:
+        return f"{errored} of {len(run.entries)} trials errored"
+    taken_over = sum(entry.origin is not None and bool(entry.origin.run) for entry in run.entries)
+    return f"{taken_over} of {len(run.entries)} trials taken over from another run" if taken_over else ""
 
 
 def _left_out(run: SuiteRun, dev: frozenset[str], older: _Older, place: int) -> str:

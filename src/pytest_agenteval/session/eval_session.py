@@ -19,7 +19,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.held_runs import hold_run
-from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem
+from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem, trial_key
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
 from pytest_agenteval.session.report_hooks import annotate_report
@@ -135,7 +135,18 @@ class EvalSession:
         """What becomes of the selected trials that have been tried before, in one line; else empty."""
         if self.earlier is None or not self.selected or self.config.getoption("collectonly", False):
             return ""
-        return self.runner.takeover_line(self.selected)
+        perhaps, left_out = 0, set[int]()
+        if self.extra is not None:
+            dropped = self.extra.dropped_before()
+            undecided = self.extra.items if dropped is None else dropped
+            left_out = {id(item) for item in undecided if not self._is_tried(item)}
+            perhaps = len(left_out) if dropped is None else 0
+        items = [item for item in self.selected if id(item) not in left_out]
+        return self.runner.takeover_line(items, perhaps=perhaps)
+
+    def _is_tried(self, item: PlannedItem) -> bool:
+        """Whether an earlier run holds anything of an item's trial."""
+        return self.earlier is not None and any(True for _ in self.earlier.of(trial_key(item)))
 
     def cases_of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case in which a task is tried, or was tried when its trials are graded again."""

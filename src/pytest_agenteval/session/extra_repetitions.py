@@ -102,6 +102,14 @@ class ExtraItems:
             hook = self._last.ihook
             hook.pytest_runtest_logreport(report=hook.pytest_runtest_makereport(item=self._last, call=call))
 
+    def dropped_before(self) -> list[PlannedItem] | None:
+        """Give the items that an earlier look of this run does not need; None where there was no look."""
+        looks = read_looks(get_run_info(self._config).folder)
+        if looks is None:
+            return None
+        going = {each.group for each in looks if each.goes_on}
+        return [item for item in self.items if group_of_item(item) not in going]
+
     def _look(self, session: pytest.Session) -> None:
         self._has_dropped = True
         look(self._config)

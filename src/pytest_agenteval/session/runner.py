@@ -230,13 +230,13 @@ class TrialRunner:
             return RUN.course
         return self._decide(self._attempts.plan(item.task, item.case)).course
 
-    def takeover_line(self, items: Sequence[PlannedItem]) -> str:
-        """Say in one line what becomes of the items' trials, and why."""
+    def takeover_line(self, items: Sequence[PlannedItem], *, perhaps: int) -> str:
+        """Say in one line what becomes of the items' trials, and why; ``perhaps`` so many more are tried."""
         if self.takeover is None:
             return ""
         fixed = [item for item in items if not replaces_task(item)]
         plans = (self._attempts.plan(item.task, item.case) for item in fixed)
-        return self.takeover.line(plans, later=len(items) - len(fixed))
+        return self.takeover.line(plans, later=len(items) - len(fixed), perhaps=perhaps)
 
     @property
     def report(self) -> ExecutorReport:

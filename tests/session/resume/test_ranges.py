@@ -50,4 +50,6 @@ def test_there_is_one_look(pytester: pytest.Pytester, workers: int, above: int) 
     assert {entry.key for entry in load_run(folder).entries} == whole
     assert json.loads((folder / LOOKS).read_text(encoding="utf-8")) == looks
     assert f"{left} had finished" in " ".join(result.outlines)
+    assert ("more only if need be" in " ".join(result.outlines)) is (above == 1)
+    assert above == 1 or f"{left} had finished, {len(whole) - left} to run" in " ".join(result.outlines)
     assert result.parseoutcomes().get("deselected", 0) > 0

@@ -35,15 +35,19 @@ class Takeover:
         decision = self._decisions.known(key)
         return decision is not None and decision.course == "keep"
 
-    def line(self, plans: Iterable[Plan], later: int = 0) -> str:
-        """Say in one line what becomes of these trials, and of those that are decided about ``later``."""
+    def line(self, plans: Iterable[Plan], later: int = 0, perhaps: int = 0) -> str:
+        """Say in one line what becomes of these trials, and of those that are decided about ``later``.
+
+        ``perhaps`` so many more are tried, where the first repetitions decide nothing.
+        """
         for plan in plans:
             self._decisions.of(plan)
         names = ", ".join(run.name for run in self._earlier.runs)
         how = "resumed" if self._earlier.is_own else "reuse of"
         line = decisions_line(self._decisions.counts(), resumed=self._earlier.is_own)
         waiting = f"{later} decided about in their turn" if later else ""
-        return f"{how} {names}: {', '.join(filter(None, (line, waiting)))}"
+        more = f"{perhaps} more only if need be" if perhaps else ""
+        return f"{how} {names}: {', '.join(filter(None, (line, waiting, more)))}"
 
     def word(self, trial: Trial) -> str:
         """Say in one word that a trial was not carried out by this process: resumed, reused, regraded."""
