@@ -155,6 +155,23 @@ def test_what_no_agent_is_told_of_is_looked_at_too(pytester: pytest.Pytester, wa
         assert line.endswith(("1 reused", "the only trial had finished"))
 
 
+@pytest.mark.parametrize("way", ["--agent-reuse", "--agent-resume"])
+def test_a_trial_without_its_transcript_is_tried_again_and_told(pytester: pytest.Pytester, way: str) -> None:
+    """Files of a run that are gone, or were cut off, are no trials that had finished."""
+    root = pytester.path
+    project(root, [paid_task(f"t{n}") for n in range(3)])
+    run(pytester, "evals", "--agent-concurrency=1")
+    (file,) = latest(root).folder.glob("transcripts-*")
+    with file.open("r+b") as transcripts:
+        transcripts.truncate(file.stat().st_size - 10)
+
+    result = run(pytester, "evals", way)
+
+    (line,) = [line for line in result.outlines if line.startswith("agenteval: re")]
+    assert line.endswith(", 1 rerun: transcript lost")
+    assert sorted(bills(root).values()) == [1, 1, 2]
+
+
 def test_a_run_that_goes_on_looks_at_what_was_edited_meanwhile(pytester: pytest.Pytester) -> None:
     """It tries again or grades again, as one more attempt; new grades of an old trial are paid for once."""
     root = pytester.path

@@ -58,6 +58,8 @@ class Decisions:
         entry = earlier.entry
         if entry.ending == "errored":
             return Decision("rerun", "errored")
+        if not earlier.has_transcript:
+            return Decision("rerun", "transcript lost")
         if not entry.digests.input:
             return Decision("rerun", "nobody knows what they were made of")
         if not earlier.is_own and (reason := _doubt(plan, earlier)):

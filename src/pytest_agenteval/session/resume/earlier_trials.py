@@ -17,11 +17,15 @@ from pytest_agenteval.store.run_reader import Run, load_run
 
 
 class EarlierTrial(NamedTuple):
-    """A trial that has finished: the run that holds it, and what its journal says."""
+    """A trial that has finished: the run that holds it, and what its journal says.
+
+    ``has_transcript`` is false where nothing stands in its transcript's place.
+    """
 
     run: Run
     entry: JournalEntry
     is_own: bool
+    has_transcript: bool = True
 
     @property
     def origin(self) -> Origin:
@@ -90,13 +94,23 @@ class EarlierTrials:
         runs = [load_run(folder) for folder in dict.fromkeys(map(Path.resolve, folders))]
         self.runs = sorted(runs, key=lambda run: run.header.started_at, reverse=True)
         self._entries = [{entry.key: entry for entry in run.entries} for run in self.runs]
+        self._sizes: dict[Path, int] = {}
         self._begun = {attempt.key: attempt.attempt for run in self.runs for attempt in run.begun}
 
     def of(self, key: TrialKey) -> Iterator[EarlierTrial]:
         """Give each run's last attempt at a trial, the newest run's first."""
         for run, entries in zip(self.runs, self._entries, strict=True):
             if key in entries:
-                yield EarlierTrial(run, entries[key], self.is_own)
+                entry = entries[key]
+                yield EarlierTrial(run, entry, self.is_own, self._has_transcript(run, entry))
+
+    def _has_transcript(self, run: Run, entry: JournalEntry) -> bool:
+        """Whether the file that a transcript stands in is there and long enough; it is not read."""
+        file, offset, length = entry.location
+        path = run.folder / file
+        if path not in self._sizes:
+            self._sizes[path] = path.stat().st_size if path.is_file() else 0
+        return offset + length <= self._sizes[path]
 
     def attempts(self, key: TrialKey) -> int:
         """Say how many attempts at a trial this run has begun so far; 0 in a new run."""
