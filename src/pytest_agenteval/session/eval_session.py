@@ -18,7 +18,7 @@ from pytest_agenteval.records.transcript import NO_ANSWER
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.session.held_runs import hold_run
+from pytest_agenteval.session.held_runs import DEAD_WORKERS, hold_run
 from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem, trial_key
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
@@ -134,6 +134,8 @@ class EvalSession:
     def takeover_line(self) -> str:
         """What becomes of the selected trials that have been tried before, in one line; else empty."""
         if self.earlier is None or not self.selected or self.config.getoption("collectonly", False):
+            return ""
+        if (self.folder / DEAD_WORKERS).exists():  # a worker in a dead one's place: the others have said it
             return ""
         perhaps, left_out = 0, set[int]()
         if self.extra is not None:

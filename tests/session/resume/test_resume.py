@@ -194,6 +194,9 @@ def pytest_runtest_setup(item):
 
     assert result.parseoutcomes() == {"passed": 23, "failed": 1}  # the item that the worker was at
     result.stdout.fnmatch_lines(["*crashed while running*", "*24 of 24 trials*"])
+    assert [line.partition(": ")[2] for line in result.outlines if line.startswith("resumed ")] == [
+        "8 had finished, 16 to run"
+    ]
     again = {name: count - before[name] for name, count in bills(root).items() if count > before[name]}
     assert set(again.values()) == {1}
     assert set(again) == {f"w{n:02}" for n in range(16)}
