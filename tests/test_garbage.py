@@ -75,3 +75,16 @@ def test_who_chooses_how_often_has_the_say() -> None:
         assert gc.get_threshold()[0] == 5
     finally:
         gc.set_threshold(*before)
+
+
+def test_what_is_collected_is_never_looked_through_again(pytester: pytest.Pytester) -> None:
+    """Before anything is left out of it, for what ``-k`` leaves out stays as well; also without a run."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
+    conftest = """
+import gc
+def pytest_collection_modifyitems(items):
+    print("SEEN", any(kept is item for kept in gc.get_objects() for item in items))
+"""
+    write(pytester.path, {"conftest.py": conftest})
+    arguments = ("evals", "--agent-model=scripted", "--collect-only", "-s", "-k", "a_")
+    pytester.runpytest_subprocess(*arguments).stdout.fnmatch_lines(["*SEEN False"])

@@ -221,13 +221,20 @@ def pytest_make_collect_report(
     return report
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> Generator[None, object, object]:
     """Leave out trials of the other split, beyond the sample, that ended otherwise last time; other shards'.
 
     Last of all: a sample is drawn from what ``-k`` and ``-m`` have left.
     """
     evals = _eval_session(config)
+    if evals is not None:  # what -k leaves out stays too: pytest holds it, to count it
+        from pytest_agenteval.garbage import freeze_once
+
+        freeze_once("collected")
+    result = yield
     if evals is None and (config.getoption("agent_shard", None) or os.environ.get("AGENTEVAL_SHARD")):
         from pytest_agenteval.session.eval_session import get_eval_session
 
@@ -236,6 +243,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = evals.select(items)
         if left_out:
             config.hook.pytest_deselected(items=left_out)
+    return result
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -317,7 +317,6 @@ class EvalSession:
         if self.sharded is not None:  # one that has none of them says so too, for whoever merges
             coming += self.sharded.all_trials[:1]
         if coming and not dry and not _was_interrupted(coming[0].session):
-            freeze_once("collected")
             try:
                 self._begin_run()
             except OSError as failed:
