@@ -32,8 +32,17 @@ def _text_calls(tree: ast.AST) -> Iterator[tuple[int, str, set[str]]]:
             # With a text as its argument it is no path's, or "utf-8" is said.
             if isinstance(call.func, ast.Attribute) and (name == "write_text" or not texts):
                 yield call.lineno, name[0], keywords
-        elif name == "open" and (not call.args or MODE.fullmatch(texts[-1] if texts else "")):
+        elif (
+            name == "open"
+            and not _opens_archive(call)
+            and (not call.args or MODE.fullmatch(texts[-1] if texts else ""))
+        ):
             yield call.lineno, texts[-1] if texts else "r", keywords
+
+
+def _opens_archive(call: ast.Call) -> bool:
+    """Whether it is tarfile's: bytes, whatever is in them."""
+    return isinstance(call.func, ast.Attribute) and getattr(call.func.value, "id", "") == "tarfile"
 
 
 def test_every_text_has_an_encoding_and_its_line_breaks() -> None:

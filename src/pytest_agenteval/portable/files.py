@@ -16,6 +16,9 @@ except ImportError:  # Windows
 
 POSIX = os.name == "posix"
 
+SHORT_TEMP = "/tmp" if POSIX else None
+"""A folder for temporary ones in which sockets are made: their paths have to be short; TMPDIR may be long."""
+
 FORGOTTEN_S = 30.0
 """Seconds after which a lock that no system gives back is taken for that of a dead process."""
 WAIT_S = 0.01

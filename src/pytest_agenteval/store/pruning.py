@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.portable.files import read_pointer
+from pytest_agenteval.portable.files import read_pointer, replace_file
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.run_comparison import COMPARISON
 from pytest_agenteval.store.runs import HEADER, LATEST, RunFolder, list_runs, read_json
@@ -72,7 +71,7 @@ def plan_pruning(
 def remove_run(folder: Path) -> None:
     """Remove a run's folder; one that is interrupted leaves no half of a run."""
     going = folder.with_name(f"{GOING}{folder.name}")
-    os.replace(folder, going)
+    replace_file(folder, going)
     (going / HEADER).unlink(missing_ok=True)  # without it a folder is no run
     shutil.rmtree(going)
 

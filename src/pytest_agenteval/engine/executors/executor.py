@@ -153,8 +153,7 @@ class Executor(Protocol):
         """Carry out one plan and give its trial; awaited as often side by side as ``ready`` has said.
 
         What breaks a trial is in its record. What is raised all the same makes an errored trial of the cause
-        that the exception names; after ``TrialLost`` the trial is begun again. When the run is stopped the
-        task that waits is cancelled.
+        that the exception names. When the run is stopped the task that waits is cancelled.
         """
         ...
 

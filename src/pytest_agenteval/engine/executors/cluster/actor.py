@@ -322,7 +322,7 @@ class TrialActor:
             if stamp != self._stamps.get(path, stamp):
                 self._stamps[path] = stamp
                 with suppress(OSError):
-                    changed[str(Path(path).relative_to(self._rerooting.here))] = Path(path).read_bytes()
+                    changed[Path(path).relative_to(self._rerooting.here).as_posix()] = Path(path).read_bytes()
         return changed
 
     def _end_when_deserted(self) -> None:

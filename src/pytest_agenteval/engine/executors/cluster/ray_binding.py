@@ -10,7 +10,6 @@ import logging
 import os
 import secrets
 import socket
-import sys
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -20,6 +19,7 @@ from typing import Any
 from pytest_agenteval.engine.executors.cluster.process_folders import make_folder
 from pytest_agenteval.engine.executors.executor import ExecutorBroken
 from pytest_agenteval.errors import exception_text
+from pytest_agenteval.portable.files import SHORT_TEMP
 from pytest_agenteval.portable.signal_handlers import handlers_kept
 from pytest_agenteval.portable.tree_removal import remove_tree
 
@@ -35,9 +35,6 @@ OBJECTS = 256 * 1024 * 1024
 
 
 FOLDER = "agenteval-ray"
-SHORT = "/tmp" if sys.platform != "win32" else None
-"""Where the folder of a cluster of our own is made: the path of a socket has to be short."""
-
 TOKEN = secrets.token_hex(32)
 """Lets this process alone into clusters of its own; one for all of them, for Ray remembers the first."""
 
@@ -101,7 +98,7 @@ class RayCluster:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent unless asked
             if not {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys():
                 os.environ["RAY_AUTH_TOKEN"] = TOKEN  # else Ray writes one into the user's home
-            self._folder = make_folder(FOLDER, os.environ.get("RAY_TMPDIR", SHORT))
+            self._folder = make_folder(FOLDER, os.environ.get("RAY_TMPDIR", SHORT_TEMP))
             own = {
                 "num_cpus": max(actors, os.cpu_count() or 1),
                 "include_dashboard": False,
