@@ -98,6 +98,26 @@ def test_a_conftest_that_breaks_on_actors_alone_errors_the_trials(tmp_path: Path
     assert "RuntimeError: not here" in said
 
 
+ONCE = """
+if not Path(__file__).is_relative_to(HOME):
+    with (HOME / "came-up").open("a") as tries:
+        tries.write("x")
+        if tries.tell() > 1:
+            raise RuntimeError("not here")
+"""
+
+
+def test_actors_that_cannot_come_up_are_told_and_tried_no_more(tmp_path: Path) -> None:
+    """A machine on which something is missing costs three tries, and not as many as the run has time for."""
+    root = project(tmp_path, looking("a", "sleep", seconds=20), conftest=CONFTEST + ONCE)
+
+    said = carried_out(root, RAY, "--agent-concurrency=2")
+
+    assert "1 passed" in said
+    assert len((root / "came-up").read_text()) == 1 + 3
+    assert "some actors never came up" in said
+
+
 def test_ctrl_c_ends_a_run_at_once_and_leaves_nothing(tmp_path: Path) -> None:
     """What ended is written down; the cluster, its actors and what they have started are gone."""
     root = project(

@@ -82,7 +82,7 @@ class ClusterExecutor:
         self._turn = asyncio.Lock()
         self._failed = 0
         self._refusal: Exception | None = None
-        self._has_lost = self._is_closed = False
+        self._has_lost = self._has_had = self._is_closed = False
         self._unkept = 0
         self._cluster: RayCluster | None = None
         self._thread = DaemonThreads()
@@ -159,6 +159,8 @@ class ClusterExecutor:
             unused = merge_unused(unused, report.unused_recordings)
             await self._take_recordings(actor, recorded, None)
         remarks = [*self._home.finish()]
+        if self._failed >= MOST_FAILED and self._has_had:
+            remarks.append(f"some actors never came up, and others did their work: {self._refusal}")
         if self._unkept:
             whose = "1 workspace" if self._unkept == 1 else f"{self._unkept} workspaces"
             remarks.append(f"{whose} could not be brought home from actors, and cannot be looked at")
@@ -220,13 +222,13 @@ class ClusterExecutor:
             named = isinstance(raised, ExecutorBroken)
             self._refuse(raised if named else ExecutorBroken(f"no actor came up: {exception_line(raised)}"))
         else:
-            self._failed = 0
+            self._failed, self._has_had = 0, True
             self._actors.append(actor)
 
     def _refuse(self, broken: Exception) -> None:
         self._failed += 1
         self._refusal = broken
-        if self._actors or (self._failed < MOST_FAILED and self._has_lost):
+        if self._failed < MOST_FAILED and (self._actors or self._has_lost):
             self._bring_up()
 
     def _new_actor(self) -> RemoteActor:
