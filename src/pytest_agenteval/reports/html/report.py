@@ -23,6 +23,7 @@ from pytest_agenteval.reports.html.chunks import write_chunks
 from pytest_agenteval.reports.html.environment import page_environment, page_file
 from pytest_agenteval.reports.html.index import ReportIndex, index_json, row_filters
 from pytest_agenteval.reports.html.index_making import report_index
+from pytest_agenteval.reports.html.worst_tasks import keep_worst
 from pytest_agenteval.reports.report_source import ReportSource
 
 SCRIPTS = ("vendor/preact-htm.js", "text.js", "data.js", "charts.js", "trial.js", "list.js", "app.js")
@@ -37,11 +38,11 @@ def write_html(path: Path, source: ReportSource) -> None:
 
     Transcripts go through a file without a name, one after the other, for a run may be larger than memory.
     """
-    index, trials = report_index(source)
+    index, trials, not_listed = keep_worst(*report_index(source))
     with tempfile.TemporaryFile() as chunks:
         index_rows, left_out = write_chunks(chunks, index.trials, trials)
         chunks.seek(0)
-        whole = replace(index, trials=index_rows, left_out=left_out)
+        whole = replace(index, trials=index_rows, left_out=f"{not_listed} {left_out}".strip())
         _replace_file(path, _before_chunks(whole, source), chunks)
 
 
