@@ -262,6 +262,10 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
         without_callspecs(session.items)
     evals.finalize_collection(session.items, tests)
+    if hasattr(session.config, "workerinput"):
+        from pytest_agenteval.session.packed_reports import ReportPacking
+
+        session.config.pluginmanager.register(ReportPacking(), "agenteval-packed-reports")
 
 
 @pytest.hookimpl(optionalhook=True)

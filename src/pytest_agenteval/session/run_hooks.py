@@ -95,6 +95,15 @@ def pytest_warning_recorded(warning_message: warnings.WarningMessage) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
+def pytest_report_from_serializable(data: dict[str, Any]) -> None:
+    """Unpack what a worker has sent, before pytest makes a report of it."""
+    if "agenteval_packed" in data:
+        from pytest_agenteval.session.packed_reports import unpack
+
+        unpack(data)
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_report_teststatus(report: Any) -> tuple[str, str, Any] | None:
     """Show the score beside the ending."""
     # First, for pytest's own hook has an answer to every report, and the first answer counts.

@@ -1,0 +1,79 @@
+"""Reports that workers send as one piece: the controller has them as if there were no workers."""
+
+from __future__ import annotations
+
+import marshal
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.session.packed_reports import PACKED, pack, unpack
+from tests.suites import run, task, write
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
+
+TOLD = """
+import os
+import pytest
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    report.of_another_plugin = {"pairs": [("a", 1), (None, 0.1)], "text": "\\u20ac"}
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_report_from_serializable(config, data):
+    with open("sent.txt", "a") as file:
+        print("agenteval_packed" in data, file=file)
+    return (yield)
+
+
+def pytest_runtest_logreport(report):
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        return
+    keys = ("nodeid", "location", "keywords", "outcome", "longrepr", "when", "sections", "of_another_plugin")
+    told = {key: getattr(report, key) for key in keys}
+    told["longrepr"] = str(report.longrepr)
+    ours = [each for each in report.user_properties if each[0] != "agenteval.transcript"]
+    with open("told.txt", "a") as file:
+        print(repr((told, ours, hasattr(report, "wasxfail"))), file=file)
+"""
+
+
+def test_what_a_worker_sends_arrives_as_it_was(pytester: pytest.Pytester) -> None:
+    """Each report of a trial crosses in one piece, and is what it is without workers: pairs, texts, words."""
+    files = {"evals/suite.yaml": "name: demo\nkind: capability\ndefaults: {model: scripted}\n"}
+    files |= {f"evals/{name}/task.json": task(name, says=name) for name in ("Mina", "Tom")}
+    write(pytester.path, files)
+    pytester.makeconftest(TOLD)
+    told = pytester.path / "told.txt"
+    run(pytester, "evals")
+    alone = sorted(told.read_text().splitlines())
+    told.unlink()
+    run(pytester, "evals", workers=1)
+    assert sorted(told.read_text().splitlines()) == alone
+    assert len(alone) == 6
+    assert (pytester.path / "sent.txt").read_text().split() == ["True"] * 6
+
+
+@pytest.mark.parametrize("odd", [Fraction(1, 2), type("Text", (str,), {})("x")])
+def test_what_is_no_plain_data_goes_the_usual_way(odd: Any) -> None:
+    """execnet sends it or says why not, as it does for other tests."""
+    data = {"nodeid": "a", "odd": odd}
+    assert pack(data) is data
+
+
+def test_what_stands_beside_a_packed_report_stays() -> None:
+    """xdist puts its own words beside a report before it sends it."""
+    report = {"nodeid": "a::b", "location": ("a", None, "b"), "user_properties": [("x", "\ud800")]}
+    sent = pack(report)
+    assert list(sent) == [PACKED]
+    assert marshal.loads(sent[PACKED]) == report
+    sent["worker_id"] = "gw0"
+    unpack(sent)
+    assert sent == {**report, "worker_id": "gw0"}
