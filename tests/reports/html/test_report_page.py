@@ -258,6 +258,15 @@ def test_of_a_very_large_run_the_worst_tasks_of_each_suite_are_listed(
     assert left_out in [warning.text.strip() for warning in page.all("p", **{"class": "warning"})]
 
 
+def test_of_tasks_that_are_equally_bad_each_bucket_has_some(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A click on a bucket shows rows, where it has tasks as bad as another's."""
+    monkeypatch.setattr(worst_tasks, "MOST_ROWS", 4)
+    run = store_run(tmp_path, [trial(f"{name}{at}", 1, 0.5, name) for name in "xy" for at in range(5)])
+    assert [row["task"] for row in write(tmp_path, run).index["tasks"]] == ["x0", "x1", "y0", "y1"]
+
+
 def test_what_changed_is_listed_before_what_stayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside an older run the tasks that became worse come first, then those that became better."""
     monkeypatch.setattr(worst_tasks, "MOST_ROWS", 4)

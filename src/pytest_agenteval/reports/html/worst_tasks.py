@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from itertools import chain
 
@@ -41,20 +42,32 @@ def keep_worst(
 
 def _chosen(index: ReportIndex) -> list[int]:
     """Give the places of tasks that fit, in the page's order; suites share the room as equally as can be."""
-    ranked = sorted(range(len(index.tasks)), key=lambda at: _rank(index.tasks[at], index.trials))
+    ranked = _worst_first(index)
     taken = [0] * len(index.suites)
     turns: list[tuple[int, int, int]] = []
     for place, at in enumerate(ranked):
         task = index.tasks[at]
         taken[task.suite] += len(task.trials) + len(task.old)
         turns.append((taken[task.suite], place, at))
-    room, chosen = MOST_ROWS, []
+    room = MOST_ROWS
+    chosen: list[int] = []
     for _, _, at in sorted(turns):
         room -= len(index.tasks[at].trials) + len(index.tasks[at].old)
         if room < 0 and chosen:
             break
         chosen.append(at)
     return sorted(chosen)
+
+
+def _worst_first(index: ReportIndex) -> list[int]:
+    """Order the places of tasks; of those that are equally bad the first of each bucket come first."""
+    equals: Counter[tuple[object, ...]] = Counter()
+    keys: list[tuple[tuple[int, float], int]] = []
+    for task in index.tasks:
+        rank = _rank(task, index.trials)
+        equals[task.suite, task.bucket, rank] += 1
+        keys.append((rank, equals[task.suite, task.bucket, rank]))
+    return sorted(range(len(keys)), key=keys.__getitem__)
 
 
 def _rank(task: TaskRow, trials: Sequence[TrialRow]) -> tuple[int, float]:
