@@ -16,6 +16,7 @@ from pytest_agenteval.reports.junit_places import set_places
 from pytest_agenteval.reports.scorecard import relevant_scorecards
 from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
 from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.session.ended_run import ended_run, forget_ended_run, read_header_again
 from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.remarks import Remarks, add_remarks
 from pytest_agenteval.session.run_info import SERVERS, RunInfo
@@ -24,7 +25,7 @@ from pytest_agenteval.session.secrets import hide_on_terminal
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import registry_key, run_info_key, verdict_key
 from pytest_agenteval.store.run_gates import GATES
-from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import end_run
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def end(session: pytest.Session, status: int) -> None:
             status = session.exitstatus = pytest.ExitCode.INTERRUPTED
         elif verdict.outcome.broken and status == pytest.ExitCode.OK:
             status = session.exitstatus = pytest.ExitCode.TESTS_FAILED
-    if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and stored_run(config).not_run:
+    if status in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED) and ended_run(config).not_run:
         status = session.exitstatus = pytest.ExitCode.INTERRUPTED  # what did not run has not passed
     try:
         _write_end(config, status)
@@ -55,6 +56,7 @@ def end(session: pytest.Session, status: int) -> None:
         remark = f"how the run ended cannot be written to {run_folder(config)}: {failed.strerror or failed}"
         add_remarks(config, Remarks(lines=(remark,)))
         session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
+    read_header_again(config)
     _end_xml(config)
     problems = [*_write_reports(config), *_write_comment(config)]
     if problems:
@@ -75,7 +77,7 @@ def _write_comment(config: pytest.Config) -> Iterator[str]:
     if path is not None:
         from pytest_agenteval.session.pull_request import write_comment
 
-        run = stored_run(config)
+        run = ended_run(config)
         yield from write_comment(path, config, run, list(run_scorecards(config, run, WIDE, whole=False)))
 
 
@@ -114,7 +116,7 @@ def _end_xml(config: pytest.Config) -> None:
         cases = [case.to_xml() for case in xml.node_reporters_ordered]
         prefix_endings(cases)
         set_places(cases)
-        for name, value in suite_properties(view_of(stored_run(config))):
+        for name, value in suite_properties(view_of(ended_run(config))):
             xml.add_global_property(name, value)
         for name, value in _verdict_properties(config):
             xml.add_global_property(name, value)
@@ -136,6 +138,7 @@ def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
 def remove_unwanted_run(config: pytest.Config) -> None:
     """Leave what is kept of the run, and nothing else."""
     info = config.stash[run_info_key]
+    forget_ended_run(config)
     forget_dead_workers(info.folder)
     for ledger in info.folder.glob(LEDGERS):
         ledger.unlink(missing_ok=True)
@@ -151,11 +154,6 @@ def run_folder(config: pytest.Config) -> Path:
     """Give the folder of this run."""
     info: RunInfo = config.stash[run_info_key]
     return info.folder
-
-
-def stored_run(config: pytest.Config) -> Run:
-    """Read this run back."""
-    return load_run(run_folder(config))
 
 
 def run_scorecards(config: pytest.Config, run: Run, width: int, *, whole: bool) -> Iterator[StyledLine]:

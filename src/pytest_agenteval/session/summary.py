@@ -22,8 +22,9 @@ from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misse
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
 from pytest_agenteval.reports.text_width import StyledLine, wrap
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
+from pytest_agenteval.session.ended_run import ended_run, forget_ended_run
 from pytest_agenteval.session.remarks import not_tasks_lines, remark_lines
-from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards, stored_run
+from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards
 from pytest_agenteval.session.secrets import write_commands
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.styled_writing import write_line
@@ -73,7 +74,8 @@ def _introduce(model: Model) -> str:
 @garbage_uncollected()
 def summarize(reporter: Any, config: pytest.Config) -> None:
     """Write the end of a run, the misses above it, and leave a summary where CI wants one."""
-    run = stored_run(config)
+    run = ended_run(config)
+    forget_ended_run(config)  # what is said here is the last of it
     if read_settings(config).audit:
         _write_audit(reporter, config, run)
         return

@@ -16,13 +16,14 @@ from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.documents import comparison_json
+from pytest_agenteval.session.ended_run import ended_run
 from pytest_agenteval.session.gates.judged_run import JudgedRun
 from pytest_agenteval.session.gates.recheck import RecheckedTasks, not_tried_again, recheck
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.stash import run_info_key
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.run_comparison import COMPARISON
-from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.run_reader import Run
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
@@ -47,7 +48,7 @@ def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
     None where the run has neither a baseline nor a gate, and for one without trials.
     """
     info: RunInfo = config.stash[run_info_key]
-    run = load_run(info.folder)
+    run = ended_run(config)
     judged = JudgedRun(run, config.rootpath, info.baseline)
     if run.header.shards is not None:
         return _of_shard(judged)
