@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval.records.record import NOTHING
+
 
 class GivenAgents:
     """What code gives as agents, by number; ``make`` makes a factory of a name and what acts.
@@ -26,7 +28,7 @@ class GivenAgents:
 
     def form(self, name: str) -> Mapping[str, Any]:
         """Give the form that stands for what was given under a name last; an empty map for any other name."""
-        return self._forms.get(name, {})
+        return self._forms.get(name, NOTHING)
 
     def factory(self, form: Mapping[str, Any]) -> Callable[..., Any] | None:
         """Give the factory that a form stands for; None for one that was given elsewhere, or by no code."""

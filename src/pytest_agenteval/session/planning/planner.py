@@ -91,6 +91,7 @@ class Planner:
         self._reported: set[tuple[str, KeyPath]] = set()
         self._not_tasks: list[Path] = []
         self.met: dict[str, dict[str, tuple[str, str]]] = {}  # bucket and split of each suite's tasks
+        self._places: dict[tuple[str, str], tuple[str, str]] = {}  # what thousands of tasks share of it
         self._folders: dict[Path, bool] = {}  # of tasks; whether one of them is called task.*
         self._started_from: set[str] = set()
         self._last: _TaskSource | None = None
@@ -128,7 +129,8 @@ class Planner:
         self._raise(problems)
         tasks = tuple(task for task in planned if task is not None)
         for task, _ in tasks:
-            self.met.setdefault(task.suite, {})[task.id] = (task.bucket, task.split)
+            place = task.bucket, task.split
+            self.met.setdefault(task.suite, {})[task.id] = self._places.setdefault(place, place)
         return tasks
 
     def not_tasks(self) -> list[Path]:
