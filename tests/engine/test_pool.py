@@ -22,7 +22,8 @@ from pytest_agenteval.engine.executors.executor import (
     TrialLost,
     TrialRequest,
 )
-from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.plan import Plan

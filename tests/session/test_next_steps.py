@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.trial import Digests, Trial
-from pytest_agenteval.session.next_steps import next_steps
+from pytest_agenteval.session.next_steps import going_on, next_steps
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.runs import new_run
@@ -86,3 +86,21 @@ def test_a_run_that_cannot_be_compared_is_not_offered(tmp_path: Path, between: l
     new = stored(tmp_path, 30, *whole)
 
     assert next(next_steps(new, tmp_path)).startswith(f"agenteval compare {old.name} latest")
+
+
+@pytest.mark.parametrize(
+    ("given", "offered_budget"),
+    [
+        (["--agent-max-cost=$2.5"], ["--agent-max-cost=5"]),
+        (["--agent-max-cost", "0.00005"], ["--agent-max-cost=0.0001"]),
+        (["--agent-max-tokens=2000000"], ["--agent-max-tokens=4000000"]),
+    ],
+)
+def test_a_run_whose_budget_was_spent_goes_on_with_twice_of_it(
+    given: list[str], offered_budget: list[str]
+) -> None:
+    """With the same nothing would begin; a run that was cut short otherwise keeps the one it has."""
+    command = ["evals", *given, "-x", "-k", "a=b"]
+    again = list(going_on(command, "--agent-resume", budget_spent=True))
+    assert again == ["evals", *offered_budget, "-k", "a=b", "--agent-resume"]
+    assert list(going_on(command, "--agent-resume")) == ["evals", *given, "-k", "a=b", "--agent-resume"]

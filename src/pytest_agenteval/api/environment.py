@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol
 from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.engine.executors.executor import ExecutorContext
 from pytest_agenteval.engine.executors.local import LocalExecutor
-from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.records.plan import Plan, RecordMode
 from pytest_agenteval.records.prices import NO_PRICES, Prices

@@ -23,7 +23,7 @@ from pytest_agenteval.api.session_environment import SessionEnvironment
 from pytest_agenteval.api.task_choice import TaskGiven
 from pytest_agenteval.api.trials import Trials
 from pytest_agenteval.canonical import digest_text
-from pytest_agenteval.engine.pool import Slot
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Transcript

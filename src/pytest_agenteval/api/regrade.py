@@ -10,7 +10,7 @@ from pytest_agenteval.api.code_place import CodePlace
 from pytest_agenteval.api.code_tasks import read_task
 from pytest_agenteval.api.environment import Environment, plan_of, remember
 from pytest_agenteval.api.given import GraderGiven
-from pytest_agenteval.engine.pool import Slot
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.trial import Trial

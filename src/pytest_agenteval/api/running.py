@@ -14,7 +14,7 @@ from pytest_agenteval.api.regrade import regraded
 from pytest_agenteval.api.script import script_environment
 from pytest_agenteval.api.task_choice import TaskGiven
 from pytest_agenteval.api.trials import Trials
-from pytest_agenteval.engine.pool import Slot
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING

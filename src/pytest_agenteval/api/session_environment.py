@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from pytest_agenteval.api.environment import ScriptEnvironment
-from pytest_agenteval.engine.pool import Slot
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.eval_session import EvalSession

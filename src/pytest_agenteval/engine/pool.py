@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
@@ -27,8 +26,8 @@ from pytest_agenteval.engine.executors.executor import (
     ExecutorContext,
     ExecutorReport,
     TrialLost,
-    TrialRequest,
 )
+from pytest_agenteval.engine.slots import Slot, TrialObserver
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.errors import Problem, ProblemsFound, TrialBroken, UsageMistake
 from pytest_agenteval.records.plan import Plan
@@ -44,59 +43,6 @@ CLOSING_S = 4.0
 """Seconds for which the end of everything is waited for, where the executor does not say ``closing_s``."""
 DEAF_S = 2.0
 """So long a loop may be busy with one piece of an agent's work before nobody waits for it at the end."""
-
-
-class Slot:
-    """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never begins.
-
-    ``workspace`` is a tree that stands already. ``read_stored`` gives the trial that is to be graded again,
-    ``read_finished`` one that has ended before and is only to be written down, or None where it cannot be
-    read any more: each is read when its turn comes, for a run of them would not fit into memory. ``lost`` is
-    how often it was begun and never heard of again.
-    """
-
-    __slots__ = ("lost", "not_run", "plan", "read_finished", "read_stored", "task", "trial", "workspace")
-
-    def __init__(
-        self,
-        plan: Plan,
-        workspace: Path | None = None,
-        read_stored: Callable[[], Trial] | None = None,
-        read_finished: Callable[[], Trial | None] | None = None,
-    ) -> None:
-        self.plan = plan
-        self.workspace = workspace
-        self.read_stored = read_stored
-        self.read_finished = read_finished
-        self.trial: Trial | None = None
-        self.not_run: NotRun | None = None
-        self.task: asyncio.Task[None] | None = None
-        self.lost = 0
-
-    def request(self) -> TrialRequest:
-        """Give what the executor is asked for; raises what keeps a stored trial from being read."""
-        stored = self.read_stored() if self.read_stored else None
-        return TrialRequest(self.plan, str(self.workspace or ""), stored, self.lost)
-
-    def end(self, trial: Trial) -> None:
-        """Take the trial, as it is given out."""
-        self.trial = trial
-
-
-class TrialObserver(Protocol):
-    """Who is told, on the pool's thread, before anyone else learns of it."""
-
-    def started(self, plans: Sequence[Plan]) -> None:
-        """These trials begin now."""
-        ...
-
-    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
-        """These trials have ended; gives them as they are to be given out."""
-        ...
-
-    def not_run(self, plan: Plan, why: NotRun) -> None:
-        """This trial does not begin in this run."""
-        ...
 
 
 class Pool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import pytest
 
 from pytest_agenteval.agents.adapters.forms import takes_model
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.garbage import freeze_once
 from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER
@@ -19,9 +18,10 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.held_runs import DEAD_WORKERS, hold_run
+from pytest_agenteval.session.option_checks import OptionChecks
 from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem, trial_key
 from pytest_agenteval.session.planning.planner import Planner
-from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
+from pytest_agenteval.session.planning.preflight import CalibrationTest
 from pytest_agenteval.session.report_hooks import annotate_report
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_journal import begin_run
@@ -31,8 +31,6 @@ from pytest_agenteval.session.selection import empty_selection_reason, select, u
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import eval_session_key, registry_key
-from pytest_agenteval.tasks.gate_spec import NO_GATE
-from pytest_agenteval.tasks.suite_spec import Suite
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.task_lines import TaskLines
@@ -360,70 +358,14 @@ class EvalSession:
         """See that what was asked for can be done with the selected trials, before the first starts."""
         try:
             get_run_info(self.config)  # which looks for the runs that were named
-            self._check_promoted()
-            self._plan_gates()
-            self._check_resumed()
-            self._check_repetitions()
-            self._check_before_first()
+            checks = OptionChecks(self.config, self.settings, self.planner, self.cases, self.stored is None)
+            checks.check_promoted()
+            self.gates = checks.planned_gates()
+            checks.check_resumed(self.earlier, self.selected)
+            checks.check_repetitions(self.gates)
+            self.would_refuse = checks.check_before_first(self.registry, self.selected, self.calibrations)
         except UsageMistake as mistake:
             self.refuse(mistake)
-
-    def _check_before_first(self) -> None:
-        """See that nothing is missing that would break every trial; in a dry run that is only told."""
-        preflight = Preflight(self.registry, self.settings, self.cases.judges, self.cases.user)
-        try:
-            preflight.check(self.selected, self.calibrations, agents_act=self.stored is None)
-        except UsageMistake as mistake:
-            if not self.settings.dry_run:
-                raise
-            self.would_refuse = KNOWN_SECRETS.text(str(mistake))
-
-    def _check_promoted(self) -> None:
-        """See that what suites have promoted is there, where all of a suite was to be collected."""
-        problems = self.planner.promoted.problems(self._collected())
-        if problems:
-            raise UsageMistake(str(ProblemsFound(problems)))
-
-    def _collected(self) -> tuple[Path, ...]:
-        """Give the paths of which everything was to be collected."""
-        start = self.config.invocation_params.dir
-        named = (argument for argument in self.config.args if "::" not in argument)
-        return tuple(Path(os.path.normpath(start / argument)) for argument in named)
-
-    def _plan_gates(self) -> None:
-        """Work out what suites have to reach, where a file or an option says so."""
-        asked, suites = self.settings.gate or self.settings.baseline, self.planner.suites
-        met = {
-            name: tasks
-            for name, tasks in self.planner.met.items()
-            if asked or _has_gate(suites.suite_of_name(name))
-        }
-        if met:
-            from pytest_agenteval.session.gates.suite_gates import SuiteTasks, planned_gates
-
-            option = self.config.option
-            passed_over = getattr(option, "ignore", None) or getattr(option, "ignore_glob", None)
-            tasks = SuiteTasks(met, () if passed_over else self._collected(), suites)
-            self.gates = planned_gates(self.settings, tasks, self.config.rootpath)
-
-    def _check_repetitions(self) -> None:
-        """See that there is a baseline, where it decides how often tasks are repeated."""
-        if self.settings.repetition_range is not None and self.stored is None:
-            from pytest_agenteval.session.extra_repetitions import check_baseline
-
-            check_baseline(self.settings, get_run_info(self.config), self.gates, self.config.rootpath)
-        elif self.settings.places.get("max_trials") == Settings.max_trials.flag and self.stored is None:
-            raise UsageMistake("--agent-max-trials: expected --repetitions=LOW..HIGH beside it, as in 2..6")
-
-    def _check_resumed(self) -> None:
-        """See that a run that goes on is asked for nothing that it has not set out to do."""
-        if self.earlier is None or not self.earlier.is_own:
-            return
-        from pytest_agenteval.session.resume.plan_check import check_first_failures, check_plan
-
-        (run,) = self.earlier.runs
-        check_plan(run, self.settings, self.selected, self.cases.judges, self.cases.user)
-        check_first_failures(self.config, self.settings, run, self.selected)
 
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
@@ -457,10 +399,6 @@ class EvalSession:
             write_audit(info.folder, self.audit.planned(self.selected))
         if extra:
             self.config.pluginmanager.register(self.extra, "agenteval-extra-repetitions")
-
-
-def _has_gate(suite: Suite | None) -> bool:
-    return suite is not None and suite.gate != NO_GATE
 
 
 def _is_calibration(item: object) -> TypeGuard[CalibrationTest]:

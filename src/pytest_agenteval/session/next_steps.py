@@ -31,13 +31,16 @@ def next_steps(folder: Path, here: Path, has_misses: bool = False) -> Iterator[s
     yield f"agenteval show {LATEST}:worst{where}" if has_misses else f"agenteval report {LATEST} -v{where}"
 
 
-def going_on(arguments: Iterable[str], option: str) -> Iterator[str]:
+BUDGETS = ("--agent-max-cost", "--agent-max-tokens")
+
+
+def going_on(arguments: Iterable[str], option: str, *, budget_spent: bool = False) -> Iterator[str]:
     """Give the arguments of a run that was cut short, with the option that goes on with it.
 
     Without what would end it again at the first failure, and without ``--agent-reuse``: what it has taken
-    over stands in the run.
+    over stands in the run. A budget that was spent is twice what it was: with the same nothing would begin.
     """
-    left = deque(arguments)
+    left = deque(_with_twice_the_budget(arguments) if budget_spent else arguments)
     while left:
         argument = left.popleft()
         name, has_value, _ = argument.partition("=")
@@ -49,6 +52,19 @@ def going_on(arguments: Iterable[str], option: str) -> Iterator[str]:
             continue
         yield argument
     yield option
+
+
+def _with_twice_the_budget(arguments: Iterable[str]) -> Iterator[str]:
+    left = deque(arguments)
+    while left:
+        name, has_value, value = left.popleft().partition("=")
+        if name in BUDGETS and not has_value and left:
+            value = left.popleft()
+        yield f"{name}={_doubled(value)}" if name in BUDGETS else f"{name}{has_value}{value}"
+
+
+def _doubled(amount: str) -> str:
+    return f"{2 * float(amount.strip().removeprefix('$')):.12g}"
 
 
 def _run_before(folder: Path) -> str:

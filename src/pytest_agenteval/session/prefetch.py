@@ -15,7 +15,7 @@ from pytest_agenteval.discovery import BENCHMARK_PLUGIN
 from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, trial_key
 
 if TYPE_CHECKING:
-    from pytest_agenteval.engine.pool import Slot
+    from pytest_agenteval.engine.slots import Slot
     from pytest_agenteval.records.plan import TrialKey
     from pytest_agenteval.session.extra_repetitions import ExtraItems
 

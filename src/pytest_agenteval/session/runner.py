@@ -22,7 +22,8 @@ from pytest_agenteval.engine.executors.executor import (
     ExecutorReport,
     make_executor,
 )
-from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS

@@ -179,7 +179,8 @@ def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]
         command = ("pytest", *map(str, config.invocation_params.args))
         if run.header.resumed and not _was_cut_short(config):  # what is missing was not selected today
             command = run.header.command
-        compared = shlex.join([command[0], *going_on(command[1:], again)])
+        spent = any(trial.cause == "budget" for trial in run.not_run)
+        compared = shlex.join([command[0], *going_on(command[1:], again, budget_spent=spent)])
     return filter(None, (compared, *looked_at))
 
 

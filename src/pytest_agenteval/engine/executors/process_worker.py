@@ -29,7 +29,8 @@ from pytest_agenteval.engine.executors.executor import (
     TrialRequest,
 )
 from pytest_agenteval.engine.executors.local import LocalExecutor
-from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.portable.processes import end_owned_groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from pytest_agenteval.engine.pool import Slot
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.records.trial import Trial
 
 if TYPE_CHECKING:

@@ -46,7 +46,8 @@ from pytest_agenteval.engine.executors.process_worker import (
     pickle_trial,
     redirect_output,
 )
-from pytest_agenteval.engine.pool import Pool, Slot
+from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.engine.trial_resources import cassette_files
 from pytest_agenteval.errors import UsageMistake
