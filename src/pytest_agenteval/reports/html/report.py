@@ -43,7 +43,7 @@ def write_html(path: Path, source: ReportSource) -> None:
         index_rows, left_out = write_chunks(chunks, index.trials, trials)
         chunks.seek(0)
         whole = replace(index, trials=index_rows, left_out=f"{not_listed} {left_out}".strip())
-        _replace_file(path, _before_chunks(whole, source), chunks)
+        _replace_file(path, _before_chunks(whole, source, lists_all=not not_listed), chunks)
 
 
 def _replace_file(path: Path, head: bytes, chunks: IO[bytes]) -> None:
@@ -58,7 +58,7 @@ def _replace_file(path: Path, head: bytes, chunks: IO[bytes]) -> None:
         beside.unlink(missing_ok=True)
 
 
-def _before_chunks(index: ReportIndex, source: ReportSource) -> bytes:
+def _before_chunks(index: ReportIndex, source: ReportSource, *, lists_all: bool = True) -> bytes:
     """Give everything above the chunks: what is seen at once, the index, the script."""
     script, boards = page_script(), KNOWN_SECRETS.value(msgspec.to_builtins(board_tables(source)))
     data = KNOWN_SECRETS.value(msgspec.to_builtins(index))
@@ -66,6 +66,7 @@ def _before_chunks(index: ReportIndex, source: ReportSource) -> bytes:
     text = page.render(
         index=data,
         filters=row_filters(index),
+        lists_all=lists_all,
         rests_on=_screen(source.comparison),
         boards=boards,
         figure=format_figure,
