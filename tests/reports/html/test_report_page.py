@@ -257,7 +257,7 @@ def test_of_a_very_large_run_the_worst_tasks_of_each_suite_are_listed(
     assert "The other 12: agenteval show NAME opens one" in left_out
     assert left_out in [warning.text.strip() for warning in page.all("p", **{"class": "warning"})]
     # A filter's number is that of the list, where the figures are those of all trials.
-    assert "of those listed:" in [note.text for note in page.all("span", **{"class": "note"})]
+    assert "of those listed:" in [note.text.strip() for note in page.all("span", **{"class": "note"})]
 
 
 def test_of_tasks_that_are_equally_bad_each_bucket_has_some(
