@@ -93,3 +93,21 @@ def test_a_process_that_is_killed_while_it_holds_the_lock_gives_it_back(tmp_path
     assert time.monotonic() - began < 30
     holder.wait(10)
     holder.stdout.close()
+
+
+@pytest.mark.posix
+def test_a_value_for_which_there_is_no_room_stays_as_it_was(tmp_path: Path) -> None:
+    """A file that may not grow: who changes the value is told, and the others read what it was."""
+    import resource
+
+    state = LockedState(tmp_path / "state")
+    state.change(lambda value: value.update(n=1, kept="x" * 100))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, limits[1]))
+    try:
+        with pytest.raises(OSError, match=r"No space left|File too large"):
+            state.change(lambda value: value.update(more="y" * 500))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert state.read() == {"n": 1, "kept": "x" * 100}
+    assert state.change(_add) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import threading
@@ -40,15 +41,22 @@ class LockedState:
         What it raises leaves the value as it was. Raises OSError where the file cannot be written.
         """
         with self._turn, self._held() as file:
-            state = _read(file)
+            before = _read_text(file)
+            state: dict[str, Any] = json.loads(before) if before else {}
             result = change(state)
-            _write(file, state)
+            try:
+                _write(file, json.dumps(state, separators=(",", ":")).encode())
+            except OSError:  # a full disk; what stood there has its place still
+                _write(file, before)
+                raise
             return result
 
     def read(self) -> dict[str, Any]:
         """Give the value as it is now."""
         with self._turn, self._held() as file:
-            return _read(file)
+            text = _read_text(file)
+        state: dict[str, Any] = json.loads(text) if text else {}
+        return state
 
     def close(self) -> None:
         """Let go of the file, which stays."""
@@ -74,11 +82,10 @@ class LockedState:
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
 
-def _read(file: int) -> dict[str, Any]:
+def _read_text(file: int) -> bytes:
     os.lseek(file, 0, os.SEEK_SET)
     length = os.read(file, _LENGTH)
-    state: dict[str, Any] = json.loads(_read_bytes(file, int(length))) if length else {}
-    return state
+    return _read_bytes(file, int(length)) if length else b""
 
 
 def _read_bytes(file: int, length: int) -> bytes:
@@ -89,8 +96,9 @@ def _read_bytes(file: int, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _write(file: int, state: dict[str, Any]) -> None:
+def _write(file: int, text: bytes) -> None:
     # What stood there may have been longer: its rest lies behind the length, and nobody reads it.
-    text = json.dumps(state, separators=(",", ":")).encode()
+    whole = b"%0*d%b" % (_LENGTH, len(text), text)
     os.lseek(file, 0, os.SEEK_SET)
-    os.write(file, b"%0*d%b" % (_LENGTH, len(text), text))
+    if os.write(file, whole) < len(whole):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
