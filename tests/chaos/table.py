@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.chaos.verdicts import OK, Verdict
 
 PAGE = Path("docs/limits.md")
+TITLES = ("what is done", "runs", "nothing lost, doubled or paid again", "counted")
 BEGIN, END = "<!-- python -m tests.chaos --write -->", "<!-- end of the table -->"
 
 
@@ -33,10 +34,13 @@ def _figure(number: float) -> str:
 
 
 def write_table(rows: Iterable[tuple[str, ...]], page: Path = PAGE) -> None:
-    """Put the rows between the marks of the page."""
+    """Put the rows between the marks of the page; what was not tried this time keeps its row."""
     text = page.read_text(encoding="utf-8")
     head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    lines = ["| what is done | runs | nothing lost, doubled, paid again | counted |", "|---|---|---|---|"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
+    before, _, tail = rest.partition(END)
+    old = (line.strip()[1:-1].split("|") for line in before.splitlines() if line.startswith("| "))
+    kept = ([cell.strip() for cell in cells] for cells in old)
+    by_group = {row[0]: row for row in [*kept, *rows] if row[0] != TITLES[0]}
+    lines = [f"| {' | '.join(TITLES)} |", "|---" * len(TITLES) + "|"]
+    lines += [f"| {' | '.join(row)} |" for row in by_group.values()]
     page.write_text("\n".join([f"{head}{BEGIN}", "", *lines, "", f"{END}{tail}"]), encoding="utf-8")

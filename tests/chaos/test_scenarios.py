@@ -10,6 +10,7 @@ import pytest
 
 from tests.chaos.kills import Kill, killed
 from tests.chaos.project import TooSlow
+from tests.chaos.table import BEGIN, END, write_table
 from tests.chaos.verdicts import LOST, NO_VERDICT, OK, verdict
 from tests.journals import journal, names
 from tests.suites import only_our_plugin, suite, task, write
@@ -122,3 +123,21 @@ def test_results_that_cannot_be_written_are_told_before_anything_is_asked(
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["*results cannot be written to *taken/runs: Not a directory; --*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+def test_the_table_keeps_what_was_not_tried_this_time(tmp_path: Path) -> None:
+    """A group that was tried again has its new row in the old one's place; the text around stays."""
+    page = tmp_path / "page.md"
+    page.write_text(f"above\n\n{BEGIN}\n\n{END}\nbelow\n", encoding="utf-8")
+    write_table([("killed", "20", "19", ""), ("resumed", "20", "20", "4,021 requests, 4,000 trials")], page)
+    write_table([("killed", "20", "20", ""), ("shards", "1", "1", "120 trials")], page)
+    write_table([("shards", "1", "1", "240 trials")], page)
+    text = page.read_text(encoding="utf-8")
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert rows[1:] == [
+        "| killed | 20 | 20 |  |",
+        "| resumed | 20 | 20 | 4,021 requests, 4,000 trials |",
+        "| shards | 1 | 1 | 240 trials |",
+    ]
+    assert text.startswith(f"above\n\n{BEGIN}\n")
+    assert text.endswith(f"{END}\nbelow\n")
