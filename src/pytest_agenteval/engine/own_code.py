@@ -35,7 +35,7 @@ def tool_code_digest(task: PlannedTask, specs: Sequence[ToolSpec], registry: Reg
     for entry in task.tools:
         if isinstance(entry, McpServer):
             servers.append(_server(entry))
-            files.update(entry_file for part in entry.command for entry_file in _named(entry, part))
+            files.update(entry_file for part in entry.command for entry_file in _file_of_command(entry, part))
         else:
             places = registry.toolsets.get(entry) or (Path(entry),)
             files.update(str(file) for place in places for file in files_of_tools(place))
@@ -91,7 +91,7 @@ def _server(server: McpServer) -> Any:
     return KNOWN_SECRETS.value({key: value for key, value in own.items() if key not in ("folder", "schemas")})
 
 
-def _named(server: McpServer, part: str) -> Iterator[str]:
+def _file_of_command(server: McpServer, part: str) -> Iterator[str]:
     file = Path(server.folder, server.cwd, part)
     with suppress(OSError, ValueError):
         if file.is_file():

@@ -32,7 +32,7 @@ def paid_so_far(folder: Path, offline: Collection[str] = ()) -> Usage:
     What models said for nothing that are ``offline``, by name, is paid to nobody.
     """
     lines = (line for file in sorted(folder.glob("journal-*.jsonl")) for line in _lines(file))
-    return sum((_known(_paid(line, offline)) for line in lines if line.kind == "finished"), NO_USAGE)
+    return sum((_priced_or_free(_paid(line, offline)) for line in lines if line.kind == "finished"), NO_USAGE)
 
 
 def _paid(line: _Line, offline: Collection[str]) -> Usage:
@@ -43,7 +43,7 @@ def _paid(line: _Line, offline: Collection[str]) -> Usage:
     return others if is_free else line.usage.usage + others
 
 
-def _known(paid: Usage) -> Usage:
+def _priced_or_free(paid: Usage) -> Usage:
     return Usage(paid.input_tokens, paid.output_tokens, cost_usd=paid.cost_usd or 0.0)
 
 

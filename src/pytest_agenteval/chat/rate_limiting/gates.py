@@ -195,7 +195,7 @@ class _SharedLine:
         self._is_planned = self._is_urgent = False
         leaving = not (gate.in_flight or gate.waiting or gate.has_news)
         report = gate.take_report(leaving=leaving)
-        share = await self._asked(report)
+        share = await self._share_of_store(report)
         self._last = asyncio.get_running_loop().time()
         begun = gate.in_flight
         gate.take_share(share)
@@ -207,7 +207,7 @@ class _SharedLine:
         if self._is_planned:
             self._plan()
 
-    async def _asked(self, report: Any) -> Share:
+    async def _share_of_store(self, report: Any) -> Share:
         while True:
             try:
                 return await self._store.exchange(report)

@@ -135,12 +135,12 @@ def standing(model: str, state: ModelState, now: float, is_gone: Callable[[str, 
         state.least,
         state.outages,
         state.rounds > 0,
-        now < state.quiet_until or _is_asked(state, now, is_gone),
+        now < state.quiet_until or _is_being_tried(state, now, is_gone),
         state.down,
     )
 
 
-def _is_asked(state: ModelState, now: float, is_gone: Callable[[str, float], bool]) -> bool:
+def _is_being_tried(state: ModelState, now: float, is_gone: Callable[[str, float], bool]) -> bool:
     """Whether a request is under way, or waits, of a process that is still there."""
     busy = ((name, each.seen) for name, each in state.members.items() if each.in_flight or each.waiting)
     return any(not is_gone(name, now - seen) for name, seen in busy)

@@ -82,11 +82,11 @@ class Estimator:
         return (ALIKE, self._spent(same, model, own_costs=True)) if same else (SIZE, [])
 
     def _spent(self, entries: Sequence[JournalEntry], model: Model, *, own_costs: bool) -> list[_Spent]:
-        is_told = own_costs and own_price(self._prices, model.name, model.id) is None
+        is_priced_before = own_costs and own_price(self._prices, model.name, model.id) is None
         spent = []
         for entry in entries:
             usage = entry.usage + entry.simulating
-            cost = usage.cost_usd if is_told else None
+            cost = usage.cost_usd if is_priced_before else None
             if not usage.untold:
                 spent.append(_Spent(usage.tokens, self._price(usage, entry, model) if cost is None else cost))
         return spent

@@ -153,12 +153,12 @@ class DryRun:
         dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in own.items()]
         said = f"; your own: {', '.join(dated)}" if dated else ""
         yield Note(f"prices: {price_source() or 'no table'}{said}")
-        unknown = [model.name for model in self._asked() if not is_priced(own, model.name, model.id)]
+        unknown = [model.name for model in self._real_models() if not is_priced(own, model.name, model.id)]
         if unknown:
             names = ", ".join(dict.fromkeys(unknown))
             yield Note(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
 
-    def _asked(self) -> Iterator[Model]:
+    def _real_models(self) -> Iterator[Model]:
         for item in self._planned.trials:
             if not item.case.model.offline and item.case.model.id != OWN_MODEL:
                 yield item.case.model

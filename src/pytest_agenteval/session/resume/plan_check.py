@@ -73,12 +73,12 @@ def _unplanned(run: Run, items: Sequence[PlannedItem]) -> Iterator[str]:
     if planned is None:  # an older version's: it knows numbers alone
         yield from _too_many(run, items)
         return
-    strange = [key for key in keys if key not in planned and _as_written(key) not in planned]
+    strange = [key for key in keys if key not in planned and _stored_key(key) not in planned]
     if strange:
         yield f"{pluralize(len(strange), 'trial')} not in its plan: {_differing(strange, planned)}"
 
 
-def _as_written(key: TrialKey) -> TrialKey:
+def _stored_key(key: TrialKey) -> TrialKey:
     return TrialKey._make([*map(KNOWN_SECRETS.text, key[:-1]), key.repetition])
 
 

@@ -113,7 +113,9 @@ def _headers(runs: Sequence[Run]) -> Iterator[str]:
     )
     taped = [(run.name, run.header.record) for run in runs if run.header.record and _taped(run, "tool_tape")]
     yield from _differ("--agent-record", taped)
-    chats = [(run.name, run.header.record_chat) for run in runs if run.header.record_chat and _asked(run)]
+    chats = [
+        (run.name, run.header.record_chat) for run in runs if run.header.record_chat and _asks_models(run)
+    ]
     yield from _differ("--agent-record-chat", chats)
     yield from _differ("an audit", [(run.name, (run.folder / AUDIT).is_file()) for run in runs])
 
@@ -124,7 +126,7 @@ def _taped(run: Run, which: str) -> bool:
     )
 
 
-def _asked(run: Run) -> bool:
+def _asks_models(run: Run) -> bool:
     """Whether a model was asked that is none of ours, so that it matters where replies came from."""
     return _taped(run, "chat_tape") or any(not model.offline for model in run.header.models)
 

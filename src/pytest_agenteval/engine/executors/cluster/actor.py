@@ -155,8 +155,8 @@ class TrialActor:
     def __init__(self) -> None:
         self._pool: Pool | None = None
         self._seen: set[int] = set()
-        self._given: list[tuple[int, Arrival | Question]] = []
-        self._asked: dict[int, Future[Any]] = {}
+        self._unacknowledged: list[tuple[int, Arrival | Question]] = []
+        self._open_questions: dict[int, Future[Any]] = {}
         self._serial = 0
         self._lock = threading.Lock()
         self._news = asyncio.Event()
@@ -213,19 +213,19 @@ class TrialActor:
         """
         self._asked_at = time.monotonic()
         with self._lock:
-            self._given = [each for each in self._given if each[0] > received]
-            if not self._given:
+            self._unacknowledged = [each for each in self._unacknowledged if each[0] > received]
+            if not self._unacknowledged:
                 self._news.clear()
         with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), BEAT_S)
         with self._lock:
-            given = list(self._given)
+            given = list(self._unacknowledged)
         return (given[-1][0] if given else received), [each for _, each in given]
 
     async def answer(self, number: int, answer: bytes) -> None:
         """Take the answer to a question."""
         self._asked_at = time.monotonic()
-        waiting = self._asked.pop(number, None)
+        waiting = self._open_questions.pop(number, None)
         if waiting is not None:
             waiting.set_result(pickle.loads(answer))
 
@@ -298,7 +298,7 @@ class TrialActor:
         waiting: Future[Any] = Future()
 
         def question(serial: int) -> Question:
-            self._asked[serial] = waiting
+            self._open_questions[serial] = waiting
             return Question(serial, method, pickle.dumps(argument))
 
         self._send(question)
@@ -307,7 +307,7 @@ class TrialActor:
     def _send(self, make: Callable[[int], Arrival | Question]) -> None:
         with self._lock:
             self._serial += 1
-            self._given.append((self._serial, make(self._serial)))
+            self._unacknowledged.append((self._serial, make(self._serial)))
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._loop.call_soon_threadsafe(self._news.set)
 

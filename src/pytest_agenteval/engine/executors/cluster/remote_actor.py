@@ -141,7 +141,7 @@ class RemoteActor:
         variables, self._variables = self._variables, {}
         self._sent_variables.update(variables)
         self._in_background(
-            self._until_heard(lambda: self._cluster.call(self.handle, "begin", requests, variables))
+            self._answer_of(lambda: self._cluster.call(self.handle, "begin", requests, variables))
         )
 
     def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
@@ -159,7 +159,7 @@ class RemoteActor:
         else:
             answer = await self._shares.standings()
         pickled = pickle.dumps(answer)
-        await self._until_heard(lambda: self._cluster.call(self.handle, "answer", question.number, pickled))
+        await self._answer_of(lambda: self._cluster.call(self.handle, "answer", question.number, pickled))
 
     async def leave(self) -> None:
         """Take back what it has of models: it asks nothing any more."""
@@ -169,10 +169,10 @@ class RemoteActor:
     async def _listen(self) -> None:
         received = 0
         while not self.is_gone:
-            heard = await self._until_heard(lambda: self._cluster.call(self.handle, "fetch", received))  # noqa: B023
-            if heard is None:
+            arrived = await self._answer_of(lambda: self._cluster.call(self.handle, "fetch", received))  # noqa: B023
+            if arrived is None:
                 return
-            received, arrivals = heard
+            received, arrivals = arrived
             for arrival in arrivals:
                 if isinstance(arrival, Question):
                     self._in_background(self._answer(arrival))
@@ -181,7 +181,7 @@ class RemoteActor:
                 if arriving is not None and not arriving.done():
                     arriving.set_result(arrival)
 
-    async def _until_heard(self, ask: Callable[[], Awaitable[Any]]) -> Any:
+    async def _answer_of(self, ask: Callable[[], Awaitable[Any]]) -> Any:
         """Ask until there is an answer; one that is silent too long, or gone, is given up, and None given."""
         until = time.monotonic() + SILENT_S
         while not self.is_gone:
