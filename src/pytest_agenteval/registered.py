@@ -144,9 +144,14 @@ class RegisteredNames:
         return {name: self._panels.get(name) for name in self._panels.names}
 
     @property
-    def players(self) -> tuple[RulesPlayer, ...]:
-        """All who play ``rules`` for a tool."""
-        return tuple(map(self._players.get, self._players.names))
+    def own_players(self) -> tuple[RulesPlayer, ...]:
+        """All who play ``rules`` for a tool, but those of this package: they are imported when they play."""
+        names = (name for name in self._players.names if not self._is_ours(self._players.claim_of(name)))
+        return tuple(map(self._players.get, names))
+
+    @staticmethod
+    def _is_ours(claim: object) -> bool:
+        return isinstance(claim, str) and claim.startswith(f"{OURS}.")
 
     def player_of(self, tools: Iterable[str]) -> RulesPlayer | None:
         """Find who plays the first of these tools that somebody registered rules for; None: nobody did."""

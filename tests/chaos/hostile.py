@@ -123,7 +123,7 @@ INPUTS = (
     Hostile(
         "100,000 tasks in one file",
         _many,
-        ("100001 trials of 100001 tasks",),
+        ("100,001 trials of 100,001 tasks",),
     ),
     Hostile(
         "JSON nested 100,000 deep",
@@ -147,7 +147,9 @@ def run_beside(root: Path, given: Hostile) -> list[str]:
         (evals / name).parent.mkdir(parents=True, exist_ok=True)
         (evals / name).write_text(content, encoding="utf-8")
     only = (
-        ["--collect-only", "-qq"] if "100001" in given.words[0] else ["-q", "--continue-on-collection-errors"]
+        ["--collect-only", "-qq"]
+        if "100,001" in given.words[0]
+        else ["-q", "--continue-on-collection-errors"]
     )
     command = [sys.executable, "-m", "pytest", "evals", "-p", "no:cacheprovider", *only]
     try:

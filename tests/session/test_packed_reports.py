@@ -15,8 +15,14 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
 TOLD = """
-import os
 import pytest
+
+is_worker = False
+
+
+def pytest_configure(config):
+    global is_worker
+    is_worker = hasattr(config, "workerinput")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -34,7 +40,7 @@ def pytest_report_from_serializable(config, data):
 
 
 def pytest_runtest_logreport(report):
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    if is_worker:
         return
     keys = ("nodeid", "location", "keywords", "outcome", "longrepr", "when", "sections", "of_another_plugin")
     told = {key: getattr(report, key) for key in keys}

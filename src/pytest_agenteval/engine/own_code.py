@@ -54,7 +54,7 @@ def acted_out(plan: Plan) -> tuple[Any, ...]:
 def player_code_digest(model: Model, registry: Registry) -> str:
     """Give the digest of the files of an offline model that is somebody's own, or of who plays ``rules``."""
     if model.id == RULES:
-        return _digest(file for player in registry.players for file in _files(player))
+        return _digest(file for player in registry.own_players for file in _files(player))
     with suppress(UsageMistake):  # a model that nobody has registered breaks its trial
         return _digest(_files(registry.model_factory(model.id)))
     return ""
