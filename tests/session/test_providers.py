@@ -207,4 +207,5 @@ def test_a_model_that_nobody_waits_for_any_more_is_tried_by_the_next_trial(
         sent = len(server.requests)
 
     assert storm.refused == 1
-    assert sent == 6
+    # An agent whose deadline runs out as it waits has sent nothing; those after it ask as ever.
+    assert 4 <= sent <= 6
