@@ -152,7 +152,7 @@ class TrialRunner:
             task = change(item.task)
             plan = self._attempts.plan(task, item.case)
             decision = self._decide(plan, anew=task is not item.task)
-            kept = decision.kept()
+            kept = decision.unchanged_trial()
             if kept is not None:
                 self._attempts.take_over(kept)
                 return kept
@@ -181,7 +181,7 @@ class TrialRunner:
         for slot in slots:
             plan = self._attempts.plan_of_test(slot.plan)
             decision = self._decide(plan)
-            slot.trial = decision.kept()
+            slot.trial = decision.unchanged_trial()
             if slot.trial is not None:
                 self._attempts.take_over(slot.trial)
                 continue

@@ -151,13 +151,13 @@ class Journal:
         begun = max(last.attempt, len(attempts), len(started), *started)
         if begun == 1:
             return last
-        before = _carried_out(last, attempts)
+        before = _own_attempts(last, attempts)
         begun -= len(attempts) - 1 - len(before)
         earlier, seconds = tuple(entry.usage for entry in before), sum(entry.seconds for entry in before)
         return replace(last, attempts=begun, earlier=earlier, earlier_seconds=seconds)
 
 
-def _carried_out(last: JournalEntry, attempts: list[JournalEntry]) -> list[JournalEntry]:
+def _own_attempts(last: JournalEntry, attempts: list[JournalEntry]) -> list[JournalEntry]:
     """Give the attempts, the last one left out, that were carried out for themselves.
 
     One that only took over an earlier one of them, with new grades or none, took nothing.

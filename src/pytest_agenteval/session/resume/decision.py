@@ -24,7 +24,7 @@ class Decision(NamedTuple):
     because: str = ""
     earlier: EarlierTrial | None = None
 
-    def kept(self) -> Trial | None:
+    def unchanged_trial(self) -> Trial | None:
         """Give the trial that stays as it is; None where there is something to do, or it cannot be read."""
         return self.earlier.whole() if self.earlier is not None and self.course == "keep" else None
 

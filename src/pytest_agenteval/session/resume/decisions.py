@@ -41,7 +41,7 @@ class Decisions:
             decision = self._by_key[key] = self.anew(plan)
         return decision
 
-    def known(self, key: TrialKey) -> Decision | None:
+    def earlier_decision(self, key: TrialKey) -> Decision | None:
         """Give what was decided of a trial before."""
         return self._by_key.get(key)
 

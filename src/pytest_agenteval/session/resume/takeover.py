@@ -32,7 +32,7 @@ class Takeover:
 
     def keeps(self, key: TrialKey) -> bool:
         """Whether it was decided before that a trial stays as it is."""
-        decision = self._decisions.known(key)
+        decision = self._decisions.earlier_decision(key)
         return decision is not None and decision.course == "keep"
 
     def line(self, plans: Iterable[Plan], later: int = 0, perhaps: int = 0) -> str:
