@@ -51,9 +51,12 @@ def descendants(pid: int) -> dict[int, str]:
 
 
 def with_variable(variable: str) -> dict[int, str]:
-    """Give the processes that were started with a variable, each with when it was born; only with /proc."""
+    """Give the other processes that were started with a variable, each with when it was born.
+
+    Only with /proc. This one is left out: who ends them has to live to see them gone.
+    """
     pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _has_variable(folder, variable)]
-    return {pid: now.born for pid in pids if (now := _stat(pid)) is not None}
+    return {pid: now.born for pid in pids if pid != os.getpid() and (now := _stat(pid)) is not None}
 
 
 def _has_variable(folder: Path, variable: str) -> bool:

@@ -15,6 +15,7 @@ import pytest
 
 from pytest_agenteval.chat.local.loading import Loading, loading_of
 from pytest_agenteval.chat.local.model_servers import ModelServers, end_servers
+from pytest_agenteval.chat.local.server_keeper import marked
 from pytest_agenteval.chat.local.vllm_command import missing_for_vllm, serve_command, tool_call_parser
 from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.portable.process_table import is_running
@@ -110,6 +111,17 @@ def test_a_server_outlives_the_worker_that_started_it_and_not_the_run(vllm: Stan
     while is_running(keeper):
         os.sched_yield()
     assert _gone(start)
+
+
+def test_a_keeper_lives_to_see_its_server_gone(folder: Path) -> None:
+    """It has the variable of the server's processes, too, and does not end itself with them."""
+    folder.mkdir()
+    (folder / "one.stop").touch()
+    mark, _, value = marked(folder, "one").partition("=")
+    keeper = [sys.executable, "-m", "pytest_agenteval.chat.local.server_keeper"]
+    command = [*keeper, str(folder), "one", str(os.getpid()), sys.executable, "-c", "input()"]
+    ended = subprocess.run(command, env={**os.environ, mark: value}, check=False)
+    assert ended.returncode == 0
 
 
 def _keeper(folder: Path) -> int:
