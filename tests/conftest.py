@@ -37,10 +37,12 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
 
 SECONDS: dict[str, float] = {
     "benchmarks/test_evals.py": 20,
+    "benchmarks/test_ways_of_asking.py": 12,
     "session/test_ctrl_c.py": 17,
     "tools/mcp/test_served_tools.py": 6,
     "benchmarks/memex/evals/test_spoilt.py": 12,
     "benchmarks/ko_agentbench/importer/test_cache.py": 12,
+    "chat/differential/test_differential.py": 30,
     "chat/test_retries.py": 8,
     "session/test_gate.py": 6,
     "chat/test_litellm_chat.py": 7,

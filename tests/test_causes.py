@@ -11,7 +11,14 @@ import pytest_agenteval
 from pytest_agenteval.errors import CAUSES, TrialBroken
 
 SOURCE = Path(pytest_agenteval.__file__).parent
-ELSEWHERE = ("chat/failures.py", "chat/litellm_", "chat/retries.py", "engine/calibration_run.py")
+ELSEWHERE = (
+    "chat/failures.py",
+    "chat/direct/",
+    "chat/litellm_",
+    "chat/optional_settings.py",
+    "chat/retries.py",
+    "engine/calibration_run.py",
+)
 """Where a cause is why an attempt to ask a model failed, which is tried again, or a calibration, no trial."""
 
 

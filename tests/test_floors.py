@@ -14,7 +14,7 @@ PACKAGE = "pytest_agenteval"
 SOURCE = Path(__file__).parent.parent / "src" / PACKAGE
 
 FLOORS: tuple[tuple[str, ...], ...] = (
-    ("errors", "canonical", "portable", "json_values", "garbage"),
+    ("errors", "canonical", "portable", "json_values", "garbage", "own_imports"),
     ("patterns", "value_paths", "json_form"),
     ("redaction",),
     ("threads", "records", "factories", "closers"),
@@ -29,6 +29,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("conftests",),
     ("engine", "hookspecs", "builtin"),
     ("benchmarks", "discovery"),
+    ("registration",),
     ("session",),
     ("loop", "xdist", "api"),
     ("cli",),
@@ -180,6 +181,7 @@ def _named_in(library: str) -> set[str]:
     ("library", "places"),
     [
         ("litellm", {"chat/litellm_chat.py"}),
+        ("aiohttp", {"chat/direct/http_pool.py", "cassettes/http/patch_aiohttp.py"}),
         ("opentelemetry", {"reports/exports/otel_sdk.py", "engine/otel_processor.py"}),
         ("vcr", {"cassettes/vcrpy_reader.py"}),
         ("jinja2", {"prompts.py", "reports/html/environment.py", "loop/feedback/markdown.py"}),

@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.stash import registry_key
+from pytest_agenteval.stash import get_registry, registry_key
 
 PLUGIN = "pytest_agenteval.plugin"
 
@@ -25,7 +25,8 @@ class _Grab:
     interrupted = False
 
     def pytest_sessionstart(self, session: pytest.Session) -> None:
-        self.registry = session.config.stash.get(registry_key, None)
+        if registry_key in session.config.stash:  # else our plugin is left out
+            self.registry = get_registry(session.config)
         self.path = list(sys.path)
 
     @pytest.hookimpl(tryfirst=True)

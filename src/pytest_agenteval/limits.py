@@ -56,6 +56,7 @@ class Budget:
         self._forgiven = 0.0
         self._answered_at: float | None = None
         self._spans: list[Span] = []
+        self._held_up: list[Span] = []
         self._open, self._forgiven_of_spans = 0, 0.0
         self._lock = threading.RLock()
         self.steps = 0
@@ -113,6 +114,7 @@ class Budget:
         with self._lock:
             span = Span(self.at, self.at + at_most)
             self._spans.append(span)
+            self._held_up.append(span)
             self._open += 1
             self._settle()
         try:
@@ -120,14 +122,18 @@ class Budget:
         finally:
             with self._lock:
                 span.ended = self.at
+                self._held_up.remove(span)
                 self._open -= 1
                 self._settle()
 
     def forgive_frozen(self, seconds: float) -> None:
         """Forgive the last seconds, in which nothing of the trial could go on, whatever it waited for."""
         with self._lock:
-            self._spans.append(Span(self.at - seconds, self.at, frozen=True))
-            self._settle()
+            frozen = Span(max(0.0, self.at - seconds), self.at, frozen=True)
+            self._spans.append(frozen)
+            # Within a time that is forgiven already it counts once that ends, and only if it was own.
+            if not any(span.began <= frozen.began and frozen.ended <= span.ended for span in self._held_up):
+                self._settle()
 
     def charge(self, seconds: float) -> None:
         """Count the last seconds as the trial's own, though it is held up by what they are a part of."""

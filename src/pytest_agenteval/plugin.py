@@ -10,7 +10,6 @@ import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.api.fixture import AgentEval
     from pytest_agenteval.records.plan import PlannedTask
     from pytest_agenteval.records.trial import Trial
-    from pytest_agenteval.registry import Registry
     from pytest_agenteval.session.eval_session import EvalSession
 
 MARKED_TEST = "agenteval_marked_test"
@@ -40,8 +38,11 @@ MOST_REMEMBERED = 500
 """Files that are nobody's tasks, as far as a hint is looked for among them."""
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options; each can also be said as AGENTEVAL_NAME or in pyproject.toml."""
+    from pytest_agenteval.own_imports import keep_as_written
+
+    keep_as_written(pluginmanager.rewrite_hook)  # first: it is for what is imported from here on
     from pytest_agenteval.session.settings import add_options
 
     add_options(parser)
@@ -56,10 +57,10 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare marks and take the names that agents, models and graders are offered under."""
-    from pytest_agenteval import builtin
-    from pytest_agenteval.registry import Registry
+    from pytest_agenteval.own_imports import leave_to
+    from pytest_agenteval.registration import begin_registration
     from pytest_agenteval.session import run_hooks
-    from pytest_agenteval.stash import open_configs, registry_key
+    from pytest_agenteval.stash import open_configs
 
     if getattr(config.option, "dist", "no") != "no":
         from pytest_agenteval.session.dry_run.hooks import without_workers
@@ -67,19 +68,18 @@ def pytest_configure(config: pytest.Config) -> None:
         without_workers(config)
     open_configs.append(config)
     config.add_cleanup(lambda: open_configs.remove(config))
+    config.add_cleanup(lambda: leave_to(config.pluginmanager.rewrite_hook))
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
-    registry = config.stash[registry_key] = Registry(partial(_plug_in_benchmarks, config.pluginmanager))
-    config.pluginmanager.register(builtin, "agenteval-builtin")
     config.pluginmanager.register(run_hooks, "agenteval-run")
-    with _UsageErrors():
-        config.hook.pytest_agenteval_register.call_historic(kwargs={"registry": registry})
+    begin_registration(config)
 
 
-def _plug_in_benchmarks(plugins: pytest.PytestPluginManager, registry: Registry) -> None:
-    from pytest_agenteval.discovery import plug_in_benchmarks
+def pytest_plugin_registered(manager: pytest.PytestPluginManager) -> None:
+    """Take what a conftest further down, or another plugin that comes later, has to offer."""
+    from pytest_agenteval.registration import offer_to_later
 
-    plug_in_benchmarks(plugins, registry)
+    offer_to_later(manager)
 
 
 @pytest.fixture
@@ -356,16 +356,3 @@ def _worth_a_look(path: Path, parent: pytest.Collector) -> bool:
     from pytest_agenteval.tasks.file_names import in_suite, is_calibration_name, is_task_name
 
     return is_task_name(path) or is_calibration_name(path) or in_suite(path.parent, parent.config.rootpath)
-
-
-class _UsageErrors:
-    """Turns our usage mistakes into pytest's."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, raised: BaseException | None, trace: object) -> None:
-        from pytest_agenteval.errors import UsageMistake
-
-        if isinstance(raised, UsageMistake):
-            raise pytest.UsageError(str(raised)) from None

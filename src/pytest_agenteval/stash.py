@@ -14,7 +14,9 @@ import pytest
 if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry
 
-registry_key: pytest.StashKey[Registry] = pytest.StashKey()
+registry_key: pytest.StashKey[Any] = pytest.StashKey()
+"""Holds ``registration.Registration``."""
+
 uncollected_key: pytest.StashKey[list[Path]] = pytest.StashKey()
 until_collected_key: pytest.StashKey[ExitStack] = pytest.StashKey()
 """What ends when everything is collected."""
@@ -43,3 +45,9 @@ held_run_key: pytest.StashKey[Any] = pytest.StashKey()
 
 open_configs: list[pytest.Config] = []
 """The pytest runs of this process, the innermost last, for code that no fixture gives a config."""
+
+
+def get_registry(config: pytest.Config) -> Registry:
+    """Give all that has a name in this pytest run; the first call registers what is built in."""
+    registry: Registry = config.stash[registry_key]()
+    return registry

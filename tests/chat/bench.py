@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from pytest_agenteval.chat.chat import Chat, Reply
-from pytest_agenteval.chat.litellm_chat import LitellmChat
+from pytest_agenteval.chat.http_chat import http_chat
 from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
-from pytest_agenteval.chat.retries import RetryingChat
+from pytest_agenteval.chat.retries import ProviderChat, RetryingChat
 from pytest_agenteval.limits import Budget
-from pytest_agenteval.records.plan import Allowance, Model
+from pytest_agenteval.records.plan import Allowance, Model, Via
+from pytest_agenteval.records.prices import NO_PRICES, Prices
 from pytest_agenteval.records.recorder import Recorder
 from tests.loopback import anthropic_wire, openai_wire
 from tests.loopback.model_server import ModelServer, ReplyPlan
@@ -80,6 +83,7 @@ class Bench:
 
     loop: asyncio.Runner
     wire: str
+    via: Via = "direct"
     slept: list[float] = field(default_factory=list)
     gates: Gates = field(default_factory=Gates)
     limits: dict[str, float] = field(default_factory=dict)
@@ -90,7 +94,7 @@ class Bench:
 
     def begin(self, allowed: Allowance = FREE) -> Budget:
         """Begin the trial's time, now that everything is imported."""
-        self.loop.run(LitellmChat(Model("m", IDS[self.wire])).prepare())
+        self.loop.run(self.chat_of(Model("m", IDS[self.wire])).prepare())
         self.budget = Budget(allowed)
         return self.budget
 
@@ -117,11 +121,15 @@ class Bench:
         base = server.openai_base if self.wire == "openai" else server.anthropic_base
         return Model("model-a", IDS[self.wire], params={"api_base": base, **params})
 
-    def chat(self, server: ModelServer | EventServer, **params: Any) -> LitellmChat:
-        """Give a chat in which each ask is one request."""
-        return LitellmChat(self.model(server, **params))
+    def chat_of(self, model: Model, prices: Prices = NO_PRICES) -> ProviderChat:
+        """Give a chat in which each ask is one request, made in this bench's way."""
+        return http_chat(replace(model, via=self.via), prices)
 
-    def retrying(self, chat: LitellmChat, **said: Any) -> RetryingChat:
+    def chat(self, server: ModelServer | EventServer, **params: Any) -> ProviderChat:
+        """Give a chat of the server."""
+        return self.chat_of(self.model(server, **params))
+
+    def retrying(self, chat: ProviderChat, **said: Any) -> RetryingChat:
         """Put the retry layer around a chat."""
         usual: dict[str, Any] = {"first_wait_s": 0.01, "sleep": self.sleep}
         usual["gate"] = gate_of(self.gates, chat.model, {"": self.limits})

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from pytest_agenteval.chat import litellm_chat
+from pytest_agenteval.chat.direct import http_pool
+from pytest_agenteval.records.plan import Via
 
 from .bench import Bench
 
@@ -18,6 +21,7 @@ def loop() -> Iterator[asyncio.Runner]:
     with asyncio.Runner() as runner:
         yield runner
         runner.run(litellm_chat.close())
+        runner.run(http_pool.close())
 
 
 @pytest.fixture(params=["openai", "anthropic"])
@@ -26,7 +30,13 @@ def wire(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(params=["direct", "litellm"])
+def via(request: pytest.FixtureRequest) -> Any:
+    """Every promise about real models holds in both ways of asking them."""
+    return request.param
+
+
 @pytest.fixture
-def bench(loop: asyncio.Runner, wire: str) -> Bench:
-    """A trial that asks in one of the two wire formats."""
-    return Bench(loop, wire)
+def bench(loop: asyncio.Runner, wire: str, via: Via) -> Bench:
+    """A trial that asks in one of the two wire formats, in one of the two ways."""
+    return Bench(loop, wire, via)

@@ -10,6 +10,8 @@ import aiohttp
 import pytest
 
 from pytest_agenteval.chat import litellm_chat
+from pytest_agenteval.chat.direct import http_pool
+from pytest_agenteval.records.plan import Via
 
 from .bench import Bench, ModelServer, ReplyPlan
 
@@ -29,7 +31,7 @@ def test_a_connection_that_litellm_has_dropped_is_closed_too(
 ) -> None:
     """After an hour, or two hundred others, it holds a client no more, and means to close it later."""
     with asyncio.Runner() as runner, ModelServer([ReplyPlan(text="hello")]) as server:
-        bench = Bench(runner, wire)
+        bench = Bench(runner, wire, "litellm")
         bench.ask(bench.chat(server, stream=stream))
         clients = litellm_chat._litellm.in_memory_llm_clients_cache
         monkeypatch.setattr(clients, "max_size_in_memory", 1)
@@ -43,12 +45,13 @@ def test_a_connection_that_litellm_has_dropped_is_closed_too(
     assert not clients.cache_dict
 
 
-def test_each_run_of_a_process_closes_its_own(wire: str) -> None:
-    """Streams go through a client of the whole process, which a later run opens again."""
+def test_each_run_of_a_process_closes_its_own(wire: str, via: Via) -> None:
+    """litellm's streams go through a client of the whole process, which a later run opens again."""
+    close = litellm_chat.close if via == "litellm" else http_pool.close
     for _ in range(2):
         with asyncio.Runner() as runner, ModelServer([ReplyPlan(text="hello")]) as server:
-            bench = Bench(runner, wire)
+            bench = Bench(runner, wire, via)
             bench.ask(bench.chat(server, stream=True))
             assert open_sessions(runner.get_loop())
-            runner.run(litellm_chat.close())
+            runner.run(close())
             assert open_sessions(runner.get_loop()) == []

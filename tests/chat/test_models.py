@@ -22,11 +22,48 @@ def test_each_kind_of_name_finds_its_model() -> None:
         "dry": "nop",
     }
     assert resolve("nop", {}, OFFLINE) == Model("nop", "nop", offline=True)
-    assert resolve("claude", {}, OFFLINE) == Model("claude", SHIPPED["claude"])
-    assert resolve(" openai/gpt-5.5 ", {}, OFFLINE) == Model("openai/gpt-5.5", "openai/gpt-5.5")
+    assert resolve("claude", {}, OFFLINE) == Model("claude", SHIPPED["claude"], via="direct")
+    assert resolve(" openai/gpt-5.5 ", {}, OFFLINE) == Model("openai/gpt-5.5", "openai/gpt-5.5", via="direct")
     assert resolve("claude", mine, OFFLINE).id == "anthropic/claude-opus-5-5"
-    assert resolve("hot", mine, OFFLINE) == Model("hot", SHIPPED["gpt"], params={"temperature": 1.5})
+    hot = Model("hot", SHIPPED["gpt"], params={"temperature": 1.5}, via="direct")
+    assert resolve("hot", mine, OFFLINE) == hot
     assert resolve("dry", mine, OFFLINE).offline
+
+
+@pytest.mark.parametrize(
+    ("table", "via"),
+    [
+        ({"id": "gpt"}, "direct"),
+        ({"id": "openai/responses/gpt-6.1-sol"}, "direct"),
+        ({"id": "hosted_vllm/qwen", "api_base": "http://h/v1", "extra_body": {"top_k": 2}}, "direct"),
+        ({"id": "vllm/qwen", "dtype": "bfloat16"}, "direct"),
+        ({"id": "claude", "params": {"thinking": {"type": "adaptive"}}}, "litellm"),
+        ({"id": "gemini"}, "litellm"),
+        ({"id": "anthropic/claude-of-tomorrow"}, "litellm"),
+        ({"id": "gpt", "via": "litellm"}, "litellm"),
+        ({"id": "gpt", "via": "direct"}, "direct"),
+        ({"id": "hf/qwen"}, ""),
+        ({"id": "nop"}, ""),
+    ],
+)
+def test_a_model_is_asked_directly_where_that_says_the_same(table: dict[str, Any], via: str) -> None:
+    """By litellm where only it knows the provider or a parameter, and where the user says so."""
+    assert resolve("mine", {"mine": table}, OFFLINE).via == via
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ({"id": "gemini", "via": "direct"}, r"begins with openai/, anthropic/, hosted_vllm/; found gemini/"),
+        ({"id": "gpt", "via": "direct", "params": {"n_best": 2}}, r"params.n_best is a parameter that only"),
+        ({"id": "hf/qwen", "via": "litellm"}, r"expected a model that is asked over HTTP; found hf/qwen"),
+        ({"id": "gpt", "via": "http"}, r"via: expected direct or litellm, found 'http'"),
+    ],
+)
+def test_a_way_that_does_not_lead_to_a_model_is_refused(table: dict[str, Any], problem: str) -> None:
+    """With the name of the model's table, before anything is asked."""
+    with pytest.raises(UsageMistake, match=rf"models\] mine: .*{problem}"):
+        resolve("mine", {"mine": table}, OFFLINE)
 
 
 def test_a_table_holds_params_and_the_name_of_a_key() -> None:

@@ -15,9 +15,9 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.failures import AttemptFailed
-from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
 from pytest_agenteval.records.plan import Model, RecordMode
+from pytest_agenteval.records.prices import ModelPrice
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Usage
 
@@ -141,11 +141,12 @@ def test_a_price_of_the_users_holds_and_an_unknown_price_is_none(bench: Bench) -
     """As for replies that come whole."""
     with ModelServer() as server:
         params = bench.model(server, stream=True).params
-        prices = {"input_cost_per_token": 1e-6, "output_cost_per_token": 2e-6}
-        unknown = Model("mine", f"{bench.wire}/no-such-model", params=params)
-        priced = Model("mine", f"{bench.wire}/no-such-streamed", params={**params, **prices})
-        assert bench.ask(LitellmChat(unknown)).cost_usd is None
-        assert bench.ask(LitellmChat(priced)).cost_usd == pytest.approx(10 * 1e-6 + 5 * 2e-6)
+        unknown, prices = (
+            Model("mine", f"{bench.wire}/no-such-model", params=params),
+            {"mine": ModelPrice(1.0, 2.0)},
+        )
+        assert bench.ask(bench.chat_of(unknown)).cost_usd is None
+        assert bench.ask(bench.chat_of(unknown, prices)).cost_usd == pytest.approx(10 * 1e-6 + 5 * 2e-6)
 
 
 def test_a_refusal_is_read(bench: Bench) -> None:
@@ -325,7 +326,7 @@ def test_a_tape_keeps_the_time_of_the_first_token(bench: Bench, tmp_path: Path) 
 
     with ModelServer() as server:
         model = bench.model(server, stream=True)
-        recorded = talk("once", LitellmChat(model), model)
+        recorded = talk("once", bench.chat_of(model), model)
     played = talk("none", None, model)
 
     assert all(reply.first_token_s is not None for reply in recorded)

@@ -24,6 +24,7 @@ from pytest_agenteval.records.transcript import Message, ToolCall
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.store.run_reader import load_run
+from tests.performance.options import parser as performance_options
 from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]
@@ -177,6 +178,7 @@ def test_every_option_and_verb_that_is_named_exists(
     """An option of README or docs stands in ``pytest --help``, or in the help of the verb it is said to."""
     only_our_plugin(monkeypatch)
     known = set(OPTION.findall(pytester.runpytest("--help").stdout.str())) | FOREIGN
+    known |= set(OPTION.findall(performance_options().format_help()))
     verbs = {
         command[1] for file in (README, *DOCS) for command in _commands(file) if command[0] == "agenteval"
     }

@@ -53,6 +53,44 @@ def test_a_plain_run_imports_nothing_heavy_and_starts_nothing(plain: Path) -> No
     assert "THREADS 1" in out
 
 
+def test_a_plain_run_makes_no_registry(plain: Path) -> None:
+    """What has a name is registered when a task first needs one: a plain run imports options and hooks."""
+    out = _run(plain, "-q", "test_plain.py")
+    ours = {name.strip("' ") for name in out.split("OURS ")[1].split("\n")[0].strip("[]").split(",")}
+    assert {name.removeprefix("pytest_agenteval.") for name in ours - {"pytest_agenteval"}} == {
+        "hookspecs",
+        "own_imports",
+        "plugin",
+        "registration",
+        "session",
+        "session.budget_options",
+        "session.local_options",
+        "session.options",
+        "session.rate_options",
+        "session.run_hooks",
+        "session.settings",
+        "stash",
+        "tasks",
+        "tasks.file_names",  # there are data files beside the test
+    }
+
+
+def test_our_modules_are_imported_as_they_are_written(plain: Path) -> None:
+    """Pytest rewrites the asserts of plugins; it would rewrite hundreds of ours on each new machine."""
+    (plain / "conftest.py").write_text(
+        "import atexit, sys\n"
+        "atexit.register(lambda: print('AFTER', [type(each).__name__ for each in sys.meta_path]))\n"
+        "def pytest_sessionfinish():\n"
+        "    import pytest_agenteval.errors as ours\n"
+        "    finders = [type(each).__name__ for each in sys.meta_path]\n"
+        "    print('LOADER', type(ours.__loader__).__name__, finders)\n"
+    )
+    out = _run(plain, "-q", "-s", "test_plain.py")
+    during, after = out.split("LOADER ")[1].split("\n")[0], out.split("AFTER ")[1]
+    assert during.startswith("SourceFileLoader ['OwnModules', 'AssertionRewritingHook'")
+    assert "OwnModules" not in after
+
+
 def test_data_files_that_are_no_tasks_import_nothing_heavy(plain: Path) -> None:
     """A tree with JSON and YAML files and no suite is looked at by name only."""
     out = _run(plain, "-q", ".")
@@ -137,3 +175,16 @@ def test_a_controller_that_sums_up_loads_nothing_that_its_workers_did() -> None:
         "pytest_agenteval.engine.trial",
     }
     assert unwanted.isdisjoint(loaded.stdout.split())
+
+
+def test_no_plugin_of_ours_is_warned_of_in_a_second_run_of_a_process(tmp_path: Path) -> None:
+    """What is imported as it is written is nothing that pytest finds too late to rewrite."""
+    (tmp_path / "suite.json").write_text('{"name": "s", "agent": "pkm", "kind": "capability"}')
+    (tmp_path / "t.json").write_text(
+        '{"id": "t", "input": {"content": "x"}, "graders": [{"name": "pkm_completion"}]}'
+    )
+    twice = "import pytest; [pytest.main(['--collect-only', '-q', '-W', 'error']) for _ in range(2)]"
+    command = [sys.executable, "-c", twice]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout.count("t.json::t[rules-1]") == 2, done.stdout + done.stderr
+    assert "rewritten" not in done.stdout + done.stderr

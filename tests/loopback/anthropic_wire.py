@@ -33,9 +33,8 @@ def reply(plan: ReplyPlan, request: Json, n: int) -> Json:
         {**block, field: json.loads(value) if field == "input" else value}
         for block, field, value in _blocks(plan, n, whole=True)
     ]
-    stop_reason = STOP_REASONS.get(plan.finish, plan.finish)
     usage = {**_input_usage(plan), **_output_usage(plan)}
-    return {**_envelope(request, n), "content": blocks, "stop_reason": stop_reason, "usage": usage}
+    return {**_envelope(request, n), "content": blocks, "stop_reason": _stop_reason(plan), "usage": usage}
 
 
 def stream(plan: ReplyPlan, request: Json, n: int) -> Iterator[bytes]:
@@ -45,7 +44,7 @@ def stream(plan: ReplyPlan, request: Json, n: int) -> Iterator[bytes]:
     yield _event("ping")
     for index, (block, field, value) in enumerate(_blocks(plan, n, whole=False)):
         yield from _block_events(index, block, field, value)
-    end = {"stop_reason": STOP_REASONS.get(plan.finish, plan.finish), "stop_sequence": None}
+    end = {"stop_reason": _stop_reason(plan), "stop_sequence": None}
     yield _event("message_delta", delta=end, usage=_output_usage(plan))
     yield _event("message_stop")
 
@@ -71,10 +70,14 @@ def _envelope(request: Json, n: int) -> dict[str, Any]:
     }
 
 
+def _stop_reason(plan: ReplyPlan) -> str:
+    return "refusal" if plan.refusal else STOP_REASONS.get(plan.finish, plan.finish)
+
+
 def _input_usage(plan: ReplyPlan) -> dict[str, int]:
     return {
-        "input_tokens": plan.input_tokens - plan.cached_tokens,
-        "cache_creation_input_tokens": 0,
+        "input_tokens": plan.input_tokens - plan.cached_tokens - plan.cache_writes,
+        "cache_creation_input_tokens": plan.cache_writes,
         "cache_read_input_tokens": plan.cached_tokens,
     }
 
@@ -88,8 +91,8 @@ def _blocks(plan: ReplyPlan, n: int, *, whole: bool) -> Iterator[tuple[dict[str,
     """Give each content block in its empty form, the field that fills it, and the text of that field."""
     if plan.reasoning:
         yield {"type": "thinking", "thinking": "", "signature": "c2lnbmVk"}, "thinking", plan.reasoning
-    if plan.text:
-        yield {"type": "text", "text": ""}, "text", plan.text
+    if said := plan.text or plan.refusal:
+        yield {"type": "text", "text": ""}, "text", said
     for position, (name, args) in enumerate(plan.calls):
         block = {"type": "tool_use", "id": f"toolu_{n}_{position}", "name": name, "input": {}}
         text = arguments_text(args)

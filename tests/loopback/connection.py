@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
+from .replies import RawReply
 from .traffic import Traffic
 
 
@@ -29,11 +30,15 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The bytes that answer a request, and when; no bytes means that the connection is closed instead."""
+    """The bytes that answer a request, and when; no bytes means that the connection is closed instead.
+
+    ``cut`` says that it is closed behind them.
+    """
 
     payload: bytes | None
     delay_s: float = 0.0
     counted: bool = True
+    cut: bool = False
 
 
 class Connection(asyncio.Protocol):
@@ -109,7 +114,7 @@ class Connection(asyncio.Protocol):
         self._count_out(answer, answered=answer.payload is not None)
         if answer.payload is not None:
             self._transport.write(answer.payload)
-        if answer.payload is None or self._close_after:
+        if answer.payload is None or answer.cut or self._close_after:
             self._transport.close()
 
     def _count_out(self, answer: Answer, *, answered: bool) -> None:
@@ -129,6 +134,18 @@ def http_event_stream(events: Iterable[bytes], headers: Mapping[str, str]) -> by
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(event), event) for event in events)
     form = "Content-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked"
     return _head(200, form, headers) + chunks + b"0\r\n\r\n"
+
+
+def http_raw(raw: RawReply) -> bytes:
+    """Give the bytes of a reply whose body is given; what is not to be whole says no length, or too much."""
+    form = f"Content-Type: {raw.content_type}\r\n"
+    if raw.streamed:
+        end = b"0\r\n\r\n" if raw.ending == "whole" else b""
+        chunk = b"%x\r\n%b\r\n" % (len(raw.body), raw.body) if raw.body else b""
+        return _head(raw.status, f"{form}Transfer-Encoding: chunked", raw.headers) + chunk + end
+    missing = 0 if raw.ending == "whole" else 100
+    length = f"Content-Length: {len(raw.body) + missing}"
+    return _head(raw.status, form + length, raw.headers) + raw.body
 
 
 def _head(status: int, form: str, headers: Mapping[str, str]) -> bytes:

@@ -1,6 +1,7 @@
 """A model provider on 127.0.0.1, for tests and benchmarks that must not leave the machine.
 
-It speaks OpenAI's chat completions and Anthropic's messages, whole and streamed, and answers by a script::
+It speaks OpenAI's chat completions and responses and Anthropic's messages, whole and streamed, and answers
+by a script::
 
     with ModelServer([ReplyPlan(calls=(("add", {"a": 1, "b": 2}),)), ReplyPlan(text="3")]) as server:
         litellm.completion("openai/some-model", api_base=server.openai_base, api_key="x", ...)
@@ -20,12 +21,12 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Self
 
-from . import anthropic_wire, openai_wire
-from .connection import Answer, Connection, Request, http_event_stream, http_reply
-from .replies import Json, Replies, ReplyPlan, Wire, chooser, tool_then_text
+from . import anthropic_wire, openai_wire, responses_wire
+from .connection import Answer, Connection, Request, http_event_stream, http_raw, http_reply
+from .replies import Answered, Json, RawReply, Replies, ReplyPlan, Wire, chooser, tool_then_text
 from .traffic import Traffic
 
-__all__ = ["ModelServer", "ReplyPlan", "Request"]
+__all__ = ["ModelServer", "RawReply", "ReplyPlan", "Request"]
 
 OK = (ReplyPlan(text="ok"),)
 PATH_LATENCY = re.compile(r"^/l(\d+)/")
@@ -92,13 +93,18 @@ class ModelServer:
 
     @property
     def openai_base(self) -> str:
-        """The address to give to a client of OpenAI's chat completions."""
+        """The address to give to a client of OpenAI's chat completions or responses."""
         return f"{self.anthropic_base}/v1"
 
     @property
     def requests(self) -> list[Request]:
         """The requests to a model so far, in the order of their arrival."""
         return list(self._requests)
+
+    def forget(self) -> None:
+        """Count from 0 again, and forget the requests so far; to be called while none is on its way."""
+        self._traffic.reset()
+        self._requests.clear()
 
     @property
     def peak_in_flight(self) -> int:
@@ -135,11 +141,12 @@ class ModelServer:
             return self._model_answer(openai_wire, request)
         if path.endswith("/v1/messages"):
             return self._model_answer(anthropic_wire, request)
+        if path.endswith("/responses"):
+            return self._model_answer(responses_wire, request)
         if path == "/stats":
             return Answer(http_reply(200, self._traffic.as_json()), counted=False)
         if path == "/reset":
-            self._traffic.reset()
-            self._requests.clear()
+            self.forget()
             return Answer(http_reply(200, {}), counted=False)
         body = openai_wire.error(404, f"Invalid URL ({request.method} {path})", "unknown_url", 0)
         return Answer(http_reply(404, body), counted=False)
@@ -151,10 +158,12 @@ class ModelServer:
         if not isinstance(request.body, dict):
             return Answer(http_reply(400, wire.error(400, "The body is no JSON object.", "", n)))
         plan = self._plan(request.body, n)
+        if isinstance(plan, RawReply):
+            return Answer(http_raw(plan), cut=plan.ending == "cut")
         delay_s = plan.hang_s + self._plain_latency(plan, request.path)
         return Answer(None if plan.drop else _payload(wire, plan, request.body, n), delay_s)
 
-    def _plan(self, body: Json, n: int) -> ReplyPlan:
+    def _plan(self, body: Json, n: int) -> Answered:
         try:
             return self._choose(body, n)
         except Exception as error:

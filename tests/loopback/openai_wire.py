@@ -24,8 +24,8 @@ def reply(plan: ReplyPlan, request: Json, n: int) -> Json:
     """Give the body of a ``chat.completion``."""
     message: dict[str, Any] = {
         "role": "assistant",
-        "content": plan.text or (None if plan.calls else ""),
-        "refusal": None,
+        "content": plan.text or (None if plan.calls or plan.refusal else ""),
+        "refusal": plan.refusal or None,
     }
     if plan.reasoning:
         message["reasoning_content"] = plan.reasoning
@@ -76,11 +76,12 @@ def _calls(plan: ReplyPlan, n: int) -> list[dict[str, Any]]:
 
 
 def _usage(plan: ReplyPlan) -> dict[str, Any]:
+    writes = {"cache_write_tokens": plan.cache_writes} if plan.cache_writes else {}
     return {
         "prompt_tokens": plan.input_tokens,
         "completion_tokens": plan.output_tokens,
         "total_tokens": plan.input_tokens + plan.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": plan.cached_tokens, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": plan.cached_tokens, "audio_tokens": 0, **writes},
         "completion_tokens_details": {"reasoning_tokens": plan.reasoning_tokens, "audio_tokens": 0},
     }
 
@@ -91,6 +92,8 @@ def _deltas(plan: ReplyPlan, n: int) -> Iterator[dict[str, Any]]:
         yield {"reasoning_content": piece}
     for piece in pieces(plan.text):
         yield {"content": piece}
+    for piece in pieces(plan.refusal):
+        yield {"refusal": piece}
     for position, call in enumerate(_calls(plan, n) if plan.calls else []):
         function = call["function"]
         opening = {**call, "index": position, "function": {"name": function["name"], "arguments": ""}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 Json: TypeAlias = Mapping[str, Any]
 
@@ -22,6 +22,9 @@ class ReplyPlan:
     Tokens are counted as OpenAI counts them: ``input_tokens`` includes ``cached_tokens``, and
     ``output_tokens`` includes ``reasoning_tokens``. Anthropic's ``input_tokens`` are sent without the
     cached ones, as Anthropic does.
+
+    ``cache_writes`` are a part of ``input_tokens`` too, beside the cached ones. A ``refusal`` is what the
+    model says in place of a text: OpenAI has a field for it, Anthropic tells it as text that ends so.
 
     With a status of 400 or more, ``text`` is the message of the error and ``error_code`` its code (OpenAI)
     or type (Anthropic); without them the usual ones of that status are sent.
@@ -41,6 +44,8 @@ class ReplyPlan:
     reasoning_tokens: int = 0
     finish_reason: str = ""
     error_code: str = ""
+    refusal: str = ""
+    cache_writes: int = 0
 
     @property
     def finish(self) -> str:
@@ -48,8 +53,25 @@ class ReplyPlan:
         return self.finish_reason or ("tool_calls" if self.calls else "stop")
 
 
-Chooser: TypeAlias = Callable[[Json, int], ReplyPlan]
-Replies: TypeAlias = Sequence[ReplyPlan] | Chooser
+@dataclass(frozen=True, slots=True)
+class RawReply:
+    """One answer of the server as the bytes of its body, for what no provider should send.
+
+    A stream (``streamed``) comes in one chunk. ``ending`` says what follows the body: its proper end, the end
+    of the connection before that (``cut``), or nothing at all (``silence``).
+    """
+
+    body: bytes
+    status: int = 200
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    streamed: bool = False
+    ending: Literal["whole", "cut", "silence"] = "whole"
+
+
+Answered: TypeAlias = ReplyPlan | RawReply
+Chooser: TypeAlias = Callable[[Json, int], Answered]
+Replies: TypeAlias = Sequence[Answered] | Chooser
 
 
 class Wire(Protocol):

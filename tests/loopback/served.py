@@ -12,10 +12,16 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def serving(latency_ms: int = 0, text: str = "It is so.") -> Iterator[str]:
-    """Serve for as long as the block lasts; give the server's address."""
+def serving(
+    latency_ms: int = 0, text: str = "It is so.", tool: tuple[str, str] | None = None
+) -> Iterator[str]:
+    """Serve for as long as the block lasts; give the server's address.
+
+    A tool is its name and its arguments in JSON: it is called until a request holds a result.
+    """
     command = [sys.executable, "-m", "tests.loopback.model_server", "--port", "0"]
     command += ["--latency-ms", str(latency_ms), "--text", text]
+    command += ["--tool", tool[0], "--tool-args", tool[1]] if tool else []
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

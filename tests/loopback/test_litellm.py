@@ -19,15 +19,23 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 QUESTION = {"role": "user", "content": "What is 1 + 2?"}
 ADD = {"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": {}}}}
-MODELS = {"openai": "openai/gpt-5.5", "anthropic": "anthropic/claude-sonnet-4-5"}
-RATES = {"openai": (5e-06, 5e-07, 3e-05), "anthropic": (3e-06, 3e-07, 1.5e-05)}
+MODELS = {
+    "openai": "openai/gpt-5.5",
+    "responses": "openai/responses/gpt-5.5",
+    "anthropic": "anthropic/claude-sonnet-4-5",
+}
+RATES = {
+    "openai": (5e-06, 5e-07, 3e-05),
+    "responses": (5e-06, 5e-07, 3e-05),
+    "anthropic": (3e-06, 3e-07, 1.5e-05),
+}
 
 Ask: TypeAlias = Callable[..., Any]
 
 
-@pytest.fixture(params=["openai", "anthropic"])
+@pytest.fixture(params=["openai", "responses", "anthropic"])
 def provider(request: pytest.FixtureRequest) -> str:
-    """Every promise about litellm holds in both wire formats."""
+    """Every promise about litellm holds in each wire format."""
     return str(request.param)
 
 
@@ -54,7 +62,7 @@ def ask(litellm: Any, loop: asyncio.Runner, provider: str) -> Ask:
     """Ask the server through litellm, without retries; a stream comes back as the list of its chunks."""
 
     async def answer(server: ModelServer, said: dict[str, Any]) -> Any:
-        base = server.openai_base if provider == "openai" else server.anthropic_base
+        base = server.anthropic_base if provider == "anthropic" else server.openai_base
         usual = {"model": MODELS[provider], "messages": [QUESTION], "api_key": "x", "max_retries": 0}
         reply = await litellm.acompletion(**{**usual, "api_base": base, **said})
         return [chunk async for chunk in reply] if said.get("stream") else reply
@@ -98,13 +106,16 @@ def test_litellm_carries_parallel_calls_and_their_results(ask: Ask, provider: st
             for call in message.tool_calls
         ]
         ask(server, tools=[ADD], messages=[QUESTION, message.model_dump(exclude_none=True), *results])
-        sent = server.requests[1].body["messages"]
+        body = server.requests[1].body
+        sent = body["input" if provider == "responses" else "messages"]
 
     assert [json.loads(call.function.arguments) for call in message.tool_calls] == [args for _, args in calls]
     ids = [call.id for call in message.tool_calls]
     assert len(set(ids)) == 2
     if provider == "openai":
         assert [(turn["role"], turn["tool_call_id"]) for turn in sent[2:]] == [("tool", one) for one in ids]
+    elif provider == "responses":
+        assert [item["call_id"] for item in sent if item["type"] == "function_call_output"] == ids
     else:
         assert [block["tool_use_id"] for block in sent[2]["content"]] == ids
         assert sent[1]["content"][1]["input"] == {"city": "서울"}
@@ -116,7 +127,7 @@ def test_malformed_arguments_reach_the_caller(ask: Ask, provider: str) -> None:
         (call,) = ask(server, tools=[ADD]).choices[0].message.tool_calls
 
     wrapped = '{"INVALID_JSON": "{\\"a\\": 1"}'
-    assert call.function.arguments == ('{"a": 1' if provider == "openai" else wrapped)
+    assert call.function.arguments == (wrapped if provider == "anthropic" else '{"a": 1')
 
 
 def test_litellm_puts_a_stream_together(litellm: Any, ask: Ask) -> None:
@@ -163,12 +174,12 @@ def test_an_overloaded_provider_is_named_differently_by_each_format(
     litellm: Any, ask: Ask, provider: str
 ) -> None:
     """litellm turns a 529 of Anthropic into a 500, and one in OpenAI's format into a bare APIError."""
-    kind, status = (litellm.APIError, 529) if provider == "openai" else (litellm.InternalServerError, 500)
+    kind, status = {"anthropic": (litellm.InternalServerError, 500)}.get(provider, (litellm.APIError, 529))
     with ModelServer([ReplyPlan(status=529)]) as server, pytest.raises(kind) as caught:
         ask(server)
 
     assert (type(caught.value), caught.value.status_code) == (kind, status)
-    assert provider == "openai" or "overloaded_error" in str(caught.value)
+    assert provider != "anthropic" or "overloaded_error" in str(caught.value)
     assert caught.value.__context__.status_code == 529
 
 
@@ -189,7 +200,7 @@ def test_a_conversation_that_is_too_long_has_a_class_of_its_own(
         "openai": "This model's maximum context length is 128000 tokens. However, you sent 200000.",
         "anthropic": "prompt is too long: 210000 tokens > 200000 maximum",
     }
-    plan = ReplyPlan(status=400, text=texts[provider])
+    plan = ReplyPlan(status=400, text=texts.get(provider, texts["openai"]))
     with ModelServer([plan]) as server, pytest.raises(litellm.ContextWindowExceededError) as caught:
         ask(server)
 

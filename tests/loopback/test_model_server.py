@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
-from .model_server import ModelServer, ReplyPlan
+from pytest_agenteval.cassettes.wire.openai_responses import join, read_reply
+
+from .model_server import ModelServer, RawReply, ReplyPlan
 
 PROJECT = Path(__file__).parents[2]
 QUESTION = {"role": "user", "content": "What is 1 + 2?"}
@@ -94,6 +96,68 @@ def test_streams_begin_and_end_as_documented() -> None:
     assert openai.endswith("data: [DONE]\n\n")
     assert names[:3] == ["message_start", "ping", "content_block_start"]
     assert names[-3:] == ["content_block_stop", "message_delta", "message_stop"]
+
+
+def test_a_response_says_the_same_streamed_and_whole() -> None:
+    """OpenAI's responses: thoughts, calls and counts are those of the plan, and each event has its number."""
+    plan = ReplyPlan(
+        text="a text of several pieces",
+        reasoning="well, well",
+        calls=(("add", {"a": 1}), ("add", "{")),
+        input_tokens=90,
+        cached_tokens=40,
+        cache_writes=20,
+        reasoning_tokens=3,
+    )
+    with ModelServer([plan]) as server:
+        _, _, whole = post(server.openai_base, "/responses", {"model": "m"})
+    with ModelServer([plan]) as server:
+        _, headers, streamed = post(server.openai_base, "/responses", {"model": "m", "stream": True})
+
+    events = [json.loads(line.removeprefix("data: ")) for line in streamed.splitlines() if "data: " in line]
+    assert headers["content-type"].startswith("text/event-stream")
+    assert [event["sequence_number"] for event in events] == list(range(len(events)))
+    read = read_reply(json.loads(whole))
+    assert read == read_reply(join(events))
+    assert read_reply(join(events[:-1])).content == plan.text
+    assert (read.content, read.reasoning) == (plan.text, plan.reasoning)
+    assert [(call.name, call.arguments) for call in read.calls] == [("add", '{"a": 1}'), ("add", "{")]
+    assert (read.usage.cached_tokens, read.usage.reasoning_tokens) == (40, 3)
+    assert read.priced_apart.cache_writes == 20
+
+
+@pytest.mark.parametrize(
+    ("plan", "finish", "refused"),
+    [
+        (ReplyPlan(text="on and", finish_reason="length"), "length", False),
+        (ReplyPlan(text="", finish_reason="content_filter"), "content_filter", False),
+        (ReplyPlan(refusal="No, thank you."), "stop", True),
+    ],
+)
+def test_a_response_says_why_it_is_none(plan: ReplyPlan, finish: str, refused: bool) -> None:
+    """A reply that is cut names the reason, and a refusal is a part of its own."""
+    with ModelServer([plan]) as server:
+        _, _, whole = post(server.openai_base, "/responses", {})
+
+    read = read_reply(json.loads(whole))
+    assert (read.finish, read.refused, read.content) == (finish, refused, plan.text or plan.refusal)
+
+
+@pytest.mark.parametrize("ending", ["whole", "cut", "silence"])
+def test_a_raw_reply_ends_as_it_is_told(ending: Any) -> None:
+    """What follows the body is its proper end, the end of the connection, or nothing at all."""
+    raw = RawReply(b"data: 1\n\n", content_type="text/event-stream", streamed=True, ending=ending)
+    with ModelServer([raw]) as server:
+        client = http.client.HTTPConnection(server.anthropic_base.removeprefix("http://"), timeout=0.3)
+        client.request("POST", "/v1/messages", "{}")
+        stream = client.getresponse()
+        assert stream.readline() == b"data: 1\n"
+        if ending == "whole":
+            assert stream.read() == b"\n"
+        else:
+            with pytest.raises(http.client.IncompleteRead if ending == "cut" else TimeoutError):
+                stream.read()
+        client.close()
 
 
 def test_hundreds_of_clients_wait_at_the_same_time() -> None:

@@ -44,7 +44,7 @@ class Traffic:
             self.last_reply = time.monotonic()
 
     def as_json(self) -> dict[str, float]:
-        """Give every counter under its name."""
+        """Give every counter under its name; the first request by the clock that all processes share."""
         return {
             "requests": self.requests,
             "connections": self.connections,
@@ -52,4 +52,5 @@ class Traffic:
             "in_flight": self.in_flight,
             "peak_in_flight": self.peak_in_flight,
             "span_s": self.span_s,
+            "first_request_at": self.first_request or 0.0,
         }

@@ -171,3 +171,16 @@ def test_a_second_claim_further_down_is_a_usage_error_too(pytester: pytest.Pytes
     assert "registry.py" not in text
     assert f"'polite' is taken: by {pytester.path}/conftest.py:20" in text
     assert f"and again by {pytester.path}/evals/down/conftest.py:20" in text
+
+
+@pytest.mark.parametrize("folder", ["", "down/"])
+def test_a_wrong_claim_is_told_where_no_task_is_met(pytester: pytest.Pytester, folder: str) -> None:
+    """What a conftest offers is taken when it is loaded, and not only when a task first needs a name."""
+    conftest = POLITE.replace('"polite", Polite', '"answer_contains", Polite')
+    write(pytester.path, {f"{folder}conftest.py": conftest, "down/test_plain.py": "def test_plain(): pass\n"})
+
+    result = pytester.runpytest()
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    text = str(result.stdout) + str(result.stderr)
+    assert "'answer_contains' is taken: by" in text

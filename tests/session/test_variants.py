@@ -258,7 +258,7 @@ def test_aliases_come_from_pyproject(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--co", "--agent-model=quick,claude")
 
     result.stdout.fnmatch_lines(
-        ["agenteval: 2 trials of 1 task: quick (does nothing*), claude (anthropic/c)"]
+        ["agenteval: 2 trials of 1 task: quick (does nothing*), claude (anthropic/c, via litellm)"]
     )
 
 

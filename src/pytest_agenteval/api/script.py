@@ -13,7 +13,7 @@ from pytest_agenteval.api.environment import Environment, ScriptEnvironment
 from pytest_agenteval.api.task_choice import TaskGiven, project_root, task_file
 from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.registry import Registry
-from pytest_agenteval.stash import open_configs, registry_key
+from pytest_agenteval.stash import get_registry, open_configs
 
 
 def is_in_pytest() -> bool:
@@ -54,7 +54,7 @@ def script_command() -> str:
 def _beside_session(config: Any) -> Environment:
     from pytest_agenteval.session.settings_reading import read_settings
 
-    return ScriptEnvironment(config.stash[registry_key], config.rootpath, read_settings(config))
+    return ScriptEnvironment(get_registry(config), config.rootpath, read_settings(config))
 
 
 @cache

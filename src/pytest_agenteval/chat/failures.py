@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
 from pytest_agenteval.errors import AgentEvalError, NotInstalled
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets
 
@@ -25,12 +26,45 @@ _CAUSES: Mapping[str, str] = {
     "Timeout": "timeout",
     "TimeoutError": "timeout",
 }
-_STATUSES: Mapping[int, str] = {401: "auth", 403: "auth", 404: "unknown_model", 429: "rate_limit"}
+_STATUSES: Mapping[int, str] = {
+    401: "auth",
+    402: "quota",
+    403: "auth",
+    404: "unknown_model",
+    408: "timeout",
+    429: "rate_limit",
+    504: "timeout",
+}
+_PASSING = frozenset({200, 409, 425})
+"""Statuses below 500 after which the same request may succeed; 200 is that of an error within a stream."""
 # Asking again changes nothing about these.
 _LASTING = frozenset({"auth", "unknown_model", "context_length", "content_policy", "bad_request", "quota"})
 _WRAPPING = re.compile(r"(?:(?:litellm\.)?\w*(?:Error|Timeout): |\w+(?:Exception|Error) - )+")
 _APPENDED = re.compile(r"\. Handle with `litellm\.|Traceback \(most recent call last\)")
 _OVERLOADED = ("overload", "slow down", "at capacity")
+_TOO_LONG = (
+    "context_length_exceeded",
+    "context limit",
+    "context size",
+    "current length is",
+    "input tokens exceed the configured limit",
+    "longer than the model's context length",
+    "maximum context length",
+    "maximum input length",
+    "maximum number of tokens allowed",
+    "prompt is too long",
+    "prompt: length",
+    "string too long. expected a string with maximum length",
+)
+_POLICY = (
+    "content_filter",
+    "content_policy_violation",
+    "content filtering policy",
+    "responsibleaipolicyviolation",
+    "safety system",
+    "violating our usage policy",
+)
+UNUSABLE = "no usable reply"
 _NO_CREDIT = ("insufficient_quota", "exceeded your current quota", "credit balance is too low")
 
 
@@ -71,26 +105,52 @@ def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SEC
     made_up = unusable or cause in ("connection", "timeout")
     status = None if made_up else getattr(raised, "status_code", None)
     if cause == "timeout":
-        words = f"no reply within {timeout_s:g} s"
+        words = silence(timeout_s)
     elif unusable:
-        words = f"no usable reply: {words}"
-    label = f"{status} {cause}" if status else cause
+        words = f"{UNUSABLE}: {words}"
+    return failed_attempt(cause, words, status, headers or NOTHING)
+
+
+def silence(timeout_s: float) -> str:
+    """Say that nothing came in the time that a request has."""
+    return f"no reply within {timeout_s:g} s"
+
+
+def failed_attempt(
+    cause: str, words: str, status: int | None = None, headers: Mapping[str, Any] = NOTHING
+) -> AttemptFailed:
+    """Make the failure of one request of its cause and of what the provider said, in one line."""
+    overloaded = status is not None and _is_overloaded(status, words, headers)
     return AttemptFailed(
-        f"{label}: {words}",
+        f"{status} {cause}: {words}" if status else f"{cause}: {words}",
         cause=cause,
         retryable=cause not in _LASTING,
-        retry_after_s=retry_after_s(headers or {}),
+        retry_after_s=retry_after_s(headers),
         timed_out=cause == "timeout",
         status=status,
-        puts_off=cause == "rate_limit" or (status is not None and _is_overloaded(status, words, headers)),
+        puts_off=cause == "rate_limit" or overloaded,
     )
 
 
-def _is_overloaded(status: int, words: str, headers: Mapping[str, Any] | None) -> bool:
+def cause_of_refusal(status: int, told: str) -> str:
+    """Give the one word for a provider's refusal by its status and by all that it ``told`` about it."""
+    lowered = told.lower()
+    cause = _STATUSES.get(status, "provider" if status >= 500 or status in _PASSING else "bad_request")
+    if cause in ("rate_limit", "bad_request", "provider") and any(it in lowered for it in _NO_CREDIT):
+        return "quota"
+    if cause == "bad_request":
+        if any(phrase in lowered for phrase in _TOO_LONG):
+            return "context_length"
+        if any(phrase in lowered for phrase in _POLICY):
+            return "content_policy"
+    return cause
+
+
+def _is_overloaded(status: int, words: str, headers: Mapping[str, Any]) -> bool:
     """Whether a provider has no room just now: a server that is broken says nothing of that kind."""
     # litellm makes a 500 of Anthropic's 529.
     says_so = status >= 500 and any(word in words.lower() for word in _OVERLOADED)
-    return says_so or status == 529 or (status == 503 and retry_after_s(headers or {}) is not None)
+    return says_so or status == 529 or (status == 503 and retry_after_s(headers) is not None)
 
 
 def retry_after_s(headers: Mapping[str, Any]) -> float | None:
@@ -115,7 +175,8 @@ def _seconds(text: str, unit: float) -> float | None:
 def _cause(raised: Exception, words: str, *, answered: bool) -> str:
     """Give the one word; litellm calls a missing key, and a connection that broke, a status of 500."""
     status: int = getattr(raised, "status_code", None) or 0
-    cause = _STATUSES.get(status) or _CAUSES.get(type(raised).__name__, "provider")
+    named = _CAUSES.get(type(raised).__name__, "provider")
+    cause = _STATUSES.get(status, named) if named != "timeout" else named
     lowered = words.lower()
     if cause in ("rate_limit", "bad_request") and any(phrase in lowered for phrase in _NO_CREDIT):
         return "quota"
@@ -137,7 +198,12 @@ def _plain_words(text: str) -> str:
     """Give the provider's own words in one line, without litellm's wrapping."""
     wrapping = _WRAPPING.match(text)
     message = _APPENDED.split(text[wrapping.end() if wrapping else 0 :])[0]
-    line = " ".join((_message_in(message) or message).split())
+    return one_line(_message_in(message) or message)
+
+
+def one_line(text: str) -> str:
+    """Give a text in one line of some hundred characters at most."""
+    line = " ".join(text.split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
 

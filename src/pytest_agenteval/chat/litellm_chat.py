@@ -8,7 +8,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from inspect import isawaitable
@@ -19,7 +19,9 @@ from msgspec.structs import replace
 
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.direct.routing import NO_KEY
 from pytest_agenteval.chat.failures import AttemptFailed, failure_of, import_failure
+from pytest_agenteval.chat.late_imports import import_off_loop
 from pytest_agenteval.chat.litellm_codec import (
     FinishReasons,
     collect_unknown_finishes,
@@ -30,18 +32,16 @@ from pytest_agenteval.chat.litellm_codec import (
     usage_of,
 )
 from pytest_agenteval.chat.litellm_stream import STREAMED, original_error, read_stream
+from pytest_agenteval.chat.model_settings import REQUEST_GRACE_S, REQUEST_SECONDS
 from pytest_agenteval.chat.models import key_names
+from pytest_agenteval.chat.optional_settings import OptionalSettings
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES, ModelPrice, Prices, own_price
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.threads import in_daemon_thread
 
-REQUEST_SECONDS = 120.0
-GRACE_S = 1.0
-NO_KEY = "no-key"
 # What litellm would import during its first request, on the loop; some of it only with tools, or in a stream.
 LATE_IMPORTS = ("openai.resources.chat", "litellm.proxy._types")
 TOOL_IMPORTS = ("litellm.responses.mcp.chat_completions_handler",)
@@ -50,18 +50,14 @@ STREAM_IMPORTS = (
     "litellm.llms.anthropic.completion.transformation",
     "anyio._backends._asyncio",
 )
-OPTIONAL_SETTINGS = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")
 OURS = ("request_seconds", "stream")
 # Who has a wire of their own: whoever else is asked at an address takes what OpenAI's takes.
 OTHER_WIRES = ("anthropic/", "bedrock/", "deepseek/", "gemini/", "ollama", "vertex_ai/")
-# What litellm makes of a setting for some providers, and what these then call it where they refuse it.
-PROVIDER_NAMES = {"response_format": ("output_format", "output_config", "json_schema", "tool_choice")}
 # Where a call holds an object: text that is none, which only a stream brings, is sent back as Anthropic says.
 OBJECT_CALLS = ("anthropic/", "bedrock/", "gemini/", "vertex_ai/")
 
 _lock = threading.Lock()
 _litellm: Any = None
-_importing: dict[Callable[[], None], asyncio.Task[None]] = {}
 
 
 class LitellmChat:
@@ -77,7 +73,7 @@ class LitellmChat:
         self._params = _sent_params(model)
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._streamed = STREAMED if model.params.get("stream") else {}
-        self._refused: set[str] = set()
+        self._optional = OptionalSettings()
         self._thoughts: dict[str, Any] = {}
         self._asks = 0
         close_at_end(close)
@@ -85,7 +81,7 @@ class LitellmChat:
     @property
     def longest_s(self) -> float:
         """How many seconds one request can take at most."""
-        return self._timeout_s + GRACE_S
+        return self._timeout_s + REQUEST_GRACE_S
 
     async def prepare(self, *, tools: bool = False) -> None:
         """Import litellm, which takes seconds, without holding up the loop; what ``tools`` need, too."""
@@ -93,7 +89,7 @@ class LitellmChat:
         needed += [_import_for_tools] * tools + [_import_for_streams] * bool(self._streamed)
         for work in needed:
             try:
-                await asyncio.shield(_shared_import(work))
+                await import_off_loop(work)
             except ImportError as broken:
                 raise import_failure(broken) or broken from None
 
@@ -140,7 +136,8 @@ class LitellmChat:
         self, tools: Sequence[ToolSpec], response_schema: Mapping[str, Any] | None, settings: ChatSettings
     ) -> dict[str, Any]:
         """Give what is asked for beside the messages."""
-        params = {**settings.as_params(), **self._params, **plain_copy(self._streamed)}
+        # litellm writes into what it gets, such as the user's metadata: it would be sent the next time.
+        params = plain_copy({**settings.as_params(), **self._params, **self._streamed})
         choice = params.pop("tool_choice", None)
         if tools:
             params["tools"] = [plain_copy(spec.declaration()) for spec in tools]
@@ -148,7 +145,7 @@ class LitellmChat:
                 params["tool_choice"] = tool_choice(choice)
         if response_schema is not None:
             params["response_format"] = response_format(response_schema)
-        return {name: value for name, value in params.items() if name not in self._refused}
+        return self._optional.without_refused(params)
 
     def _transport(self) -> dict[str, Any]:
         # Left to itself it asks three times where a server fails: nobody would count or write down the first
@@ -184,15 +181,7 @@ class LitellmChat:
         # litellm finds a provider's usual key by itself, so all that may hold one are known.
         KNOWN_SECRETS.know_variables(key_names(self.model))
         failed = failure_of(raised, self._timeout_s, KNOWN_SECRETS)
-        if failed.cause != "bad_request":
-            return failed
-        lowered = str(raised).lower()
-        refused = [name for name in OPTIONAL_SETTINGS if name in request and _is_named(name, lowered)]
-        if not refused:
-            return failed
-        self._refused.update(refused)
-        message = f"{failed.message}; asked again without {', '.join(refused)}"
-        return AttemptFailed(message, cause="bad_request", retry_after_s=0.0, status=failed.status)
+        return self._optional.without_what_it_names(failed, str(raised), request)
 
 
 async def close() -> None:
@@ -228,21 +217,9 @@ def _sent_params(model: Model) -> dict[str, Any]:
     return params
 
 
-def _is_named(setting: str, lowered: str) -> bool:
-    return any(name in lowered for name in (setting, *PROVIDER_NAMES.get(setting, ())))
-
-
 def _as_object(arguments: str) -> str:
     raw = parse_arguments(arguments)[1]
     return arguments if raw is None else compact({"INVALID_JSON": raw})
-
-
-def _shared_import(work: Callable[[], None]) -> asyncio.Task[None]:
-    """Give this loop's task that does an import: trials that begin together wait for it together."""
-    loop, task = asyncio.get_running_loop(), _importing.get(work)
-    if task is None or task.get_loop() is not loop:
-        task = _importing[work] = loop.create_task(in_daemon_thread(work))
-    return task
 
 
 def _import() -> None:

@@ -7,7 +7,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 from pytest_agenteval.chat.local.loading import DTYPES, LOADED_BY, QUANTIZATIONS, provider_of
+from pytest_agenteval.chat.via import WAYS
 from pytest_agenteval.records.plan import Model
+
+REQUEST_SECONDS = 120.0
+"""How long one request may take, unless a model's table says."""
+REQUEST_GRACE_S = 1.0
+"""By how much longer whoever waits for a request waits."""
 
 DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
 
@@ -60,6 +66,7 @@ SETTINGS: Mapping[str, Setting] = {
     "id": ("a litellm id, hf/NAME or vllm/NAME", _text),
     "api_base": ("an address", _text),
     "api_key_env": ("the name of an environment variable", _text),
+    "via": (" or ".join(WAYS), lambda value: value in WAYS),
     "temperature": ("a number, 0 or more", _number),
     "top_p": ("a number, 0 or more", _number),
     "seed": ("a whole number", _whole),

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.model_settings import IN_BOTH_PLACES, RATES, SETTINGS, misplaced
+from pytest_agenteval.chat.via import DIRECT, undirected, via_of
 from pytest_agenteval.errors import UsageMistake, nearest
-from pytest_agenteval.records.plan import OWN_MODEL, Model
+from pytest_agenteval.records.plan import OWN_MODEL, Model, Via
 from pytest_agenteval.records.transcript import NOTHING
 
 Aliases: TypeAlias = Mapping[str, "str | Mapping[str, Any]"]
@@ -98,7 +99,8 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
     if name in offline:
         return Model(name, name, offline=True)
     if name in SHIPPED or "/" in name:
-        return Model(name, SHIPPED.get(name, name))
+        model = Model(name, SHIPPED.get(name, name))
+        return replace(model, via=via_of(model))
     names = sorted({*aliases, *SHIPPED, *offline, OWN_MODEL})
     rows = (
         f"unknown model {name!r}",
@@ -162,12 +164,26 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
     for key in params:
         _check_param(name, key)
     named = _target(name, table.get("id"), offline)
-    apart = ("id", "api_key_env", "params", *RATES)
+    apart = ("id", "api_key_env", "params", "via", *RATES)
     settings = {key: value for key, value in table.items() if key not in apart}
     model = replace(named, params={**settings, **params}, api_key_env=table.get("api_key_env", ""))
     if problem := misplaced(model):
         raise UsageMistake(f"{TABLE} {name}: {problem}")
-    return model
+    via: Any = table.get("via")
+    return replace(model, via=_via(model, via))
+
+
+def _via(model: Model, named: Via | None) -> Via:
+    """Give how a model is asked: as its table says, which has to be possible."""
+    usual = via_of(model)
+    if named is None:
+        return usual
+    problem = undirected(model) if named == DIRECT else ""
+    if not usual:
+        problem = f"expected a model that is asked over HTTP; found {model.id}"
+    if problem:
+        raise UsageMistake(f"{TABLE} {model.name}: via = {compact(named)}: {problem}")
+    return named
 
 
 def _target(name: str, id: object, offline: Collection[str]) -> Model:

@@ -28,6 +28,8 @@ _TIERS = {"flex": "_flex", "priority": "_priority", "fast": "_priority"}
 """Words of providers for how quickly they answered, and how the keys of their rates end."""
 _REGION = re.compile(r"(?:us|eu|apac|us-gov|jp|au|global)\.(?=[a-z0-9]+\.)")
 """What stands before the name of a model of Bedrock's that is asked across regions."""
+_TUNED = re.compile(r"ft:[^:]+(?=:)")
+"""The model that somebody tuned, in the name of what came of it."""
 _AT_THRESHOLD = frozenset({"xai"})
 """Providers that take their higher rate for a prompt of exactly so many tokens, too."""
 _CACHED_SHARES: Mapping[object, float] = {"fireworks_ai": 0.5}
@@ -57,7 +59,7 @@ class Rates(NamedTuple):
 
 def rates_of(model: str, prompt_tokens: int, service_tier: str = "") -> Rates | None:
     """Give what a model's tokens cost in a request of so many; None for one that the table does not have."""
-    entry = _entry(model)
+    entry = entry_of(model)
     if entry is None:
         return None
     tier = _tier(entry, prompt_tokens)
@@ -124,7 +126,7 @@ def _table() -> Mapping[str, msgspec.Raw]:
 
 
 @cache
-def _entry(model: str) -> Entry | None:
+def entry_of(model: str) -> Entry | None:
     """Give a model's line of the table: by its whole name, else without provider or region."""
     for name in _names(model):
         if (written := _table().get(name)) is not None:
@@ -140,6 +142,8 @@ def _names(model: str) -> Iterator[str]:
         yield name
     if region := _REGION.match(bare := name or model):
         yield bare[region.end() :]
+    if tuned := _TUNED.match(bare):
+        yield tuned[0]
 
 
 def _tier(entry: Entry, prompt_tokens: int) -> Entry | None:

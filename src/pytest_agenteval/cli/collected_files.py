@@ -14,7 +14,7 @@ from pytest_agenteval.errors import Problem, dotted
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
-from pytest_agenteval.stash import registry_key
+from pytest_agenteval.stash import get_registry
 
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
 
@@ -100,7 +100,7 @@ class _Listener:
             self.texts.append(str(wrong))
             self.problems += wrong.problems
         self.hints = uncollected_files(session.config)
-        self.broken = tuple(session.config.stash[registry_key].broken_benchmarks)
+        self.broken = tuple(get_registry(session.config).broken_benchmarks)
 
 
 class CollectedFiles(FrozenValue, frozen=True):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agenteval.chat.chat import Chat, OwnModelChat
+from pytest_agenteval.chat.http_chat import http_chat
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.recording_chat import JudgeChat, UserChat
 from pytest_agenteval.engine.worker_context import WorkerContext
@@ -49,7 +50,7 @@ def open_chat(
 
 
 def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder, seed: str) -> ProviderChat:
-    """Give who asks a model: in this process, at a server of the run's own, or wherever litellm does.
+    """Give who asks a model: in this process, at a server of the run's own, or over HTTP.
 
     What is drawn in this process comes of ``seed``.
     """
@@ -62,9 +63,7 @@ def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder, see
         from pytest_agenteval.chat.local.vllm_chat import VllmChat
 
         return VllmChat(model, context.model_servers, recorder)
-    from pytest_agenteval.chat.litellm_chat import LitellmChat
-
-    return LitellmChat(model, recorder.prices)
+    return http_chat(model, recorder.prices)
 
 
 def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 STAND_IN = "tool_calling"
 """The agent through which offline models act where the suite's own asks its own model."""
+LEAST_HELD_UP_S = 0.005
 
 
 class AgentInstance(NamedTuple):
@@ -92,6 +93,7 @@ class WorkerContext:
         self.grading = GradingService(registry)
         self.digest_cache = DigestCache()
         self._running_agents: dict[Budget, bool] = {}
+        self._unforgiven_s = 0.0
         self._stalls = StallWatch(lambda: bool(self._running_agents), self._forgive_stall)
         self._library: Library | None = None
         self._whole_chats: set[str] = set()
@@ -249,7 +251,11 @@ class WorkerContext:
         finally:
             held_up = time.monotonic() - began
             self._stalls.excuse(held_up)
-            self._forgive_stall(held_up)
+            self._unforgiven_s += held_up
+            # All agents are told each time: of the many short ones of a busy loop together.
+            if self._unforgiven_s >= LEAST_HELD_UP_S:
+                held_up, self._unforgiven_s = self._unforgiven_s, 0.0
+                self._forgive_stall(held_up)
 
     def _forgive_stall(self, seconds: float) -> None:
         for budget, on_loop in tuple(self._running_agents.items()):

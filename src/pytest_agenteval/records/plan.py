@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agenteval.records.prices import ModelPrice
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
@@ -42,12 +42,16 @@ OWN_MODEL = "own"
 """The model of an agent that asks its own: which one that is, its requests say."""
 
 
+Via: TypeAlias = Literal["", "direct", "litellm"]
+"""How a real model is asked: over our own connections, or by litellm; empty for one that is neither."""
+
+
 class Model(Record, frozen=True):
     """What an agent or a judge thinks with.
 
     ``name`` is what the user typed and reports show; ``id`` an offline model's name or a litellm id.
     ``params`` go to the provider with every request (``api_base``, ``temperature``, …); ``api_key_env``
-    names the variable with the key.
+    names the variable with the key. ``via`` is how a request reaches the provider.
     """
 
     name: str
@@ -55,6 +59,7 @@ class Model(Record, frozen=True):
     offline: bool = False
     params: Mapping[str, Any] = NOTHING
     api_key_env: str = ""
+    via: Via = ""
 
 
 class PlannedGrader(Record, frozen=True):

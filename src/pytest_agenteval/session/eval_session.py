@@ -30,7 +30,7 @@ from pytest_agenteval.session.secrets import hide_in_log_file, hide_in_report, h
 from pytest_agenteval.session.selection import empty_selection_reason, select, unselectable_lines
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
-from pytest_agenteval.stash import eval_session_key, registry_key
+from pytest_agenteval.stash import eval_session_key, get_registry
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.task_lines import TaskLines
@@ -72,7 +72,7 @@ class EvalSession:
         freeze_once("imported")
         self.config = config
         self.settings = settings
-        self.registry = config.stash[registry_key]
+        self.registry = get_registry(config)
         # Before anything can be printed or logged that holds one.
         learn_secrets(settings)
         hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))

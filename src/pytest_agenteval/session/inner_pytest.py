@@ -122,6 +122,8 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def last_line(path: Path) -> str:
-    """Give the last line of a file that is not blank."""
+    """Give the last line of a file that says what is wrong, else the last that is not blank."""
     lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "it printed nothing"
+    # pytest's two outputs meet in the file in either order.
+    telling = [line for line in lines if line.startswith("ERROR:")] or lines
+    return telling[-1].strip() if telling else "it printed nothing"

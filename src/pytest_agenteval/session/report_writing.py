@@ -11,7 +11,7 @@ from pytest_agenteval.reports.report_files import write_report
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.session.ended_run import ended_run
 from pytest_agenteval.session.run_info import RunInfo
-from pytest_agenteval.stash import registry_key, report_paths_key, run_info_key, verdict_key
+from pytest_agenteval.stash import get_registry, report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.store.run_reader import Run, load_run
 
 
@@ -33,7 +33,7 @@ def write_reports(config: pytest.Config) -> list[str]:
 
 def _source(config: pytest.Config, info: RunInfo) -> ReportSource:
     verdict = config.stash.get(verdict_key, None)
-    scorecards = config.stash[registry_key].scorecards()
+    scorecards = get_registry(config).scorecards()
     run = ended_run(config)
     if verdict is None or verdict.comparison is None or not verdict.comparison.suites:
         return ReportSource((run,), scorecards=scorecards)

@@ -23,7 +23,7 @@ from pytest_agenteval.session.run_info import SERVERS, RunInfo
 from pytest_agenteval.session.run_journal import forget_dead_workers
 from pytest_agenteval.session.secrets import hide_on_terminal
 from pytest_agenteval.session.settings_reading import read_settings
-from pytest_agenteval.stash import registry_key, run_info_key, verdict_key
+from pytest_agenteval.stash import get_registry, run_info_key, verdict_key
 from pytest_agenteval.store.run_gates import GATES
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import end_run
@@ -158,7 +158,7 @@ def run_folder(config: pytest.Config) -> Path:
 
 def run_scorecards(config: pytest.Config, run: Run, width: int, *, whole: bool) -> Iterator[StyledLine]:
     """Give what benchmarks make of suites whose graders are theirs."""
-    scorecards = relevant_scorecards(run.entries, config.stash[registry_key].scorecards())
+    scorecards = relevant_scorecards(run.entries, get_registry(config).scorecards())
     if scorecards:
         from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
 

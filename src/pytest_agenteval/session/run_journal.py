@@ -260,7 +260,7 @@ def group_of_item(item: PlannedItem) -> Group:
 
 
 def _run_model(model: Model) -> RunModel:
-    return RunModel(model.name, model.id, model.offline, loading_note(model))
+    return RunModel(model.name, model.id, model.offline, loading_note(model), model.via)
 
 
 def _run_suites(items: Iterable[PlannedItem], suites: Suites) -> tuple[RunSuite, ...]:

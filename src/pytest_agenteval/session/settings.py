@@ -360,7 +360,7 @@ class Settings(BudgetOptions, LocalModelOptions, RateOptions):
     aliases: Option[Mapping[str, Any]] = Option(
         "models",
         "",
-        "models by name: an id, or a table of litellm's parameters",
+        "models by name: an id, or a table with id and settings",
         table,
         {},
         "a table",

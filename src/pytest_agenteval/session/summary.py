@@ -12,6 +12,7 @@ import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.chat.local.loading import loading_note
+from pytest_agenteval.chat.via import way_note
 from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.reports.explanations import unrecorded_lines
@@ -66,7 +67,7 @@ def collection_header(evals: EvalSession) -> list[str]:
 def _introduce(model: Model) -> str:
     if model.offline:
         return f"{model.name} ({OFFLINE_NOTES.get(model.id, 'offline, no LLM')})"
-    details = [model.id if model.name != model.id else "", loading_note(model)]
+    details = [model.id if model.name != model.id else "", loading_note(model), way_note(model)]
     told = ", ".join(detail for detail in details if detail)
     return f"{model.name} ({told})" if told else model.name
 

@@ -16,13 +16,20 @@ class RunModel(Record, frozen=True, forbid_unknown_fields=False):
     """A model of the run.
 
     ``note`` says what an offline model does, where its id does not say it, and on which device and in which
-    numbers one of this machine was asked for: ``cuda, bfloat16, 4bit``.
+    numbers one of this machine was asked for: ``cuda, bfloat16, 4bit``. ``via`` is how a real model was
+    asked: ``direct`` or ``litellm``, empty where nobody knows.
     """
 
     name: str
     id: str
     offline: bool = False
     note: str = ""
+    via: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the model as JSON values; without the way it was asked where it was asked in none."""
+        fields = super().to_json()
+        return fields if self.via else {name: it for name, it in fields.items() if name != "via"}
 
 
 class RunSuite(Record, frozen=True, forbid_unknown_fields=False):
@@ -162,6 +169,8 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     def to_json(self) -> dict[str, Any]:
         """Give the header as JSON values; without what most runs have not: a rule, looks, shards."""
         fields = Record.to_json(self)
+        fields |= {"models": [model.to_json() for model in self.models]}
+        fields |= {"judges": [judge.to_json() for judge in self.judges]}
         for name in ("held_out_looks", "repetition_rule", "prices", "shards", "resumed", "reused", "user"):
             if not fields[name]:
                 del fields[name]

@@ -201,7 +201,7 @@ TRANSCRIPT_LINE = published(
 )
 TEXT_LINE = published("a line of texts-<process>.jsonl", object_schema({"d": DIGEST, "t": TEXT}, {}))
 
-MODEL = object_schema({"name": TEXT, "id": TEXT}, {"offline": FLAG, "note": TEXT})
+MODEL = object_schema({"name": TEXT, "id": TEXT}, {"offline": FLAG, "note": TEXT, "via": TEXT})
 SUITE = object_schema({"name": TEXT}, {"kind": KIND, "agent": TEXT, "threshold": SHARE})
 LEVELS = object_schema({"suite": SHARE, "buckets": SHARE}, {}, "confidence levels of verdicts")
 RULE = object_schema(

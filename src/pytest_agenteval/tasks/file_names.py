@@ -7,8 +7,6 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-from pytest_agenteval.errors import Problem, ProblemsFound
-
 SUITE_NAMES = ("suite.yaml", "suite.yml", "suite.json")
 _SUFFIXES = (".json", ".yaml", ".yml")
 _NAMES_ROWS = re.compile(rb"""^\s*["']?tasks["']?\s*:""", re.MULTILINE)
@@ -31,6 +29,8 @@ def find_suite(folder: Path, stop: Path) -> Path | None:
     for place in (folder, *folder.parents):
         suites = [path for name in SUITE_NAMES if (path := place / name).is_file()]
         if len(suites) > 1:
+            from pytest_agenteval.errors import Problem, ProblemsFound
+
             names = " and ".join(path.name for path in suites)
             raise ProblemsFound([Problem(str(suites[0]), None, (), "one suite file in a folder", names)])
         if suites or place == stop:

@@ -42,7 +42,7 @@ class Model:
 
 def test_places_grow_with_replies_halve_once_for_a_burst_and_grow_back_slowly() -> None:
     """Doubled in a round trip until the first refusal; then halved, and one more for each round trip."""
-    model = Model(Limits(at_once=40))
+    model = Model(Limits(at_once=40, at_start=10))
     assert model.tell(in_flight=10, waiting=90).at_once == 10
     assert model.tell(in_flight=10, waiting=80, replied=10).at_once == 20
     assert model.tell(in_flight=20, waiting=60, replied=20).at_once == 40

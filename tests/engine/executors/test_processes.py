@@ -182,8 +182,11 @@ class Agent:
     tools = ("look",)
 
     async def run(self, task_input, ctx):
-        word = "salt" if FIRST.exists() else "bread"
-        FIRST.touch()
+        try:
+            FIRST.touch(exist_ok=False)
+            word = "bread"
+        except FileExistsError:
+            word = "salt"
         await ctx.tools.call(ToolCall("c", 1, 0, "look", {"at": word}))
         if word == "bread" and "DIE" in os.environ:
             os._exit(7)

@@ -1,4 +1,7 @@
-"""The pytest fixture of this benchmark's trials."""
+"""The pytest fixture of this benchmark's trials.
+
+PYTEST_DONT_REWRITE: without this, pytest warns of a plugin that was imported as it is written, as ours are.
+"""
 
 from __future__ import annotations
 

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.canonical import compact
-from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
 from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, placeholder, url_placeholder
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
 from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
-    ModelReply,
     ModelRequest,
     UnreadableTraffic,
 )
@@ -135,23 +134,21 @@ def _unsealed(content: Any) -> Any:
     return [_unsealed(item) for item in content] if isinstance(content, list) else content
 
 
-def read_reply(body: Json, asked: Asked) -> ModelReply:
+def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply."""
     if not isinstance(body.get("content"), list):
         raise UnreadableTraffic("the reply holds no content")
     blocks, reason = maps(body["content"]), as_text(body.get("stop_reason"))
-    return asked.reply(
-        ReplyParts(
-            text_of(blocks, ""),
-            _calls(blocks),
-            _usage(as_map(body.get("usage"))),
-            _FINISHES.get(reason, reason),
-            reason == "refusal",
-            "\n\n".join(as_text(block.get("thinking")) for block in blocks if block.get("thinking")),
-            as_text(body.get("model")),
-            as_text(body.get("id")),
-            priced_apart=_priced_apart(as_map(body.get("usage"))),
-        )
+    return ReplyParts(
+        text_of(blocks, ""),
+        _calls(blocks),
+        _usage(as_map(body.get("usage"))),
+        _FINISHES.get(reason, reason),
+        reason == "refusal",
+        "\n\n".join(as_text(block.get("thinking")) for block in blocks if block.get("thinking")),
+        as_text(body.get("model")),
+        as_text(body.get("id")),
+        priced_apart=_priced_apart(as_map(body.get("usage"))),
     )
 
 
@@ -190,10 +187,12 @@ def join(events: Iterable[Json]) -> Json:
 
 
 def _join_delta(block: dict[str, Any], delta: Json) -> None:
+    for name in ("text", "thinking", "signature"):
+        if name in delta:
+            block[name] = as_text(block.get(name)) + as_text(delta.get(name))
     for name in ("text", "thinking"):
         if name in delta:
-            block["type"] = block.get("type", name)
-            block[name] = as_text(block.get(name)) + as_text(delta.get(name))
+            block.setdefault("type", name)
     if "partial_json" in delta:
         block["partial"] = as_text(block.get("partial")) + as_text(delta.get("partial_json"))
 

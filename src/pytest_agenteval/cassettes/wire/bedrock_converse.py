@@ -6,14 +6,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from pytest_agenteval.canonical import compact
-from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
 from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, placeholder
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
 from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
-    ModelReply,
     ModelRequest,
     UnreadableTraffic,
 )
@@ -110,23 +109,21 @@ def _call(use: Json, answer: Json | None) -> WireCall:
     return WireCall(id, name, use.get("input"), "provider", text, error)
 
 
-def read_reply(body: Json, asked: Asked) -> ModelReply:
+def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply."""
     message = as_map(as_map(body.get("output")).get("message"))
     if not isinstance(message.get("content"), list):
         raise UnreadableTraffic("the reply holds no message")
     blocks, reason = maps(message["content"]), as_text(body.get("stopReason"))
     router = as_map(as_map(body.get("trace")).get("promptRouter"))
-    return asked.reply(
-        ReplyParts(
-            text_of(blocks, ""),
-            _calls(blocks),
-            _usage(as_map(body.get("usage"))),
-            _FINISHES.get(reason, reason),
-            reasoning="\n\n".join(filter(None, map(_thought, blocks))),
-            model=as_text(router.get("invokedModelId")),
-            priced_apart=_priced_apart(as_map(body.get("usage"))),
-        )
+    return ReplyParts(
+        text_of(blocks, ""),
+        _calls(blocks),
+        _usage(as_map(body.get("usage"))),
+        _FINISHES.get(reason, reason),
+        reasoning="\n\n".join(filter(None, map(_thought, blocks))),
+        model=as_text(router.get("invokedModelId")),
+        priced_apart=_priced_apart(as_map(body.get("usage"))),
     )
 
 

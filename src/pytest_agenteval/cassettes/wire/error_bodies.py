@@ -23,7 +23,6 @@ _GOOGLE_WORDS = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
-_SHOWN = 300
 
 
 def error_response(format: str, status: int, kind: str, message: str) -> Response:
@@ -54,11 +53,12 @@ def _body(format: str, status: int, kind: str, message: str) -> dict[str, Any]:
 def refusal_of(response: Response) -> ModelRefused:
     """Read a response whose status says that it is an error; a body that is no JSON is quoted."""
     try:
-        kind, message = _error_parts(parts_of(response).objects[0])
+        words, message = _error_parts(parts_of(response).objects[0])
     except (UnreadableTraffic, IndexError):
-        kind, message = "", text_of_body(response.body)[:_SHOWN] or response.message
+        words, message = (), text_of_body(response.body).strip() or response.message
     header = next((it[0] for name, it in response.headers.items() if name.lower() == "x-amzn-errortype"), "")
-    return ModelRefused(response.status, kind or header.partition(":")[0], message)
+    kinds = words or tuple(filter(None, (header.partition(":")[0],)))
+    return ModelRefused(response.status, kinds, message)
 
 
 def refusal_in(status: int, event: Json) -> ModelRefused | None:
@@ -69,12 +69,11 @@ def refusal_in(status: int, event: Json) -> ModelRefused | None:
     return ModelRefused(status, *_error_parts(told))
 
 
-def _error_parts(body: Json) -> tuple[str, str]:
-    """Give an error's word and its message."""
+def _error_parts(body: Json) -> tuple[tuple[str, ...], str]:
+    """Give an error's words, the most telling last, and its message."""
     error = body.get("error", body)
     if not isinstance(error, dict):
-        return "", as_text(error)[:_SHOWN] or compact(error)[:_SHOWN]
-    words = (error.get(name) for name in ("type", "status", "code", "__type"))
-    kind = next((word for word in map(as_text, words) if word and word != "error"), "")
+        return (), as_text(error) or compact(error)
+    words = (as_text(error.get(name)) for name in ("type", "status", "code", "__type"))
     message = as_text(error.get("message")) or as_text(error.get("Message"))
-    return kind, message[:_SHOWN] or compact(error)[:_SHOWN]
+    return tuple(word for word in words if word and word != "error"), message or compact(error)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
 from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, url_placeholder
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of, wrapped_result
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
-    ModelReply,
     ModelRequest,
     UnreadableTraffic,
 )
@@ -149,7 +148,7 @@ def _searches(candidate: Json) -> list[WireCall]:
     return [WireCall("search_1", "google_search", asked, "provider", [dict(page) for page in pages if page])]
 
 
-def read_reply(body: Json, asked: Asked) -> ModelReply:
+def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply; of several candidates the first, as clients do."""
     blocked = as_text(as_map(body.get("promptFeedback")).get("blockReason"))
     candidates = maps(body.get("candidates"))
@@ -158,17 +157,15 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
     candidate = min(candidates, key=lambda it: as_count(it.get("index")), default={})
     parts, reason = _parts(candidate.get("content")), as_text(candidate.get("finishReason"))
     thoughts = [as_text(part.get("text")) for part in parts if part.get("thought") is True]
-    return asked.reply(
-        ReplyParts(
-            text_of(parts, ""),
-            [*_searches(candidate), *_calls(parts)],
-            _usage(as_map(body.get("usageMetadata"))),
-            "content_filter" if blocked else _FINISHES.get(reason, reason.lower()),
-            reasoning="".join(thoughts),
-            model=as_text(body.get("modelVersion")),
-            id=as_text(body.get("responseId")),
-            priced_apart=_priced_apart(as_map(body.get("usageMetadata"))),
-        )
+    return ReplyParts(
+        text_of(parts, ""),
+        [*_searches(candidate), *_calls(parts)],
+        _usage(as_map(body.get("usageMetadata"))),
+        "content_filter" if blocked else _FINISHES.get(reason, reason.lower()),
+        reasoning="".join(thoughts),
+        model=as_text(body.get("modelVersion")),
+        id=as_text(body.get("responseId")),
+        priced_apart=_priced_apart(as_map(body.get("usageMetadata"))),
     )
 
 

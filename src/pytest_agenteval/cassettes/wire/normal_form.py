@@ -6,6 +6,7 @@ an id where there was none. What they may change is brought into one form here, 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -43,7 +44,12 @@ class WireCall(FrozenValue, frozen=True):
         """The arguments as a text, which is no JSON object where the model wrote none."""
         if isinstance(self.arguments, str):
             return self.arguments.strip() or "{}"
-        return "{}" if self.arguments is None else compact(self.arguments)
+        if self.arguments is None:
+            return "{}"
+        try:
+            return compact(self.arguments)
+        except ValueError:  # a number that JSON does not know: no arguments, and shown as they were written
+            return json.dumps(self.arguments, ensure_ascii=False)
 
 
 class Conversation:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, usage_of
+from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
 from pytest_agenteval.cassettes.wire.attachments import base64_placeholder
 from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.tool_specs import function_spec
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelRequest, UnreadableTraffic
 
 FORMAT = "ollama.chat"
 NUMBERED = True
@@ -51,20 +51,18 @@ def _calls(message: Json) -> list[WireCall]:
     return [WireCall("", as_text(call.get("name")), call.get("arguments")) for call in asked]
 
 
-def read_reply(body: Json, asked: Asked) -> ModelReply:
+def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply; the only object of a stream that was cut off is one too, and says so."""
     if not isinstance(body.get("message"), dict):
         raise UnreadableTraffic("the reply holds no message")
     message = as_map(body["message"])
-    return asked.reply(
-        ReplyParts(
-            as_text(message.get("content")),
-            _calls(message),
-            usage_of(body.get("prompt_eval_count"), body.get("eval_count")),
-            "incomplete" if body.get("done") is False else as_text(body.get("done_reason")),
-            reasoning=as_text(message.get("thinking")),
-            model=as_text(body.get("model")),
-        )
+    return ReplyParts(
+        as_text(message.get("content")),
+        _calls(message),
+        usage_of(body.get("prompt_eval_count"), body.get("eval_count")),
+        "incomplete" if body.get("done") is False else as_text(body.get("done_reason")),
+        reasoning=as_text(message.get("thinking")),
+        model=as_text(body.get("model")),
     )
 
 

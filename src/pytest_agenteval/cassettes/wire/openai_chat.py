@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, priced_apart, usage_of
+from pytest_agenteval.cassettes.wire.asked import ReplyParts, priced_apart, usage_of
 from pytest_agenteval.cassettes.wire.attachments import (
     base64_placeholder,
     data_placeholder,
@@ -19,7 +19,6 @@ from pytest_agenteval.cassettes.wire.streams import DONE
 from pytest_agenteval.cassettes.wire.tool_specs import function_spec
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
-    ModelReply,
     ModelRequest,
     UnreadableTraffic,
 )
@@ -119,7 +118,7 @@ def _call(call: Json) -> WireCall:
     return WireCall(as_text(call.get("id")), as_text(asked.get("name")), arguments)
 
 
-def read_reply(body: Json, asked: Asked) -> ModelReply:
+def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply; of several choices the first, as clients do."""
     choices = maps(body.get("choices"))
     if not choices:
@@ -127,18 +126,16 @@ def read_reply(body: Json, asked: Asked) -> ModelReply:
     choice = min(choices, key=lambda choice: as_count(choice.get("index")))
     message, reason = as_map(choice.get("message")), as_text(choice.get("finish_reason"))
     usage = as_map(body.get("usage") or choice.get("usage"))
-    return asked.reply(
-        ReplyParts(
-            _spoken_text(message),
-            _calls(message),
-            _usage(usage),
-            _FINISHES.get(reason, reason),
-            bool(message.get("refusal")),
-            _thoughts(message),
-            as_text(body.get("model")),
-            as_text(body.get("id")),
-            priced_apart=_priced_apart(usage, body.get("service_tier")),
-        )
+    return ReplyParts(
+        _spoken_text(message),
+        _calls(message),
+        _usage(usage),
+        _FINISHES.get(reason, reason),
+        bool(message.get("refusal")),
+        _thoughts(message),
+        as_text(body.get("model")),
+        as_text(body.get("id")),
+        priced_apart=_priced_apart(usage, body.get("service_tier")),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts, priced_apart, usage_of
+from pytest_agenteval.cassettes.wire.asked import ReplyParts, priced_apart, usage_of
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, normal_role
 from pytest_agenteval.cassettes.wire.responses_items import (
@@ -20,7 +20,6 @@ from pytest_agenteval.cassettes.wire.responses_items import (
 from pytest_agenteval.cassettes.wire.tool_specs import function_spec
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
-    ModelReply,
     ModelRequest,
     UnreadableTraffic,
 )
@@ -95,25 +94,23 @@ def _speaks(item: Json) -> bool:
     return kind == "message" or kind in OWN_CALLS
 
 
-def read_reply(body: Json, asked: Asked) -> ModelReply:
+def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply."""
     if not isinstance(body.get("output"), list):
         raise UnreadableTraffic("the reply holds no output")
     items = maps(body["output"])
     parts = [part for item in items for part in maps(item.get("content")) if kind_of(item) == "message"]
-    return asked.reply(
-        ReplyParts(
-            said_in(items),
-            calls_in(items),
-            _usage(as_map(body.get("usage"))),
-            _finish(body),
-            any(part.get("type") == "refusal" for part in parts),
-            "\n\n".join(filter(None, map(_thought, items))),
-            as_text(body.get("model")),
-            as_text(body.get("id")),
-            {item["id"]: item for item in items if as_text(item.get("id"))},
-            _priced_apart(body),
-        )
+    return ReplyParts(
+        said_in(items),
+        calls_in(items),
+        _usage(as_map(body.get("usage"))),
+        _finish(body),
+        any(part.get("type") == "refusal" for part in parts),
+        "\n\n".join(filter(None, map(_thought, items))),
+        as_text(body.get("model")),
+        as_text(body.get("id")),
+        {item["id"]: item for item in items if as_text(item.get("id"))},
+        _priced_apart(body),
     )
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from pytest_agenteval.canonical import DIGEST_CHARS, digest, plain
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.wire.asked import Asked
+from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts
 from pytest_agenteval.cassettes.wire.classification import classify as classify
 from pytest_agenteval.cassettes.wire.classification import model_in_path, streamed_by_path
 from pytest_agenteval.cassettes.wire.error_bodies import error_response as error_response
@@ -64,7 +64,7 @@ class WireFormat(Protocol):
         """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
         ...
 
-    def read_reply(self, body: Json, asked: Asked) -> ModelReply:
+    def read_reply(self, body: Json) -> ReplyParts:
         """Read a whole reply."""
         ...
 
@@ -91,7 +91,16 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
     Raises ModelRefused for an error of the provider's, be it the status or an event in the stream, and
     UnreadableTraffic for what is not in the format.
     """
-    reader = _reader(format)
+    asked = Asked(lambda: read_request(format, request), numbered=_reader(format).NUMBERED)
+    parts = read_parts(format, whole_reply(format, response))
+    try:
+        return asked.reply(parts)
+    except _STUMBLES as odd:
+        raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
+
+
+def whole_reply(format: str, response: Response) -> Json:
+    """Give a reply's body as one JSON object, be it whole or streamed; raises as ``read_reply`` does."""
     try:
         if response.status >= 400:
             raise refusal_of(response)
@@ -99,10 +108,15 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
         for event in parts.objects:
             if refused := refusal_in(response.status, event):
                 raise refused
-        whole = reader.join(parts.objects) if parts.streamed else parts.objects[0]
-        return reader.read_reply(
-            whole, Asked(lambda: read_request(format, request), numbered=reader.NUMBERED)
-        )
+        return _reader(format).join(parts.objects) if parts.streamed else parts.objects[0]
+    except _STUMBLES as odd:
+        raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
+
+
+def read_parts(format: str, whole: Json) -> ReplyParts:
+    """Read what a whole reply says, as the provider wrote it; raises UnreadableTraffic."""
+    try:
+        return _reader(format).read_reply(whole)
     except _STUMBLES as odd:
         raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
 

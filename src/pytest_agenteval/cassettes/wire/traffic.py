@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from pytest_agenteval.errors import AgentEvalError
@@ -13,6 +13,8 @@ from pytest_agenteval.records.transcript import ToolCall, Usage
 
 Json: TypeAlias = Mapping[str, Any]
 """A JSON object that somebody else wrote: any key may be missing, any value of another type."""
+
+_QUOTED = 300
 
 TrafficKind: TypeAlias = Literal["ask", "auxiliary", "unread", "other"]
 
@@ -77,10 +79,17 @@ class UnreadableTraffic(AgentEvalError):
 class ModelRefused(UnreadableTraffic):
     """A response that is an error of the provider's, as its status, or an event in its stream, says.
 
-    ``status`` is that of HTTP, which is 200 where the error came in the stream; ``kind`` is the provider's
-    own word, or empty.
+    ``status`` is that of HTTP, which is 200 where the error came in the stream. ``words`` are the provider's
+    own words for its kind, such as type and code, the first of them ``kind``; ``message`` is all that it
+    says, of which the text of this exception quotes the beginning.
     """
 
-    def __init__(self, status: int, kind: str, message: str) -> None:
-        super().__init__(f"the model API answered {status}: {': '.join(filter(None, (kind, message)))}")
-        self.status, self.kind, self.message = status, kind, message
+    def __init__(self, status: int, words: Sequence[str], message: str) -> None:
+        self.status, self.words, self.message = status, tuple(words), message
+        quoted = ": ".join(filter(None, (self.kind, message[:_QUOTED])))
+        super().__init__(f"the model API answered {status}: {quoted}")
+
+    @property
+    def kind(self) -> str:
+        """The provider's first word for what went wrong, or empty."""
+        return self.words[0] if self.words else ""

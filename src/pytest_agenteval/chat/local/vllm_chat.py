@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed
-from pytest_agenteval.chat.litellm_chat import GRACE_S, LitellmChat
+from pytest_agenteval.chat.http_chat import http_chat
 from pytest_agenteval.chat.local.loading import (
     START_SECONDS,
     loading_of,
@@ -18,10 +18,15 @@ from pytest_agenteval.chat.local.loading import (
     request_params,
 )
 from pytest_agenteval.chat.local.model_servers import ModelServers
+from pytest_agenteval.chat.model_settings import REQUEST_GRACE_S
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
+
+if TYPE_CHECKING:
+    from pytest_agenteval.chat.direct.direct_chat import DirectChat
+    from pytest_agenteval.chat.litellm_chat import LitellmChat
 
 REQUEST_SECONDS = 600.0
 
@@ -34,12 +39,12 @@ class VllmChat:
         self._servers, self._loading = servers, loading_of(model)
         self._start_s = float(model.params.get("start_seconds", START_SECONDS))
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
-        self._chat: LitellmChat | None = None
+        self._chat: DirectChat | LitellmChat | None = None
 
     @property
     def longest_s(self) -> float:
         """How many seconds one request can take at most."""
-        return self._timeout_s + GRACE_S
+        return self._timeout_s + REQUEST_GRACE_S
 
     async def prepare(self, *, tools: bool = False) -> None:
         """Wait until the server answers; raises ProviderDown where it does not."""
@@ -48,7 +53,7 @@ class VllmChat:
             params = {"request_seconds": self._timeout_s, **request_params(self.model), "api_base": address}
             served = replace(self.model, id=f"hosted_vllm/{self._loading.source}", params=params)
             prices = NO_PRICES if self._recorder is None else self._recorder.prices
-            self._chat = LitellmChat(served, prices)
+            self._chat = http_chat(served, prices)
             note_loading(self._recorder, self.model, loading_options_of(self.model))
         await self._chat.prepare(tools=tools)
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pytest_agenteval.records.record import NOTHING, Record
 
-AT_START = 10
+AT_START = 64
 PATIENCE_S = 120.0
 
 

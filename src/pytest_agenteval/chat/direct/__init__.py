@@ -1,0 +1,1 @@
+"""Real models asked without litellm: three wire formats over one pooled HTTP client."""

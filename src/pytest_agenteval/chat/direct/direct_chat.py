@@ -1,0 +1,269 @@
+"""Real models of three wire formats, asked over our own connections."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from importlib import import_module
+from typing import Any, cast
+
+import msgspec
+from msgspec.structs import replace
+
+from pytest_agenteval.canonical import compact, plain
+from pytest_agenteval.cassettes.interaction import Response
+from pytest_agenteval.cassettes.wire.asked import ReplyParts
+from pytest_agenteval.cassettes.wire.json_body import raw_body
+from pytest_agenteval.cassettes.wire.normal_form import WireCall
+from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.direct import http_pool
+from pytest_agenteval.chat.direct.event_stream import read_stream
+from pytest_agenteval.chat.direct.failures import failure_of
+from pytest_agenteval.chat.direct.further_settings import FURTHER
+from pytest_agenteval.chat.direct.model_request import DirectFormat, ModelAsk
+from pytest_agenteval.chat.direct.routing import (
+    NO_KEY,
+    account_headers_of,
+    address_of,
+    format_of,
+    is_own_host,
+    key_of,
+    provider_name,
+    region_of,
+    table_name,
+    takes_key,
+)
+from pytest_agenteval.chat.failures import AttemptFailed, failed_attempt, import_failure, one_line
+from pytest_agenteval.chat.late_imports import import_off_loop
+from pytest_agenteval.chat.model_settings import REQUEST_GRACE_S, REQUEST_SECONDS
+from pytest_agenteval.chat.models import key_names
+from pytest_agenteval.chat.optional_settings import OptionalSettings
+from pytest_agenteval.chat.price_table import entry_of
+from pytest_agenteval.chat.prices import with_own_price, with_price
+from pytest_agenteval.chat.via import SENT
+from pytest_agenteval.closers import close_at_end
+from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.prices import NO_PRICES, Prices, own_price
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.replies import credible_usage, finish_of
+from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
+from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+
+INCOMPLETE = "incomplete"
+_UPLIFT = "regional_processing_uplift_multiplier_"
+"""How the table says what a token costs more at an address for one part of the world."""
+CUT_OFF = "the stream ended before the reply did"
+
+_encode = msgspec.json.Encoder(enc_hook=plain).encode
+_SETTINGS = (*SENT, "tool_choice")
+
+
+class DirectChat:
+    """Asks one real model over the loop's own connections; each ask is one request.
+
+    A failing one raises AttemptFailed. Settings, keys, prices and what a provider refuses are treated as by
+    ``LitellmChat``, and its replies read into the same.
+    """
+
+    def __init__(self, model: Model, prices: Prices = NO_PRICES) -> None:
+        self.model, self._price = model, own_price(prices, model.name, model.id)
+        self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
+        self._streamed = bool(model.params.get("stream"))
+        self._optional = OptionalSettings()
+        self._echoes: dict[str, Any] = {}
+        self._asks = 0
+        close_at_end(http_pool.close)
+
+    @property
+    def longest_s(self) -> float:
+        """How many seconds one request can take at most."""
+        return self._timeout_s + REQUEST_GRACE_S
+
+    async def prepare(self, *, tools: bool = False) -> None:
+        """Import what a request needs without holding up the loop."""
+        secure = address_of(self.model).startswith("https:")
+        if http_pool.is_loaded(secure):
+            return
+        try:
+            await import_off_loop(http_pool.load_secure if secure else http_pool.load)
+        except ImportError as broken:
+            raise import_failure(broken) or broken from None
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Send one request and give the reply."""
+        await self.prepare()
+        self._asks += 1
+        ask = self._model_ask(messages, tools, response_schema, settings)
+        format = cast(DirectFormat, import_module(f"{__package__}.{format_of(self.model, ask)}"))
+        headers: dict[str, str] = {}
+        usage = NO_USAGE
+        try:
+            whole, first_token_s = await self._send(format, ask, headers)
+            parts = read_parts(format.FORMAT, whole)
+            usage = self._priced(parts)
+            if parts.finish == INCOMPLETE:
+                raise UnreadableTraffic(CUT_OFF)
+            parts = format.reply_of(parts, ask)
+        except (TimeoutError, OSError, UnreadableTraffic) as raised:
+            failed = self._failure(raised, ask, headers)
+            failed.usage = usage if usage.tokens else NO_USAGE
+            raise failed from raised
+        reply = self._reply(parts, usage)
+        if reply.calls and (echo := format.echo_of(whole)) is not None:
+            self._echoes[reply.calls[0].id] = echo
+        return replace(reply, first_token_s=first_token_s)
+
+    async def _send(
+        self, format: DirectFormat, ask: ModelAsk, answered: dict[str, str]
+    ) -> tuple[Json, float | None]:
+        """Send a request; give the reply's whole body and, where it was streamed, when its first token came.
+
+        ``answered`` gets the response's headers.
+        """
+        body = _body_of(format, ask)
+        headers = {**format.headers_of(self._key(), body), **account_headers_of(self.model)}
+        sent = _encode(body)
+        url, first_token_s = f"{address_of(self.model)}{format.PATH}", None
+        async with asyncio.timeout(self._timeout_s):
+            began = time.perf_counter()
+            async with http_pool.post(url, sent, headers) as response:
+                answered.update(response.headers)
+                if ask.streamed and response.status < 300:
+                    content, first_token_s = await read_stream(response, began)
+                    if not content.strip():
+                        raise UnreadableTraffic(CUT_OFF)
+                else:
+                    content = await response.read()
+        if 300 <= response.status < 400:
+            elsewhere = response.headers.get("Location", "nowhere")
+            raise UnreadableTraffic(f"{response.status}, it redirects to {elsewhere}: name that as api_base")
+        answer = Response(response.status, response.reason or "", body=content)
+        return _whole(format.FORMAT, answer), first_token_s
+
+    def _model_ask(
+        self,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec],
+        response_schema: Mapping[str, Any] | None,
+        settings: ChatSettings,
+    ) -> ModelAsk:
+        params, refused = {**settings.as_params(), **self.model.params}, self._optional.refused
+        given = {name: params[name] for name in _SETTINGS if params.get(name) is not None}
+        given.pop("extra_body", None)
+        extra = {name: it for name, it in settings.extra.items() if name not in _SETTINGS and it is not None}
+        further = {name: extra.pop(name) for name in FURTHER & extra.keys()}
+        return ModelAsk(
+            provider_name(self.model),
+            _plain(messages),
+            _plain([spec.declaration() for spec in tools]),
+            None if response_schema is None or "response_format" in refused else _plain(response_schema),
+            self._optional.without_refused(given),
+            _plain({**extra, **(params.get("extra_body") or {})}),
+            self._streamed,
+            "stream_options" not in refused,
+            self._echoes,
+            entry_of(table_name(self.model)) or NOTHING,
+            is_own_host(self.model),
+            _plain(further),
+        )
+
+    def _key(self) -> str:
+        key = key_of(self.model)
+        if not key and takes_key(self.model):
+            names = " or ".join(key_names(self.model))
+            raise failed_attempt("auth", f"{names} is not set")
+        if not key.isprintable():
+            raise failed_attempt("auth", f"{' or '.join(key_names(self.model))} holds a line break within it")
+        return key or NO_KEY
+
+    def _reply(self, parts: ReplyParts, usage: Usage) -> Reply:
+        calls = tuple(_calls(parts.calls, f"call_{self._asks}"))
+        return Reply(
+            text=parts.content,
+            calls=calls,
+            usage=usage,
+            finish=finish_of(parts.finish, calls=bool(calls), refused=parts.refused),
+            reasoning=parts.reasoning,
+        )
+
+    def _priced(self, parts: ReplyParts) -> Usage:
+        """Give what a reply took, at the user's own price, else at the table's."""
+        usage = credible_usage(parts.usage)
+        if self._price is not None and usage.tokens:
+            return with_own_price(self._price, usage, parts.priced_apart)
+        name = self._priced_as(parts.model)
+        priced = with_price(name, usage, parts.priced_apart)
+        if usage.cost_usd or priced.cost_usd is None:
+            return priced
+        uplift = (entry_of(name) or NOTHING).get(f"{_UPLIFT}{region_of(self.model)}") or 1
+        return replace(priced, cost_usd=priced.cost_usd * uplift)
+
+    def _priced_as(self, replied: str) -> str:
+        """Give the name whose price holds: who replied, where the provider has it, else who was asked."""
+        provider, asked = self.model.id.partition("/")[0], table_name(self.model)
+        own = f"{provider}/{replied}"
+        if (entry_of(own) or NOTHING).get("litellm_provider") == provider:
+            return own
+        return asked if entry_of(asked) is not None else replied
+
+    def _failure(self, raised: Exception, ask: ModelAsk, headers: Mapping[str, str]) -> AttemptFailed:
+        KNOWN_SECRETS.know_variables(key_names(self.model))
+        failed = failure_of(raised, self._timeout_s, headers)
+        sent = {*ask.settings}
+        sent |= {"response_format"} if ask.response_schema is not None else set()
+        sent |= {"stream_options"} if ask.streamed and ask.counts_streamed else set()
+        told = getattr(raised, "message", "")
+        return self._optional.without_what_it_names(failed, told, sent)
+
+
+def _body_of(format: DirectFormat, ask: ModelAsk) -> dict[str, Any]:
+    """Write a body; messages that are none in OpenAI's shape are a request that nobody can take."""
+    try:
+        return format.body_of(ask)
+    except (TypeError, ValueError, LookupError, AttributeError) as odd:
+        words = one_line(f"the messages cannot be written in the format {format.FORMAT}: {odd!r}")
+        raise failed_attempt("bad_request", words) from odd
+
+
+def _whole(format: str, answer: Response) -> Json:
+    """Give a reply's body; one that is JSON but for a number, such as NaN in a call's arguments, as well."""
+    try:
+        return whole_reply(format, answer)
+    except ModelRefused:
+        raise
+    except UnreadableTraffic:
+        with suppress(ValueError, RecursionError):
+            body = json.loads(raw_body(answer.body))
+            if isinstance(body, dict):
+                return body
+        raise
+
+
+def _plain(value: Any) -> Any:
+    """Give a plain copy; lone surrogates, which no request can hold, become question marks."""
+    with suppress(UnicodeError, TypeError):
+        return msgspec.json.decode(_encode(value))
+    return msgspec.json.decode(compact(value).encode("utf-8", "replace"))
+
+
+def _calls(calls: Iterable[WireCall], call_ids: str) -> Iterator[ToolCall]:
+    """Give the model's own calls; an id that comes twice would leave open which result answers which call."""
+    used_ids: set[str] = set()
+    for place, call in enumerate(call for call in calls if call.by == "agent"):
+        id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
+        used_ids.add(id)
+        args, raw = parse_arguments(call.arguments_text)
+        yield ToolCall(id, 0, place, call.name, args, raw)

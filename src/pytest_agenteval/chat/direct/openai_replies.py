@@ -1,0 +1,38 @@
+"""What both of OpenAI's APIs reply, in the words of what was asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from pytest_agenteval.canonical import compact
+from pytest_agenteval.cassettes.wire.asked import ReplyParts
+from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
+from pytest_agenteval.cassettes.wire.normal_form import WireCall
+from pytest_agenteval.records.tool import parse_arguments
+
+_THOUGHT = re.compile(r"\s*<(think|thinking|budget:thinking)>(.*?)</\1>(.*)", re.DOTALL)
+"""What a server without a parser of thoughts leaves before the answer."""
+_PARALLEL = "multi_tool_use.parallel"
+"""A tool that nobody has given: models call it where they mean several calls at once."""
+
+
+def in_our_words(parts: ReplyParts) -> ReplyParts:
+    """Give a reply without calls that the provider answered, and with thoughts beside the text."""
+    calls = tuple(meant for call in parts.calls if call.by == "agent" for meant in _meant(call))
+    thought = None if parts.reasoning else _THOUGHT.match(parts.content)
+    if thought is None:
+        return replace(parts, calls=calls)
+    return replace(parts, calls=calls, content=thought[3], reasoning=thought[2])
+
+
+def _meant(call: WireCall) -> Iterator[WireCall]:
+    """Give the calls that a call means: itself, but for the one that names several."""
+    uses = maps(parse_arguments(call.arguments_text)[0].get("tool_uses")) if call.name == _PARALLEL else []
+    if not uses:
+        yield call
+    for place, use in enumerate(uses):
+        name = as_text(use.get("recipient_name")).removeprefix("functions.")
+        yield WireCall(f"{call.id}_{place}", name, compact(as_map(use.get("parameters"))))

@@ -1,0 +1,101 @@
+"""Where a model is asked directly, with which key and in which format."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from pytest_agenteval.chat.direct.model_request import ModelAsk
+from pytest_agenteval.chat.models import key_names
+from pytest_agenteval.records.plan import Model
+
+NO_KEY = "no-key"
+"""Sent in a key's place to an address for which none is named."""
+
+RESPONSES = "responses/"
+"""What stands before the name of a model of OpenAI's that is to be asked by its responses."""
+
+
+class Provider(NamedTuple):
+    """Where a provider is, unless an address is given, and the variables that may name another."""
+
+    address: str
+    variables: tuple[str, ...]
+    own_key: str = ""
+
+
+_OPENAI = ".api.openai.com"
+
+PROVIDERS: Mapping[str, Provider] = {
+    "openai": Provider("https://api.openai.com/v1", ("OPENAI_BASE_URL", "OPENAI_API_BASE")),
+    "anthropic": Provider("https://api.anthropic.com", ("ANTHROPIC_API_BASE", "ANTHROPIC_BASE_URL")),
+    "hosted_vllm": Provider("", ("HOSTED_VLLM_API_BASE",), "HOSTED_VLLM_API_KEY"),
+}
+"""How the ids of models begin that can be asked directly."""
+
+
+def address_of(model: Model) -> str:
+    """Give the address that a model is asked at, without a slash at its end; empty where none is known."""
+    provider = PROVIDERS[model.id.partition("/")[0]]
+    given = str(model.params.get("api_base") or "")
+    named = next((os.environ[name] for name in provider.variables if os.environ.get(name)), "")
+    return (given or named or provider.address).rstrip("/")
+
+
+def is_own_host(model: Model) -> bool:
+    """Whether a model is asked at its provider's own host, or a region's of it."""
+    own = urlsplit(PROVIDERS[model.id.partition("/")[0]].address).hostname
+    asked = urlsplit(address_of(model)).hostname or ""
+    return own is not None and (asked == own or asked.endswith(f".{own}"))
+
+
+def region_of(model: Model) -> str:
+    """Give the part of the world for which an address of OpenAI's is; empty of any other."""
+    host = urlsplit(address_of(model)).hostname or ""
+    region = host.removesuffix(_OPENAI)
+    return region if region != host and "." not in region else ""
+
+
+def table_name(model: Model) -> str:
+    """Give the id by which the table of prices knows a model."""
+    return model.id.replace(f"/{RESPONSES}", "/", 1)
+
+
+def key_of(model: Model) -> str:
+    """Give the model's key from the environment; empty where none is set, or none belongs there."""
+    names = key_names(model) or (PROVIDERS[model.id.partition("/")[0]].own_key,)
+    return next((os.environ[name].strip() for name in names if os.environ.get(name)), "")
+
+
+def takes_key(model: Model) -> bool:
+    """Whether a model cannot be asked without a key."""
+    return bool(key_names(model))
+
+
+def provider_name(model: Model) -> str:
+    """Give the name by which a provider knows its model."""
+    return model.id.partition("/")[2].removeprefix(RESPONSES)
+
+
+def format_of(model: Model, ask: ModelAsk) -> str:
+    """Give the module beside this one that writes the request for an ask of a model."""
+    provider, _, name = model.id.partition("/")
+    if provider == "anthropic":
+        return "anthropic_messages"
+    if provider == "openai":
+        from pytest_agenteval.chat.direct.openai_settings import wants_responses
+
+        if name.startswith(RESPONSES) or wants_responses(ask, provider):
+            return "openai_responses"
+    return "openai_chat"
+
+
+def account_headers_of(model: Model) -> dict[str, str]:
+    """Give the headers with the user's organization and project, for OpenAI's own host alone."""
+    if not model.id.startswith("openai/") or not is_own_host(model):
+        return {}
+    from pytest_agenteval.chat.direct.openai_settings import account_headers
+
+    return account_headers(os.environ)

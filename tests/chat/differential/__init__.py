@@ -1,0 +1,1 @@
+"""Conversations with real models, each led through litellm and over our own connections."""

@@ -1,0 +1,331 @@
+"""Where asking directly is not what litellm does, on purpose, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from .conversation import FORMS, WIRES, Form, Wire
+
+ENDING = "ending"
+"""The place where one way fails and the other does not."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Conversations that differ at certain places, and the reason in words.
+
+    A name of ``*`` speaks of all conversations, of which some may not differ; the others do for certain, in
+    each form on each wire that is named.
+    """
+
+    names: tuple[str, ...]
+    places: tuple[str, ...]
+    why: str
+    wires: tuple[Wire, ...] = WIRES
+    forms: tuple[Form, ...] = FORMS
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether it is there in each conversation that is named."""
+        return "*" not in self.names
+
+    def is_about(self, name: str, wire: Wire, form: Form) -> bool:
+        """Whether it speaks of a conversation, on this wire and in this form."""
+        return ("*" in self.names or name in self.names) and wire in self.wires and form in self.forms
+
+
+def known(place: str, entries: Iterable[Difference]) -> bool:
+    """Whether a difference at a place is one of these."""
+    return any(fnmatchcase(place, pattern) for entry in entries for pattern in entry.places)
+
+
+CHAT: tuple[Wire, ...] = ("chat",)
+RESPONSES: tuple[Wire, ...] = ("responses",)
+MESSAGES: tuple[Wire, ...] = ("messages",)
+OPENAI: tuple[Wire, ...] = ("chat", "responses")
+WHOLE: tuple[Form, ...] = ("whole",)
+STREAMED: tuple[Form, ...] = ("streamed",)
+
+DIFFERENCES: tuple[Difference, ...] = (
+    # What is sent.
+    Difference(
+        ("system alone", "no messages"),
+        (ENDING, "sent"),
+        "litellm refuses a conversation without a user's message by itself; directly, Anthropic does",
+        MESSAGES,
+    ),
+    Difference(("sound",), ("sent.body.input.content",), "litellm leaves sounds out in silence", RESPONSES),
+    Difference(
+        ("picture as a result",),
+        ("sent.body.messages.content.text",),
+        "the note above a tool's pictures is in our own words",
+        CHAT,
+    ),
+    Difference(
+        ("no content",),
+        ("sent.body.messages",),
+        "users between whom nothing was said are one message, as Anthropic itself makes of them",
+        MESSAGES,
+    ),
+    Difference(
+        ("recursive schema", "recursive schema as a tool", "nested schema as a tool"),
+        ("sent.body.*$ref",),
+        "litellm writes `/$defs/x` for `#/$defs/x`, which points at nothing",
+        MESSAGES,
+    ),
+    Difference(
+        ("nested schema of anthropic some-model",),
+        ("sent.body.*$ref",),
+        "litellm writes `/$defs/x` for `#/$defs/x`, which points at nothing",
+    ),
+    Difference(
+        (
+            "thoughts with calls",
+            "thoughts over three turns",
+            "sealed thoughts",
+            "sealed thoughts without a summary",
+        ),
+        ("sent.body.input",),
+        "sealed thoughts that led to calls go back with the results; litellm drops them",
+        RESPONSES,
+    ),
+    Difference(
+        ("tools go over at OpenAI's own",),
+        ("sent.body.include",),
+        "thoughts are asked for sealed, so that they can go back",
+    ),
+    Difference(
+        ("no price", "price of who answers"),
+        ("sent.body.stream",),
+        "litellm asks for a whole reply of a model that it does not know, and plays it as a stream",
+        RESPONSES,
+        STREAMED,
+    ),
+    Difference(
+        ("extra body", "extra body over a setting"),
+        ("sent.body.top_k", "sent.body.temperature"),
+        "litellm drops what `extra_body` holds that it does not know of responses: it is sent as it is",
+        RESPONSES,
+    ),
+    # What is read.
+    Difference(
+        ("*",),
+        ("ask.usage.reasoning_tokens",),
+        "litellm estimates the tokens of thoughts where none are told",
+        MESSAGES,
+    ),
+    Difference(
+        ("line separators", "arguments with escapes"),
+        (ENDING, "sent", "sent.*", "ask.*"),
+        "litellm takes a line separator within a text for the end of a line, and loses the event",
+        MESSAGES,
+        STREAMED,
+    ),
+    Difference(
+        ("arguments that are a list", "arguments that are a text", "arguments that are null"),
+        ("ask.calls.raw_args", "sent.body.messages.content.input.INVALID_JSON"),
+        "an input that is no object is kept without blanks, a text as it is; null is no arguments",
+        MESSAGES,
+        WHOLE,
+    ),
+    Difference(
+        ("blank arguments",),
+        ("ask.calls.raw_args", "sent.body.*.arguments"),
+        "blanks are no arguments, as an empty text is none",
+        OPENAI,
+    ),
+    Difference(
+        ("a call without a name",),
+        ("ask.calls", "sent.body.*"),
+        "litellm loses a call without a name in a stream; it is the agent that says that no tool has it",
+        WIRES,
+        STREAMED,
+    ),
+    Difference(
+        ("a call without a name",),
+        ("ask.calls.tool", "sent.body.input.name"),
+        "a call without a name is called what its item is",
+        RESPONSES,
+        WHOLE,
+    ),
+    Difference(
+        ("a legacy call",),
+        ("ask.calls",),
+        "a call in the form of 2023 is one; litellm hands it on where nobody looks",
+    ),
+    Difference(
+        ("a provider's own call",),
+        ("ask.calls", "ask.finish"),
+        "litellm takes a call that the provider has carried out for one that the agent is to answer",
+        MESSAGES,
+    ),
+    Difference(
+        ("a provider's own call",),
+        ("ask.usage.cost_usd",),
+        "litellm adds the list price of the provider's searches, which are not asked for with our tools",
+        RESPONSES,
+    ),
+    Difference(
+        ("searched",),
+        ("ask.usage.cost_usd",),
+        "litellm adds the list price of the provider's searches, which are not asked for with our tools",
+    ),
+    Difference(
+        ("several summaries", "sealed thoughts"),
+        ("ask.reasoning",),
+        "parts of thoughts are paragraphs; litellm joins them with a blank, streamed with nothing",
+        RESPONSES,
+    ),
+    Difference(
+        ("thoughts between texts",),
+        ("ask.reasoning",),
+        "parts of thoughts are paragraphs; litellm joins them with nothing",
+        MESSAGES,
+    ),
+    Difference(
+        ("think tags",),
+        ("ask.reasoning", "ask.text"),
+        "thoughts in tags are thoughts; litellm reads them so in a whole chat completion only",
+        CHAT,
+        STREAMED,
+    ),
+    Difference(
+        ("think tags",),
+        ("ask.reasoning", "ask.text"),
+        "thoughts in tags are thoughts; litellm reads them so in a whole chat completion only",
+        RESPONSES,
+    ),
+    Difference(
+        ("refused", "schema refused"),
+        ("ask.finish", "ask.text", "ask.first_token_told"),
+        "litellm loses a refusal: an empty text that ends well would be graded as an answer",
+        RESPONSES,
+    ),
+    Difference(
+        ("refusal beside a text",),
+        ("ask.text",),
+        "a text is not run together with the refusal behind it, streamed as whole",
+        CHAT,
+        STREAMED,
+    ),
+    Difference(
+        ("anthropic's model_context_window_exceeded", "anthropic's compaction"),
+        ("ask.finish",),
+        "a full context is a reply that was cut; a compaction is none",
+    ),
+    Difference(
+        ("incomplete for another reason",),
+        (ENDING, "ask.finish"),
+        "the reason that OpenAI names is kept; litellm knows two",
+    ),
+    Difference(
+        ("incomplete for none",),
+        (ENDING,),
+        "a reply that is incomplete, and not for a reason, was cut: it is asked for again",
+    ),
+    Difference(
+        ("text in parts",),
+        (ENDING,),
+        "a text in parts is read; litellm reads a text only",
+    ),
+    Difference(
+        ("counts of 0",),
+        ("ask.usage.cost_usd", "ask.usage.output_tokens"),
+        "the last count of a stream holds, also where it is 0",
+        MESSAGES,
+        STREAMED,
+    ),
+    Difference(
+        ("more thought than written",),
+        ("ask.usage.cost_usd", "ask.usage.reasoning_tokens"),
+        "litellm cuts Anthropic's count of thoughts at that of the reply; nobody counts so",
+        MESSAGES,
+    ),
+    Difference(
+        ("told cost",),
+        ("ask.usage.cost_usd",),
+        "what a reply says that it cost comes before any table; litellm tells it of a stream only",
+        CHAT,
+        WHOLE,
+    ),
+    Difference(
+        ("counts as text",),
+        ("ask.usage.*",),
+        "a count is a number: litellm reads a text as one",
+        CHAT,
+    ),
+    # Why a request failed.
+    Difference(
+        ("status 408", "status 504"),
+        ("ask.status",),
+        "litellm tells a provider's own timeout as ours, without its status",
+    ),
+    Difference(
+        ("status 409", "status 425"),
+        ("ask.cause", "ask.retryable"),
+        "a conflict, and a request that came too early, pass: litellm takes both for mistakes in the request",
+    ),
+    Difference(("status 413",), ("ask.status",), "litellm makes 400 of Anthropic's 413", MESSAGES),
+    Difference(
+        ("status 529", "status 529 in its usual words", "529 with seconds", "overloaded"),
+        ("ask.status",),
+        "litellm makes 500 of Anthropic's 529",
+        MESSAGES,
+    ),
+    Difference(
+        ("too long",),
+        ("ask.cause", "ask.retryable"),
+        "litellm does not know in which words OpenAI's responses say that a conversation is too long",
+        RESPONSES,
+    ),
+    Difference(
+        ("against the policy",),
+        ("ask.cause",),
+        "litellm does not know the code by which a content filter is told",
+        CHAT,
+    ),
+    Difference(
+        ("limited in a stream",),
+        ("ask.status",),
+        "litellm makes up a status for an error within a stream, whose status was 200",
+        OPENAI,
+        STREAMED,
+    ),
+    Difference(
+        ("limited in a stream",),
+        ("ask.puts_off",),
+        "a provider that is overloaded within a stream wants to be asked later, too",
+        MESSAGES,
+        STREAMED,
+    ),
+    Difference(
+        ("a stream that just ends", "a stream that ends in half an event", "a stream that holds no JSON"),
+        ("ask.usage.*",),
+        "what a stream told of its tokens before it ended was paid for",
+        MESSAGES,
+        STREAMED,
+    ),
+    Difference(
+        (
+            "reply of no JSON",
+            "reply of a page",
+            "reply of nothing",
+            "reply of half JSON",
+            "reply of an error",
+        ),
+        ("ask.status",),
+        "litellm makes up a status of 500 for a body that it cannot read",
+        MESSAGES,
+        WHOLE,
+    ),
+    Difference(
+        ("reply of an error",),
+        ("ask.*",),
+        "litellm makes up a status of 422, and so a mistake in the request, for an error told with 200",
+        CHAT,
+        WHOLE,
+    ),
+)
+"""All known differences: what stands here is on purpose, and is looked at in each run."""

@@ -1,0 +1,105 @@
+"""What is asked directly is what litellm would ask, and its reply is read as litellm reads it."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.chat.direct import http_pool
+from pytest_agenteval.chat.direct.direct_chat import DirectChat
+from pytest_agenteval.chat.litellm_chat import LitellmChat
+from pytest_agenteval.chat.models import key_names_known
+from pytest_agenteval.chat.via import undirected
+
+from .comparing import unequal
+from .conversation import Conversation, Form, ReplyPlan, Wire
+from .conversations import CONVERSATIONS, cases
+from .differences import DIFFERENCES, known
+from .leading import Course, Leader, with_own_ids
+
+# litellm warns about its own code, which a run that turns warnings into errors would take for ours.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+CASES = list(cases())
+QUOTED = 60
+OWN_VARIABLES = (
+    "OPENAI_BASE_URL",
+    "OPENAI_API_BASE",
+    "OPENAI_ORGANIZATION",
+    "ANTHROPIC_API_BASE",
+    "ANTHROPIC_BASE_URL",
+    "HOSTED_VLLM_API_BASE",
+    "HOSTED_VLLM_API_KEY",
+)
+
+
+@pytest.fixture(scope="module")
+def leader(loop: asyncio.Runner) -> Iterator[Leader]:
+    """One server for all conversations, and one loop for both ways of asking."""
+    leader = Leader(loop)
+    with leader.provider.server:
+        yield leader
+        loop.run(http_pool.close())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def alone() -> Iterator[None]:
+    """Hosts below api.openai.com are this machine, and nobody's keys are in the environment."""
+    found = socket.getaddrinfo
+
+    def look_up(host: Any, *args: Any, **named: Any) -> Any:
+        return found("127.0.0.1" if str(host).endswith(".api.openai.com") else host, *args, **named)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket, "getaddrinfo", look_up)
+        for name in (*key_names_known(), *OWN_VARIABLES):
+            patch.delenv(name, raising=False)
+        yield
+
+
+@pytest.mark.parametrize(
+    ("conversation", "wire", "form"), CASES, ids=[f"{it.name}-{wire}-{form}" for it, wire, form in CASES]
+)
+def test_both_ways_are_one(
+    leader: Leader, monkeypatch: pytest.MonkeyPatch, conversation: Conversation, wire: Wire, form: Form
+) -> None:
+    """Text, calls, usage, cost, finish, causes of failures and what is sent are equal through both.
+
+    What differs stands in the table of differences, with its reason, and differs still. A model with
+    parameters that only litellm knows is asked through it.
+    """
+    for name, value in conversation.environment.items():
+        monkeypatch.setenv(name, value)
+    answers = conversation.answers_on(wire)
+    litellm = with_own_ids(leader.lead(conversation, wire, form, LitellmChat), answers)
+    _check_quotes(conversation, wire, litellm)
+    if undirected(leader.model(conversation, wire, form)):
+        assert litellm.ends == conversation.ends_on(wire, form), litellm.failures
+        return
+    direct = with_own_ids(leader.lead(conversation, wire, form, DirectChat), answers)
+    assert direct.ends == conversation.ends_on(wire, form), direct.failures
+    _check_quotes(conversation, wire, direct)
+    found = unequal(litellm, direct)
+    entries = [it for it in DIFFERENCES if it.is_about(conversation.name, wire, form)]
+    unknown = [str(it) for it in found if not known(it.place, entries)]
+    assert unknown == [], (litellm.failures, direct.failures)
+    gone = [it for it in entries if it.is_certain and not any(known(one.place, [it]) for one in found)]
+    assert gone == [], "these differ no longer: they are to be taken out of the table"
+
+
+def _check_quotes(conversation: Conversation, wire: Wire, course: Course) -> None:
+    """What a provider said of a failure stands in its message, unless litellm had no answer to read."""
+    for answer, outcome in zip(conversation.answers_on(wire), course.outcomes, strict=False):
+        if isinstance(answer, ReplyPlan) and answer.text and outcome.get("status", 0) == answer.status:
+            assert any(answer.text[:QUOTED].strip() in message for message in course.failures)
+
+
+def test_conversations_are_told_apart() -> None:
+    """Each has a name of its own, and the table of differences speaks of no other."""
+    names = [it.name for it in CONVERSATIONS]
+    assert len(names) == len(set(names))
+    assert [name for it in DIFFERENCES for name in it.names if name != "*" and name not in names] == []

@@ -1,0 +1,78 @@
+"""What a direct chat makes of mistakes before anything is sent."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from pytest_agenteval.chat.direct import http_pool
+from pytest_agenteval.chat.direct.direct_chat import DirectChat
+from pytest_agenteval.chat.failures import AttemptFailed
+from pytest_agenteval.records.plan import Model
+from tests.loopback.model_server import ModelServer, ReplyPlan
+
+IDS = ("openai/gpt-5.5", "openai/responses/gpt-5.5", "anthropic/claude-sonnet-4-5")
+
+
+async def ask(server: ModelServer, id: str, messages: list[Any], **more: Any) -> str:
+    """Ask once, and close what was opened."""
+    base = server.anthropic_base if id.startswith("anthropic") else server.openai_base
+    try:
+        chat = DirectChat(Model("m", id, params={"api_base": base}, **more))
+        return (await chat.ask(messages)).text
+    finally:
+        await http_pool.close()
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_messages_that_are_none_are_a_request_that_nobody_can_take(id: str) -> None:
+    """An agent's slip is told as one, and not as a crash of ours; nothing is sent."""
+    with ModelServer() as server:
+        with pytest.raises(AttemptFailed, match="bad_request: the messages cannot be written") as caught:
+            asyncio.run(ask(server, id, ["text"]))
+        assert server.requests == []
+    assert not caught.value.retryable
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_a_key_that_no_header_can_hold_is_told(id: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line break behind it is left out, as files have one; within it there is something wrong."""
+    question = [{"role": "user", "content": "?"}]
+    with ModelServer() as server:
+        monkeypatch.setenv("MY_KEY", "sk-1\n")
+        assert asyncio.run(ask(server, id, question, api_key_env="MY_KEY")) == "ok"
+        monkeypatch.setenv("MY_KEY", "sk-1\nsk-2")
+        with pytest.raises(AttemptFailed, match="auth: MY_KEY holds a line break within it"):
+            asyncio.run(ask(server, id, question, api_key_env="MY_KEY"))
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_a_redirect_to_another_host_is_told_and_not_followed(id: str) -> None:
+    """The key is for the address that was named; where it says that it has moved, the user decides."""
+    moved = ReplyPlan(status=307, headers={"Location": "http://127.0.0.1:9/v1"})
+    with ModelServer([moved]) as server:
+        with pytest.raises(AttemptFailed, match=r"307, it redirects to http://127.0.0.1:9/v1: name that"):
+            asyncio.run(ask(server, id, [{"role": "user", "content": "?"}]))
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("id", IDS)
+def test_half_a_character_in_what_is_sent_as_it_is_becomes_a_question_mark(id: str) -> None:
+    """As in messages: no request can hold it."""
+    with ModelServer() as server:
+        model = Model("m", id, params={"extra_body": {"note": "half \ud83d"}})
+        base = server.anthropic_base if id.startswith("anthropic") else server.openai_base
+        asyncio.run(once(replace(model, params={**model.params, "api_base": base})))
+        assert server.requests[0].body["note"] == "half ?"
+
+
+async def once(model: Model) -> None:
+    """Ask a model something."""
+    try:
+        await DirectChat(model).ask([{"role": "user", "content": "?"}])
+    finally:
+        await http_pool.close()
