@@ -72,7 +72,7 @@ def figures(place: Path, many: int = MANY, few: int = FEW) -> Iterator[Figure]:
         ("runs", ("runs",)),
     ):
         yield Figure(f"{what}, {many:,} trials, CPU", _reading(large, arguments), 2, "s")
-    _other_run(newest)
+    other_run(newest)
     seconds = _reading(large, ("compare", "2000", newest.name), (0, 1))
     yield Figure(f"compare, {many:,} trials with {many:,}, CPU", seconds, 4, "s", "2 s for each side")
 
@@ -107,7 +107,7 @@ def _reading(folder: Path, arguments: Sequence[str], expected: Sequence[int] = (
     return median(3, lambda: run((AGENTEVAL, *arguments), folder, expected=expected).cpu)
 
 
-def _other_run(newest: Path) -> None:
+def other_run(newest: Path) -> None:
     """Store the same run once more, with every tenth trial passed that had missed."""
     other = newest.with_name("20000101-000000-scripted")
     shutil.copytree(newest, other, ignore=shutil.ignore_patterns("index-*"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,25 @@ def pytest_generate_tests(metafunc):
 """
 """The least that a plugin can do with files of its own: shared shapes, no fixtures, nothing carried out."""
 
+ADD = '''
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+'''
+
+COLLECTED = """
+import time
+from pathlib import Path
+
+import pytest
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session):
+    Path("collected_at").write_text(str(time.monotonic()))
+"""
+"""By the clock that all processes of a machine share, where that is a POSIX one."""
+
 
 def write_bare(folder: Path, count: int, per_file: int) -> Path:
     """Write so many items that do nothing, as a plugin would collect them from files of its own."""
@@ -85,14 +105,73 @@ def one_turn(number: int, **entry: Any) -> dict[str, Any]:
 
 def write(folder: Path, count: int, per_file: int, **entry: Any) -> Path:
     """Write a suite of so many one-turn tasks, and as many plain tests beside it."""
-    evals = folder / "evals"
-    evals.mkdir(parents=True)
-    (folder / "pytest.ini").write_text("[pytest]\n")
-    (evals / "suite.json").write_text(json.dumps({"name": "one_turn", "kind": "capability"}))
-    tasks = [one_turn(number, **entry) for number in range(count)]
+    evals = _evals(folder, {"name": "one_turn", "kind": "capability"})
     for start in range(0, count, per_file):
-        chunk = tasks[start : start + per_file]
+        # File by file: a child's peak of memory is never below its parent's.
+        chunk = [one_turn(number, **entry) for number in range(start, min(start + per_file, count))]
         value: Any = chunk if per_file > 1 else chunk[0]
         (evals / f"tasks_{start:05d}.json").write_text(json.dumps(value))
     (folder / "test_plain.py").write_text(PLAIN.format(count=count))
+    return folder
+
+
+def _evals(folder: Path, suite: Mapping[str, Any]) -> Path:
+    evals = folder / "evals"
+    evals.mkdir(parents=True)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    (evals / "suite.json").write_text(json.dumps(suite))
+    return evals
+
+
+def _tool_suite(folder: Path) -> Path:
+    evals = _evals(folder, {"name": "tools", "kind": "capability", "tools": ["tools.py"]})
+    (evals / "tools.py").write_text(ADD)
+    return evals
+
+
+def write_asked(folder: Path, count: int, model: Mapping[str, str], *, tools: bool = False) -> Path:
+    """Write a suite of questions to a model ``loop``, with a tool or without.
+
+    When its collection has ended, its conftest writes down when that was.
+    """
+    evals = _tool_suite(folder) if tools else _evals(folder, {"name": "asked", "kind": "capability"})
+    graders = [{"name": "answer_contains", "config": {"text": "42"}}]
+    more = {"settings": {"tools": ["add"]}} if tools else {}
+    tasks = [
+        {
+            "id": f"q{number}",
+            "input": {"content": f"What is {number} and 42, less {number}?"},
+            "graders": graders,
+            **more,
+        }
+        for number in range(count)
+    ]
+    (evals / "tasks.json").write_text(json.dumps(tasks))
+    (folder / "conftest.py").write_text(COLLECTED)
+    settings = ", ".join(f"{name} = {json.dumps(value)}" for name, value in model.items())
+    (folder / "pyproject.toml").write_text(f"[tool.agenteval.models]\nloop = {{{settings}}}\n")
+    (folder / "pytest.ini").unlink()  # which would be read in the place of pyproject.toml
+    return folder
+
+
+def write_calling(folder: Path, count: int) -> Path:
+    """Write a suite of offline tasks that call a tool once, and two graders each."""
+    evals = _tool_suite(folder)
+    graders = [
+        {"name": "answer_contains", "config": {"text": "It is"}},
+        {"name": "tool_called", "config": {"tools": ["add"]}},
+    ]
+    tasks = [
+        {
+            **one_turn(number),
+            "settings": {"tools": ["add"]},
+            "script": [
+                {"calls": [{"tool": "add", "args": {"a": number, "b": 1}}]},
+                {"text": f"It is {number + 1}."},
+            ],
+            "graders": graders,
+        }
+        for number in range(count)
+    ]
+    (evals / "tasks.json").write_text(json.dumps(tasks))
     return folder
