@@ -23,6 +23,7 @@ CONFTEST = """
 import _thread
 import atexit
 import http.client
+import itertools
 import multiprocessing
 import queue
 import socket
@@ -70,7 +71,7 @@ def copies():
 def worker(work):
     def serve():
         while True:
-            path, replies = work.get()
+            path, _, replies = work.get()
             try:
                 replies.put(fetch(path))
             except Exception as problem:
@@ -80,9 +81,11 @@ def worker(work):
 
 WORK = worker(queue.Queue())
 
+ORDER = itertools.count()  # a PriorityQueue cannot compare two queues when two trials wait at once
+
 def handed_over(work, path):
     replies = queue.Queue()
-    work.put((path, replies))
+    work.put((path, next(ORDER), replies))
     return replies.get(timeout=60)
 
 def queue_of_a_thread():
