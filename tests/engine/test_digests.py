@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.graders.grader import Judge, version_of
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, Variant
+from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.registry import Registry
 from tests.engine.executing import execute, plan, registry
 
@@ -127,3 +129,15 @@ def test_each_grader_has_its_version_and_a_digest_of_its_own() -> None:
 def mina_version(known: Registry) -> str:
     """Give the version of the shipped grader that looks for the name."""
     return str(version_of(known.grader_factory("answer_contains")))
+
+
+def test_what_trials_share_is_worked_out_once() -> None:
+    """Each trial has a tuple of its own of the suite's tools; equal tools of another suite are others."""
+    cache, worked_out = DigestCache(), list[str]()
+    add, other = ToolSpec("add"), ToolSpec("add")
+
+    def once(specs: tuple[ToolSpec, ...]) -> str:
+        return cache.once("tools", specs, lambda: worked_out.append("again") or f"digest {len(worked_out)}")
+
+    assert [once((add, other)), once((add, other))] == ["digest 1"] * 2
+    assert [once((other, add)), once((add,)), once((other,))] == ["digest 2", "digest 3", "digest 4"]

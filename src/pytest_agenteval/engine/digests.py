@@ -37,10 +37,14 @@ class DigestCache:
         return self.once(what, thing, lambda: digest(value()), beside)
 
     def once(self, what: str, thing: object, value: Callable[[], T], beside: Hashable = None) -> T:
-        """Give ``value()``, worked out once for each thing and what stands ``beside`` it."""
-        key = (what, id(thing), beside)
+        """Give ``value()``, worked out once for each thing and what stands ``beside`` it.
+
+        Two tuples of the very same members are one thing: each trial has its own of its suite's tools.
+        """
+        # What is remembered is held, and its members with it: nothing else gets their ids.
+        key = (what, tuple(map(id, thing)) if type(thing) is tuple else id(thing), beside)
         entry = self._digests.get(key)
-        if entry is None or entry[0] is not thing:
+        if entry is None:
             if len(self._digests) > 512:
                 self._digests.clear()
             entry = self._digests[key] = (thing, value())
