@@ -173,3 +173,28 @@ def test_identical_calls_cost_the_same_the_thousandth_time(tmp_path: Path) -> No
     begun = time.process_time()
     assert [ask(tape, "a") for _ in range(3000)] == [f"{n}" for n in range(3000)]
     assert time.process_time() - begun < 2
+
+
+def test_a_cassette_is_saved_where_it_was_opened(tmp_path: Path) -> None:
+    """By the name that it was opened by, whatever has become of the links on the way since."""
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+    link, name = tmp_path / "latest", Path("latest", "x.yaml")
+    link.symlink_to("one")
+    library = Library(tmp_path)
+    library.open(name, "once", "tool").record(tool_request("search", {"q": "a"}), tool_response("a1"))
+    link.unlink()
+    link.symlink_to("other")
+
+    assert library.save([name]) == (tmp_path.resolve() / "one" / "x.yaml",)
+    assert library.save([Path("never_opened.yaml")]) == ()
+
+
+def test_a_file_and_a_link_to_it_are_one_cassette(library: Library, tmp_path: Path) -> None:
+    """What one trial records by the one name, another must not write over by the other."""
+    (tmp_path / "y.yaml").symlink_to("x.yaml")
+
+    tapes = [library.open(Path(name), "none", "tool") for name in ("x.yaml", "y.yaml")]
+
+    assert tapes[0].cassette is tapes[1].cassette
+    assert len(library.cassettes) == 1

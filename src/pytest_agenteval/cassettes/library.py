@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Iterable
@@ -30,6 +31,8 @@ class Library:
         self._open: dict[Path, Cassette] = {}
         self._shared: dict[Path, Cassette] = {}
         self._places: dict[tuple[Path, str], Path | None] = {}
+        self._folders: dict[str, str] = {}
+        self._named: dict[Path, Cassette] = {}
         self._lock = threading.Lock()
 
     @property
@@ -80,22 +83,31 @@ class Library:
         return tuple(saved)
 
     def cassettes_at(self, paths: Iterable[Path]) -> list[Cassette]:
-        """Give the cassettes of these files, of those that are open."""
-        cassettes = (self._open.get((self._root / path).resolve()) for path in paths)
-        return [cassette for cassette in cassettes if cassette is not None]
+        """Give the cassettes that were opened by these names."""
+        return [self._named[path] for path in paths if path in self._named]
 
     def _cassette(self, path: Path, mode: RecordMode, kind: TapeKind) -> Cassette:
-        whole = (self._root / path).resolve()
+        whole = self._whole(path)
         with self._lock:
             held = self._open.get(whole)
             if held is None:
                 name = self._name(whole)
                 held = Cassette(whole, mode, kind, name=name, redactor=self._redactor, started=self._started)
                 self._open[whole] = held
+            self._named[path] = held
         if (held.mode, held.kind) != (mode, kind):
             was, now = f"{held.kind} cassette in mode {held.mode}", f"{kind} cassette in mode {mode}"
             raise UsageMistake(f"{held.name} is open as a {was}; it cannot be a {now} too")
         return held
+
+    def _whole(self, path: Path) -> Path:
+        """Give where a file lies, links followed; those on the way to its folder are followed once."""
+        folder, name = os.path.split(self._root / path)
+        followed = self._folders.get(folder)
+        if followed is None:
+            followed = self._folders[folder] = os.path.realpath(folder)
+        whole = os.path.join(followed, name)
+        return Path(os.path.realpath(whole) if os.path.islink(whole) else whole)
 
     def _place(self, path: Path, tool: str) -> Path | None:
         """Find the file in which a shared path holds a tool's calls; looked for once."""
