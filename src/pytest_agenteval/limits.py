@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from operator import attrgetter
 from types import TracebackType
 
 from pytest_agenteval.errors import LimitIgnored, LimitReached
@@ -156,7 +157,9 @@ class Budget:
     def _settle(self) -> None:
         frozen = [span for span in self._spans if span.frozen]
         own = [span for span in self._spans if span.own]
-        forgiven = _covered_seconds(self._spans) - _covered_seconds(own + frozen) + _covered_seconds(frozen)
+        forgiven = _covered_seconds(self._spans)
+        if own or frozen:
+            forgiven = forgiven - _covered_seconds(own + frozen) + _covered_seconds(frozen)
         changed, self._forgiven_of_spans = forgiven - self._forgiven_of_spans, forgiven
         if not self._open:
             self._spans, self._forgiven_of_spans = [], 0.0
@@ -196,12 +199,17 @@ class Budget:
         raise self.reached
 
 
+_began = attrgetter("began")
+
+
 def _covered_seconds(spans: Iterable[Span]) -> float:
     """Give the seconds that lie in any of the spans."""
     covered, until = 0.0, float("-inf")
-    for span in sorted(spans, key=lambda span: span.began):
-        covered += max(0.0, span.ended - max(span.began, until))
-        until = max(until, span.ended)
+    for span in sorted(spans, key=_began):
+        began, ended = span.began if span.began > until else until, span.ended
+        if ended > began:
+            covered += ended - began
+            until = ended
     return covered
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.records.plan import Allowance, PlannedGrader
 from tests.engine.executing import execute, plan, registry
 
@@ -88,6 +91,33 @@ def test_an_import_that_holds_up_the_loop_is_no_second_of_a_functions(slow_impor
 
     assert (trial.ending, trial.limit) == ("passed", "")
     assert trial.seconds < IMPORT_S / 2
+
+
+HELD_UP = 100
+
+
+class HeldUp:
+    """Is held up again and again, as by requests; then takes longer than it may."""
+
+    async def run(self, task_input: object, ctx: AgentContext) -> str:
+        """Wait for a third of a second in all, then for a minute."""
+        for _ in range(HELD_UP):
+            with ctx.limits.held_up(3600):
+                await asyncio.sleep(0.003)
+        await asyncio.sleep(60)
+        return "Mina"
+
+
+def test_a_limit_holds_however_often_it_was_put_off() -> None:
+    """What was put off for a request that was brought back comes at its time, neither sooner nor never."""
+    known = registry()
+    known.agent("held_up", HeldUp)
+    began = time.monotonic()
+
+    (trial,) = execute(known, plan("h", GREETED, agent="held_up", limits=Allowance(seconds=0.2)))
+
+    assert trial.limit == "seconds"
+    assert HELD_UP * 0.003 + 0.2 <= time.monotonic() - began < 30
 
 
 FIRST_USE = """

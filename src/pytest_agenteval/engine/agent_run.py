@@ -101,17 +101,25 @@ class _Deadline:
 
     def reschedule(self, when: float) -> None:
         """Have it strike at another moment."""
-        self.close()
         self._when = when
-        self._handle = self._loop.call_at(when, self._strike)
+        # A timer that goes off too soon is set anew then: most are put off for a request and brought back.
+        if self._handle is None or when < self._handle.when():
+            self.close()
+            self._handle = self._loop.call_at(when, self._strike)
 
     def close(self) -> None:
         """Strike no more."""
         if self._handle is not None:
             self._handle.cancel()
+            self._handle = None
 
     def _strike(self) -> None:
-        when = self._when
+        when, handle, self._handle = self._when, self._handle, None
+        if when is None or handle is None:
+            return
+        if handle.when() < when:
+            self.reschedule(when)
+            return
         self._limits.catch_up()  # which may put it off
         if self._when == when:
             self._timeout.reschedule(self._loop.time())
