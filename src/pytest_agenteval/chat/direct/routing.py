@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -40,20 +41,25 @@ def address_of(model: Model) -> str:
     """Give the address that a model is asked at, without a slash at its end; empty where none is known."""
     provider = PROVIDERS[model.id.partition("/")[0]]
     given = str(model.params.get("api_base") or "")
-    named = next((os.environ[name] for name in provider.variables if os.environ.get(name)), "")
-    return (given or named or provider.address).rstrip("/")
+    if not given:
+        given = next((os.environ[name] for name in provider.variables if os.environ.get(name)), "")
+    return (given or provider.address).rstrip("/")
 
 
 def is_own_host(model: Model) -> bool:
     """Whether a model is asked at its provider's own host, or a region's of it."""
-    own = urlsplit(PROVIDERS[model.id.partition("/")[0]].address).hostname
-    asked = urlsplit(address_of(model)).hostname or ""
-    return own is not None and (asked == own or asked.endswith(f".{own}"))
+    own, asked = _host(PROVIDERS[model.id.partition("/")[0]].address), _host(address_of(model))
+    return bool(own) and (asked == own or asked.endswith(f".{own}"))
+
+
+@lru_cache(maxsize=64)
+def _host(address: str) -> str:
+    return urlsplit(address).hostname or ""
 
 
 def region_of(model: Model) -> str:
     """Give the part of the world for which an address of OpenAI's is; empty of any other."""
-    host = urlsplit(address_of(model)).hostname or ""
+    host = _host(address_of(model))
     region = host.removesuffix(_OPENAI)
     return region if region != host and "." not in region else ""
 
