@@ -50,6 +50,7 @@ STREAM_IMPORTS = (
     "litellm.llms.anthropic.completion.transformation",
     "anyio._backends._asyncio",
 )
+STOPPING_S = 2.0
 OURS = ("request_seconds", "stream")
 # Who has a wire of their own: whoever else is asked at an address takes what OpenAI's takes.
 OTHER_WIRES = ("anthropic/", "bedrock/", "deepseek/", "gemini/", "ollama", "vertex_ai/")
@@ -188,10 +189,7 @@ async def close() -> None:
     """Close litellm's connections; to be awaited at the end, on the loop on which models were asked."""
     if _litellm is None:
         return
-    with suppress(ImportError, RuntimeError):  # its tasks may belong to someone else's loop, closed by now
-        from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
-
-        await GLOBAL_LOGGING_WORKER.stop()
+    await _stop_logging()
     await _litellm.close_litellm_async_clients()
     await _litellm.in_memory_llm_clients_cache.evicted_client_closer.close()
     for_streams = vars(_litellm).pop("module_level_aclient", None)
@@ -199,6 +197,20 @@ async def close() -> None:
         await for_streams.close()
     # It would give the closed ones out again, to whoever asks at the same address on such a loop.
     _litellm.in_memory_llm_clients_cache.flush_cache()
+
+
+async def _stop_logging() -> None:
+    """Stop the worker that writes litellm's logs, where it runs on this loop.
+
+    It moves to whichever loop asked last, such as that of an agent which asks litellm by itself. There it is
+    not ours, and nobody would ever tell this loop that it has stopped.
+    """
+    with suppress(ImportError, AttributeError, RuntimeError, TimeoutError):
+        from litellm.litellm_core_utils.logging_worker import GLOBAL_LOGGING_WORKER
+
+        if GLOBAL_LOGGING_WORKER._bound_loop is asyncio.get_running_loop():
+            async with asyncio.timeout(STOPPING_S):
+                await GLOBAL_LOGGING_WORKER.stop()
 
 
 def _usage_told(answer: Any, price: ModelPrice | None) -> Usage:
