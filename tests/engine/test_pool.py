@@ -457,6 +457,25 @@ def test_a_pool_at_rest_lets_go_of_its_executor_at_once(pools: Callable[..., Poo
     assert not [thread for thread in threading.enumerate() if thread.name == "agenteval-loop"]
 
 
+def test_an_executor_that_never_lets_go_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run ends all the same, and its summary says that recordings may be lost."""
+
+    forgotten: list[asyncio.Future[ExecutorReport]] = []
+
+    async def endless(self: Executor) -> ExecutorReport:
+        """Wait for what nobody says in time."""
+        forgotten.append(asyncio.get_running_loop().create_future())
+        return await forgotten[0]
+
+    monkeypatch.setattr(Executor, "close", endless)
+    pool = Pool(Executor(), ExecutorContext(), TrialObserver())
+    pool.close(0.3)
+    assert [problem.found for problem in pool.report.unsaved] == ["nothing within 0.3 s"]
+    pool._loop.call_soon_threadsafe(forgotten[0].set_result, ExecutorReport())
+    pool._thread.join(PATIENCE)
+    assert not pool._thread.is_alive()
+
+
 class Losing(Executor):
     """Loses each trial so often as its id says, and notes with which numbers it was asked."""
 

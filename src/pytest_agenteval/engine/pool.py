@@ -173,6 +173,8 @@ class Pool:
         try:
             if shutting.wait(min(seconds, DEAF_S)):
                 self._thread.join(seconds)
+                if not self._stopped:  # recordings may be lost, of which nobody else would say so
+                    self.report = ExecutorReport((_closing_problem(f"nothing within {seconds:g} s"),))
         finally:  # for a loop that is deaf, and where Ctrl-C is pressed again meanwhile
             end_daemon_threads(self._loop)
         return cut_off
