@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import resource
 import signal
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.chaos import kills
 from tests.chaos.kills import Kill, killed
-from tests.chaos.project import TooSlow
+from tests.chaos.project import TooSlow, until
 from tests.chaos.table import BEGIN, END, write_table
 from tests.chaos.verdicts import LOST, NO_VERDICT, OK, verdict
 from tests.journals import journal, names
@@ -42,6 +45,21 @@ def pytest_agenteval_register(registry):
 """
 """An agent that asks the provider by itself: to import what asks real ones takes longer than the run."""
 
+HANGING = """
+from pathlib import Path
+from threading import Event
+
+
+class Hanging:
+    def run(self, task_input, ctx):
+        Path("hangs").touch()
+        Event().wait()
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("hanging", Hanging)
+"""
+
 
 def test_a_killed_run_keeps_what_was_answered(tmp_path: Path) -> None:
     """Killed in the middle: every trial that was written down is whole, there, and asked for once."""
@@ -57,10 +75,24 @@ def test_a_killed_run_keeps_what_was_answered(tmp_path: Path) -> None:
     )
 
 
-def test_a_run_too_slow_for_its_kill_is_no_loss(tmp_path: Path) -> None:
+def test_a_run_too_slow_for_its_kill_is_no_loss(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It was never killed: there is no verdict, and its stacks show where it was, or where it hangs."""
-    with pytest.raises(TooSlow, match=r"(?s)^\d+ of 40 trials after 1.5 s: .*most recent call first"):
-        killed(tmp_path / "project", Kill(0, "process", signal.SIGKILL, 40), trials=40, patience_s=1.5)
+    project = tmp_path / "project"
+
+    def wait(happened: Callable[[], bool], run: subprocess.Popen[str], seconds: float) -> bool:
+        assert until((project / "hangs").exists, run)  # before that, a slow machine has no stack to show
+        return until(happened, run, seconds)
+
+    monkeypatch.setattr(kills, "until", wait)
+    with pytest.raises(TooSlow, match=r"(?s)^0 of 40 trials after 0.1 s: .*most recent call first.* in run\n"):
+        killed(
+            project,
+            Kill(0, "process", signal.SIGKILL, 40),
+            trials=40,
+            patience_s=0.1,
+            conftest=HANGING,
+            agent="hanging",
+        )
 
 
 @pytest.mark.parametrize(
