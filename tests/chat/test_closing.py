@@ -59,10 +59,14 @@ def test_each_run_of_a_process_closes_its_own(wire: str, via: Via) -> None:
 
 def test_nobody_waits_for_the_logs_of_another_loop(wire: str) -> None:
     """Where an agent asks litellm on a loop of its own, its worker for logs is there and goes on there."""
-    with asyncio.Runner() as ours, asyncio.Runner() as agents, ModelServer([ReplyPlan(text="hello")] * 2) as it:
+    with (
+        asyncio.Runner() as ours,
+        asyncio.Runner() as agents,
+        ModelServer([ReplyPlan(text="hello")] * 2) as server,
+    ):
         for runner in (ours, agents):
             bench = Bench(runner, wire, "litellm")
-            bench.ask(bench.chat(it))
+            bench.ask(bench.chat(server))
         ours.run(asyncio.wait_for(litellm_chat.close(), 10))
         logging = [task for task in asyncio.all_tasks(agents.get_loop()) if "LoggingWorker" in repr(task)]
         assert [task.cancelling() for task in logging] == [0]

@@ -14,6 +14,8 @@ from pytest_agenteval.chat.prices import with_price
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.transcript import Usage
 
+from .litellm_oracle import held_against_litellm
+
 SHAPES = (
     "input_cost_per_token_above_",
     "tiered_pricing",
@@ -45,6 +47,7 @@ def _sample(table: dict[str, dict[str, Any]]) -> list[str]:
     return [name for names in kinds.values() for name in chance.sample(names, min(2, len(names)))]
 
 
+@held_against_litellm
 def test_prices_are_litellms_own(litellm: Any) -> None:
     """Of cached tokens, long prompts and tiers too; what litellm cannot price of its table is left out."""
     compared = 0

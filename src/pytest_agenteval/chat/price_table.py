@@ -35,7 +35,7 @@ _AT_THRESHOLD = frozenset({"xai"})
 _CACHED_SHARES: Mapping[object, float] = {"fireworks_ai": 0.5}
 """What of a prompt's price a provider takes for cached tokens whose price the table does not have."""
 _ONE_RATE = frozenset({"perplexity"})
-"""Providers with one rate for long and short prompts, cached or not, whatever the table says."""
+"""Providers with one rate for long and short prompts, written to a cache or not, whatever the table says."""
 
 Entry = Mapping[str, Any]
 
@@ -91,9 +91,7 @@ def _at(entry: Entry, key: str, ending: str) -> float | None:
 
 
 def _cached_rate(entry: Entry, own: Entry, prompt: float) -> float:
-    provider = entry.get("litellm_provider")
-    cached = None if provider in _ONE_RATE else own.get(_CACHED)
-    return _first(cached, prompt * _CACHED_SHARES.get(provider, 1))
+    return _first(own.get(_CACHED), prompt * _CACHED_SHARES.get(entry.get("litellm_provider"), 1))
 
 
 def _reasoning_rate(entry: Entry, ending: str, reply: float) -> float:

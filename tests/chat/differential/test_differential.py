@@ -14,6 +14,7 @@ from pytest_agenteval.chat.direct.direct_chat import DirectChat
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.models import key_names_known
 from pytest_agenteval.chat.via import undirected
+from tests.chat.litellm_oracle import held_against_litellm
 
 from .comparing import unequal
 from .conversation import Conversation, Form, ReplyPlan, Wire
@@ -61,6 +62,7 @@ def alone() -> Iterator[None]:
         yield
 
 
+@held_against_litellm
 @pytest.mark.parametrize(
     ("conversation", "wire", "form"), CASES, ids=[f"{it.name}-{wire}-{form}" for it, wire, form in CASES]
 )

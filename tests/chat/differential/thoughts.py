@@ -7,6 +7,7 @@ from .wire_bodies import chat_body, messages_body, responses_body
 
 ASKED = user("What is 1 + 2?")
 THINKING = {"type": "thinking", "thinking": "hm, so", "signature": "c2ln"}
+MORE = {"type": "thinking", "thinking": "more", "signature": "bW9yZQ"}
 REDACTED = {"type": "redacted_thinking", "data": "c2VjcmV0"}
 SAID = {"type": "text", "text": "3"}
 USE = {"type": "tool_use", "id": "toolu_a", "name": "add", "input": {"a": 1, "b": 2}}
@@ -62,7 +63,7 @@ PLAIN = (
         TWICE,
         {
             "messages": [
-                messages_body(THINKING, SAID, {**THINKING, "thinking": "more"}, USE, stop="tool_use"),
+                messages_body(THINKING, SAID, MORE, USE, stop="tool_use"),
                 OK,
             ]
         },

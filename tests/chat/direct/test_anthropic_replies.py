@@ -22,6 +22,7 @@ from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.replies import finish_of
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from tests.chat.bench import ModelServer, ReplyPlan
+from tests.chat.litellm_oracle import held_against_litellm
 
 from .anthropic_asks import ADAPTS, ADD, CALLED, OBJECT, OLD, Asked, said, user
 from .test_anthropic_messages import ask_of
@@ -130,6 +131,7 @@ def streaming(asked: Asked) -> Asked:
     return replace(asked, params={**asked.params, "stream": True})
 
 
+@held_against_litellm
 @pytest.mark.parametrize(("asked", "plan", "streamed"), EACH)
 def test_a_reply_says_what_litellm_reads_of_it(
     loop: asyncio.Runner,

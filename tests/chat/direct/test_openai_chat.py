@@ -17,6 +17,7 @@ from pytest_agenteval.chat.direct import openai_chat
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.openai_settings import account_headers, wants_responses
 from pytest_agenteval.records.tool import ToolSpec
+from tests.chat.litellm_oracle import held_against_litellm
 
 from .sent_bodies import ADD, ALL, CALLED, PARTS, SCHEMA, SYSTEM, USER, Case, Listener, listening
 
@@ -134,6 +135,7 @@ def listener(loop: asyncio.Runner) -> Iterator[Listener]:
         yield server
 
 
+@held_against_litellm
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_body_is_the_one_that_litellm_sends(listener: Listener, case: Case) -> None:
     """What a model is asked does not depend on who asks it, but for what is listed with its reason."""

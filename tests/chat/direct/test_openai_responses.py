@@ -14,6 +14,7 @@ from pytest_agenteval.chat.chat import ChatSettings
 from pytest_agenteval.chat.direct import openai_responses
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.openai_settings import wants_responses
+from tests.chat.litellm_oracle import held_against_litellm
 
 from .sent_bodies import ADD, ALL, CALL, CALLED, PARTS, SCHEMA, SYSTEM, USER, Case, Listener, listening
 from .test_openai_chat import IMAGE_RESULT, PATTERNS, UNION
@@ -87,6 +88,7 @@ def listener(loop: asyncio.Runner) -> Iterator[Listener]:
         yield server
 
 
+@held_against_litellm
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_body_is_the_one_that_litellm_sends(listener: Listener, case: Case) -> None:
     """What a model is asked does not depend on who asks it, but for what is listed with its reason."""
@@ -184,7 +186,7 @@ def test_a_model_goes_on_from_its_thoughts_with_the_results_of_its_calls() -> No
     """The reply goes back in its order, without ids: they name what the provider may not have kept."""
     echo = openai_responses.echo_of(_whole(THOUGHT, SAID, ADDED))
 
-    _, *reply, result = _items_sent(CALLED, echo)
+    _, _, *reply, result = _items_sent(CALLED, echo)
 
     assert reply == BACK
     assert result["type"] == "function_call_output"

@@ -63,16 +63,30 @@ def result_blocks(message: Mapping[str, Any]) -> list[Block]:
 
 
 def said_blocks(message: Mapping[str, Any]) -> Iterator[Block]:
-    """Give what the model said, without its calls."""
+    """Give what the model said, without its calls; a blank text is left out beside anything else."""
     content = message.get("content")
-    if isinstance(content, str):
-        yield marked(text_block(_unblank(content)), message)
+    blank = "" if _holds_more_than_text(message) else EMPTY
+    if isinstance(content, str) and (text := content if content.strip() else blank):
+        yield marked(text_block(text), message)
     for part in _parts(content):
-        kind = as_text(part.get("type"))
-        if kind == "text":
-            yield marked(text_block(_unblank(part.get("text"))), part)
-        elif kind == "server_tool_use" or kind.endswith("_tool_result") or _is_own_thought(part):
-            yield dict(part)
+        if part.get("type") != "text":
+            if _goes_back(part):
+                yield dict(part)
+        elif text := as_text(part.get("text")) if as_text(part.get("text")).strip() else blank:
+            yield marked(text_block(text), part)
+
+
+def _holds_more_than_text(message: Mapping[str, Any]) -> bool:
+    """Whether a reply would hold something without its text: it is taken so."""
+    calls = message.get("tool_calls") or ()
+    called = any(call.get("type", "function") == "function" for call in calls)
+    return called or any(map(_goes_back, _parts(message.get("content"))))
+
+
+def _goes_back(part: Mapping[str, Any]) -> bool:
+    """Whether a part of a reply that is no text goes back to the provider."""
+    kind = as_text(part.get("type"))
+    return kind == "server_tool_use" or kind.endswith("_tool_result") or _is_own_thought(part)
 
 
 def _is_own_thought(part: Mapping[str, Any]) -> bool:

@@ -59,4 +59,4 @@ def _text_of_object(arguments: Any) -> str:
     if isinstance(arguments, str):
         return arguments
     values = as_map(arguments).get("values")
-    return json.dumps(arguments if values is None else values)
+    return json.dumps(arguments if values is None else values, ensure_ascii=False)

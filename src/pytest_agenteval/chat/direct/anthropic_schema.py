@@ -111,7 +111,7 @@ def _compiled(schema: Any) -> Any:
         note = f"Note: {', '.join(notes)}."
         kept["description"] = " ".join(filter(None, (schema.get("description"), note)))
     for name, value in schema.items():
-        if name in _SAID_IN_WORDS or (name == "description" and notes):
+        if _is_refused(name, value) or (name == "description" and notes):
             continue
         if name != "type" or not _is_contradicted(schema):
             _keep(kept, name, value)
@@ -135,8 +135,13 @@ def _keep(kept: dict[str, Any], name: str, value: Any) -> None:
 def _notes(schema: Schema) -> Iterator[str]:
     for name, words in _SAID_IN_WORDS.items():
         value = schema.get(name, False)
-        if value is not False:
+        if value is not False and _is_refused(name, value):
             yield words.format(json.dumps(value) if isinstance(value, dict | list) else value)
+
+
+def _is_refused(name: str, value: Any) -> bool:
+    """Whether a rule is one that the provider's grammar cannot hold; that a list is not empty it can."""
+    return name in _SAID_IN_WORDS and not (name == "minItems" and type(value) is int and value in (0, 1))
 
 
 def _is_contradicted(schema: Schema) -> bool:

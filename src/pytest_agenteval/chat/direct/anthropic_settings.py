@@ -21,8 +21,9 @@ from pytest_agenteval.chat.direct.anthropic_tools import (
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.failures import AttemptFailed
 
-DEFAULT_TOKENS = 4096
-"""How long a reply may be at most of a model that the table of prices does not know, and behind a thought."""
+MOST_TOKENS = 128_000
+"""How long a reply may be at most of a model that the table of prices does not know: what newer ones take."""
+TOKENS_AFTER_THOUGHT = 4096
 
 BUDGETS: Mapping[str, int] = {
     "minimal": 1024,
@@ -75,9 +76,9 @@ def max_tokens(ask: ModelAsk, thinking: Mapping[str, Any]) -> int:
         return int(said)
     budget = as_map(thinking.get("thinking")).get("budget_tokens")
     if isinstance(budget, int):
-        return budget + DEFAULT_TOKENS
+        return budget + TOKENS_AFTER_THOUGHT
     most = ask.abilities.get("max_output_tokens", ask.abilities.get("max_tokens"))
-    return int(most) if isinstance(most, int) else DEFAULT_TOKENS
+    return int(most) if isinstance(most, int) else MOST_TOKENS
 
 
 def offer(ask: ModelAsk, names: Mapping[str, str], messages: Sequence[Json]) -> dict[str, Any]:

@@ -21,7 +21,10 @@ _KEPT = {
 
 
 def instructions_of(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
-    """Part the instructions at the beginning from the rest; without a rest they are what is asked."""
+    """Part the instructions at the beginning from the rest, for a provider that may cut a conversation there.
+
+    Without a rest they are what is asked.
+    """
     first = list(takewhile(_instructs, messages))
     rest, texts = messages[len(first) :], " ".join(message["content"] for message in first)
     return (texts, rest) if rest else ("", [{"role": "system", "content": texts}] if first else [])

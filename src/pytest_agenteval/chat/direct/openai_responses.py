@@ -41,7 +41,9 @@ _SEALED_THOUGHTS = "reasoning.encrypted_content"
 def body_of(ask: ModelAsk) -> dict[str, Any]:
     """Write the request's body; nothing of ``ask`` is written into."""
     model = ask.model.removeprefix(RESPONSES_PREFIX)
-    instructions, rest = instructions_of([with_known_role(message, ask) for message in ask.messages])
+    instructions, rest = "", [with_known_role(message, ask) for message in ask.messages]
+    if _may_be_cut(ask):
+        instructions, rest = instructions_of(rest)
     items = [item for message in rest for item in items_of(message, ask.echoes)]
     body = {"model": model, "input": items, **_settings(ask), **_tools(ask, model)}
     if instructions:
@@ -66,6 +68,12 @@ def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
     if reply.finish == "stop" and not spoke:
         raise UnreadableTraffic("the reply holds neither a message nor a call")
     return reply
+
+
+def _may_be_cut(ask: ModelAsk) -> bool:
+    """Whether the provider leaves out of a conversation what is oldest, or goes on with one that it holds."""
+    extra = ask.extra_body
+    return bool(extra.get("previous_response_id")) or extra.get("truncation") == "auto"
 
 
 def _settings(ask: ModelAsk) -> dict[str, Any]:
