@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -22,6 +23,9 @@ gc.set_threshold(20_000, *gc.get_threshold()[1:])
 import_ours()
 remember_distributions()
 look_once()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # So a shell starts what it puts into the background; what a test starts would never hear a Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # How long an example takes says how busy the machine is, not whether the rule holds. And a rule that breaks
 # does so within a few dozen examples: what a hundred cost in every run, other tests have more use for.
