@@ -26,13 +26,16 @@ from typing import Any, NoReturn
 import pytest
 from execnet import gateway_io
 
+from tests.forked_watchers import fork_watchers, forker, watch_from
+
 LIBRARIES = ("asyncio", "execnet.gateway_base", "faulthandler", "unittest", "xdist.plugin", "xdist.remote")
 
 
 def fork_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let xdist have forked workers for the length of a test, where the system can."""
+    """For the length of a test, let xdist have forked workers and runs forked watchers, where the system can."""
     if can_fork():
         monkeypatch.setattr(gateway_io, "Popen2IOMaster", ForkedIO)
+        fork_watchers(monkeypatch)
 
 
 @cache
@@ -84,7 +87,7 @@ class ForkedProcess:
 def _orders() -> socket.socket:
     """Give the line to the process that forks, which ends when this one does."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    program = f"from tests.forked_workers import obey; obey({theirs.fileno()})"
+    program = f"from tests.forked_workers import obey; obey({theirs.fileno()}, {forker()!r})"
     subprocess.Popen(
         [sys.executable, "-u", "-c", program],
         cwd=Path(__file__).parents[1],
@@ -96,10 +99,11 @@ def _orders() -> socket.socket:
     return ours
 
 
-def obey(handle: int) -> None:
-    """Fork a worker for each order that comes, and answer with its number."""
+def obey(handle: int, watchers: bytes) -> None:
+    """Fork a worker for each order that comes, and answer with its number; its watcher is forked there."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import_all()
+    watch_from(watchers)
     with socket.socket(fileno=handle) as orders:
         while True:
             order, handles, *_ = socket.recv_fds(orders, 2**20, 3)
