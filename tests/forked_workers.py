@@ -32,7 +32,7 @@ LIBRARIES = ("asyncio", "execnet.gateway_base", "faulthandler", "unittest", "xdi
 
 
 def fork_workers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For the length of a test, let xdist have forked workers and runs forked watchers, where the system can."""
+    """For the length of a test, let xdist fork its workers, and runs their watchers, where the system can."""
     if can_fork():
         monkeypatch.setattr(gateway_io, "Popen2IOMaster", ForkedIO)
         fork_watchers(monkeypatch)
