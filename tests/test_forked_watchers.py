@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.session import stop_signal
-from tests.forked_watchers import ForkedWatcher, forker
+from tests.forked_watchers import ForkedWatcher, fork_watchers, forker
 from tests.forked_workers import can_fork
 
 pytestmark = pytest.mark.skipif(not can_fork(), reason="watchers are forked on Linux alone")
@@ -41,6 +41,12 @@ sys.exit(3)
 """Says how it finds itself, and ends when nobody writes to it any more."""
 
 
+@pytest.fixture
+def forked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of this test have forked watchers."""
+    fork_watchers(monkeypatch)
+
+
 def started(start: Callable[..., Any], path: Path) -> tuple[Any, int]:
     """Start the program as a run starts its watcher; give it, and what writes to it."""
     read_end, write_end = os.pipe()
@@ -50,7 +56,7 @@ def started(start: Callable[..., Any], path: Path) -> tuple[Any, int]:
     return process, write_end
 
 
-def test_a_forked_watcher_starts_as_any_other(quick: None, tmp_path: Path) -> None:
+def test_a_forked_watcher_starts_as_any_other(forked: None, tmp_path: Path) -> None:
     """Same arguments, streams and signals, and nothing else opened; it ends by itself, and is awaited."""
     states = []
     for start in (stop_signal.subprocess.Popen, subprocess.Popen):
@@ -62,7 +68,7 @@ def test_a_forked_watcher_starts_as_any_other(quick: None, tmp_path: Path) -> No
     assert states[0]["input"] == "alive"
 
 
-def test_a_forked_watcher_can_be_ended(quick: None, tmp_path: Path) -> None:
+def test_a_forked_watcher_can_be_ended(forked: None, tmp_path: Path) -> None:
     """At once, whatever it waits for; and once more is no error."""
     process, write_end = started(stop_signal.subprocess.Popen, tmp_path / "state.json")
     assert isinstance(process, ForkedWatcher)
@@ -79,7 +85,8 @@ def test_what_forks_ends_with_the_tests() -> None:
     program = "from tests.forked_watchers import forker; print(forker() == forker(), forker()[1:].decode())"
     ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     same, address = ended.stdout.split()
+    ours = forker()[1:].decode()
     listeners = Path("/proc/net/unix").read_text(encoding="utf-8").split()
     assert same == "True"
     assert f"@{address}" not in listeners
-    assert f"@{forker()[1:].decode()}" in listeners
+    assert f"@{ours}" in listeners
