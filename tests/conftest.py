@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -20,6 +21,8 @@ from tests.plugins_of_pytest import look_once
 
 # Modules and items stay, and runs leave trees of objects: to look for garbage after every 700 takes a tenth.
 gc.set_threshold(20_000, *gc.get_threshold()[1:])
+# Whoever wants no bytecode has the asserts of every test file rewritten in each worker: most of collecting.
+sys.dont_write_bytecode = False
 import_ours()
 remember_distributions()
 look_once()
