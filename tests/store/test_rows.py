@@ -1,4 +1,7 @@
-"""A run as flat rows: what stands in them, and that pandas and polars get the same types of every run."""
+"""A run as flat rows: what stands in them, and that pandas and polars get the same types of every run.
+
+They are imported by the tests that need them: every worker collects this file, and one of them runs it.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pandas
-import polars
 import pytest
 from msgspec.structs import replace
 
@@ -96,6 +97,8 @@ def test_a_run_is_one_row(run: Run) -> None:
 @pytest.mark.parametrize("rows", KINDS)
 def test_pandas_gets_the_same_types_of_every_run(run: Run, empty: Run, rows: str) -> None:
     """Also of a run without rows, so that frames of several runs can be put below each other."""
+    import pandas
+
     frame, none = run.to_pandas(rows), empty.to_pandas(rows)
 
     assert list(frame.columns) == [column.name for column in row_kind(rows).columns]
@@ -107,6 +110,8 @@ def test_pandas_gets_the_same_types_of_every_run(run: Run, empty: Run, rows: str
 @pytest.mark.parametrize("rows", KINDS)
 def test_polars_gets_the_same_types_of_every_run(run: Run, empty: Run, rows: str) -> None:
     """Also of a run without rows; and the values are those of the rows."""
+    import polars
+
     frame, none = run.to_polars(rows), empty.to_polars(rows)
 
     assert frame.schema == none.schema
@@ -116,6 +121,8 @@ def test_polars_gets_the_same_types_of_every_run(run: Run, empty: Run, rows: str
 
 def test_pandas_types_know_what_is_missing(run: Run) -> None:
     """A whole number stays one, times are in UTC, and of an errored trial nothing is said to have passed."""
+    import pandas
+
     frame = run.to_pandas()
     errored = frame[frame.ending == "errored"].iloc[0]
 

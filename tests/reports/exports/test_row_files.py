@@ -1,4 +1,7 @@
-"""Rows as files: what was written is what pandas, csv, polars and pyarrow read."""
+"""Rows as files: what was written is what pandas, csv, polars and pyarrow read.
+
+They are imported by the tests that need them: every worker collects this file, and one of them runs it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,6 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pandas
-import polars
-import pyarrow
-import pyarrow.parquet
 import pytest
 
 from pytest_agenteval import Run, UsageMistake
@@ -71,6 +70,8 @@ def test_csv_reads_what_was_written(runs: list[Run], tmp_path: Path, rows: str) 
 
 def test_pandas_reads_a_csv_with_its_types(runs: list[Run], tmp_path: Path) -> None:
     """Figures are figures, true and false are flags, times have their zone, lists are JSON."""
+    import pandas
+
     write_csv(tmp_path / "o.csv", of(runs, "trials"))
 
     frame = pandas.read_csv(tmp_path / "o.csv", parse_dates=["started_at"])
@@ -84,6 +85,8 @@ def test_pandas_reads_a_csv_with_its_types(runs: list[Run], tmp_path: Path) -> N
 
 def test_pandas_reads_texts_of_many_lines(runs: list[Run], tmp_path: Path) -> None:
     """Newlines, quotes and commas stay within their cell."""
+    import pandas
+
     write_csv(tmp_path / "o.csv", of(runs, "messages"))
 
     frame = pandas.read_csv(tmp_path / "o.csv", keep_default_na=False)
@@ -95,6 +98,10 @@ def test_pandas_reads_texts_of_many_lines(runs: list[Run], tmp_path: Path) -> No
 @ROWS
 def test_parquet_reads_what_was_written(runs: list[Run], tmp_path: Path, rows: str) -> None:
     """By pyarrow, pandas and polars, with the types of the frames, and each column's meaning beside it."""
+    import pandas
+    import polars
+    import pyarrow.parquet
+
     write_parquet(tmp_path / "o.parquet", of(runs, rows))
 
     table = pyarrow.parquet.read_table(tmp_path / "o.parquet")
@@ -109,6 +116,9 @@ def test_parquet_reads_what_was_written(runs: list[Run], tmp_path: Path, rows: s
 @ROWS
 def test_an_empty_run_has_the_same_columns(tmp_path: Path, runs: list[Run], rows: str) -> None:
     """Whoever reads files of many runs meets one schema."""
+    import pandas
+    import pyarrow.parquet
+
     write_parquet(tmp_path / "none.parquet", of([store_run(tmp_path, [])], rows))
     write_parquet(tmp_path / "some.parquet", of(runs, rows))
     write_csv(tmp_path / "none.csv", of([], rows))
@@ -122,6 +132,8 @@ def test_parquet_is_written_in_parts(
     runs: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So that transcripts of large runs are never all in memory; what is read is the same."""
+    import pyarrow.parquet
+
     monkeypatch.setattr(parquet_file, "MOST_CHARACTERS", 2_000)
 
     write_parquet(tmp_path / "o.parquet", of(runs, "messages"))
