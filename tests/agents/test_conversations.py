@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval import Trial, load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_litellm, run, write
+from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -43,12 +43,6 @@ AGENTS = {
     "async": "agent: {call: bot:waiting}",
     "command": "agent: {command: [python3, speaker.py]}",
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def litellm() -> None:
-    """All runs of this module share one import of it."""
-    import_litellm()
 
 
 def turn(message: str, *, done: bool = False) -> ReplyPlan:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.calibration.judges import figures, found_in, project, rows
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_litellm, run
+from tests.suites import run
 
 pytest_plugins = ["pytester"]
 # litellm warns about its own code, which a run that turns warnings into errors would take for ours.
@@ -25,12 +25,6 @@ def _reply(body: Any, number: int) -> ReplyPlan:
     assert found is not None
     order, tone = (4 * float(part) for part in found.groups())
     return ReplyPlan(text=json.dumps({"order": order, "tone": tone, "rationale": "so it is"}))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def litellm() -> None:
-    """All runs in this process share an imported litellm."""
-    import_litellm()
 
 
 ASKED = ("evals", "--agent-judge=here")

@@ -8,7 +8,7 @@ import pytest
 
 from tests.journals import finished
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_litellm, run, suite, task, write
+from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -41,11 +41,6 @@ def pytest_agenteval_register(registry):
     registry.agent("asking", Asking)
 """
 HELLO = "Hello, Mina!"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _litellm() -> None:
-    import_litellm()
 
 
 def test_a_price_of_the_users_own_holds_for_our_requests_and_an_agents(pytester: pytest.Pytester) -> None:

@@ -14,19 +14,13 @@ import pytest
 from pytest_agenteval.store.run_reader import load_run
 from tests.graders.judge.judges import rubric_text
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_litellm, run, task, write
+from tests.suites import run, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 SUITE = "name: asked\nagent: tool_calling\nkind: regression\ndefaults: {model: first}\n"
 FINE = ReplyPlan(text="Hello, Mina!", latency_s=0.05)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def litellm() -> None:
-    """Import it once for all runs of this module."""
-    import_litellm()
 
 
 @pytest.fixture(autouse=True)

@@ -16,7 +16,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_reader import load_run
 from tests.graders.judge.judges import BODY, rubric_text
 from tests.loopback.model_server import ModelServer, ReplyPlan, Request
-from tests.suites import import_litellm, run, suite, write
+from tests.suites import run, suite, write
 
 pytest_plugins = ["pytester"]
 # litellm warns about its own code, which a run that turns warnings into errors would take for ours.
@@ -139,8 +139,7 @@ Judged = tuple[dict[str, Trial], Play, list[Request]]
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, Judged]:
-    """What was judged already, by wire format; litellm is imported for all runs at once."""
-    import_litellm()
+    """What was judged already, by wire format."""
     return {}
 
 

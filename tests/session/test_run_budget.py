@@ -14,7 +14,7 @@ from pytest_agenteval.portable.locked_state import LockedState
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.journals import run_folder
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_litellm, import_multiprocessing, run, suite, task, write
+from tests.suites import import_multiprocessing, run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -56,11 +56,6 @@ def pytest_agenteval_register(registry):
     registry.agent("asking_nobodys", AskingNobodys)
 """
 NUMBER = re.compile(r"number (\d+)")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _litellm() -> None:
-    import_litellm()
 
 
 def tokens_of(number: int) -> int:

@@ -14,7 +14,7 @@ import pytest
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_reader import load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
-from tests.suites import import_litellm, run
+from tests.suites import run
 
 pytest_plugins = ["pytester"]
 # litellm warns about its own code, which a run that turns warnings into errors would take for ours.
@@ -94,8 +94,7 @@ def _trials(root: Path) -> dict[tuple[str, str], Trial]:
 
 @pytest.fixture(scope="module")
 def shared_trials() -> dict[tuple[str, str], Trial]:
-    """What was tried already, by model and task; litellm is imported for all runs at once."""
-    import_litellm()
+    """What was tried already, by model and task."""
     return {}
 
 
