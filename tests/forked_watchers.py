@@ -48,10 +48,10 @@ while 0 not in (ready := [handle for handle, _ in orders.poll()]):
             exec(compiled[program], {"__name__": "__main__"})
         finally:
             os._exit(0)
+    for handle in handles:
+        os.close(handle)  # before the answer: from then on the watcher alone may read what it was given
     connection.send(str(process).encode())
     connection.close()
-    for handle in handles:
-        os.close(handle)
     try:
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
