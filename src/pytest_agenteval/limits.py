@@ -32,7 +32,7 @@ class Clock:
         return self._fixed or datetime.now(UTC)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Span:
     """A stretch of a trial's time, in seconds since it began: ``own`` time counts, ``frozen`` never does."""
 
@@ -65,6 +65,7 @@ class Budget:
         self.cost_usd = 0.0
         self.forgiving: Callable[[float], None] | None = None
         self.catching_up: Callable[[], None] | None = None
+        self.frozen_untold: Callable[[], float] | None = None
         self.reached: LimitReached | None = None
         self._refused = 0
 
@@ -96,6 +97,7 @@ class Budget:
 
     def catch_up(self) -> None:
         """Forgive what others have held up, and nobody has told yet: the seconds are right then."""
+        self.forgive_untold()
         if self.catching_up is not None:
             self.catching_up()
 
@@ -113,6 +115,7 @@ class Budget:
     def held_up(self, at_most: float) -> Iterator[Span]:
         """Forgive the time of the block from its beginning on; what was too much is taken back at its end."""
         with self._lock:
+            self.forgive_untold()
             span = Span(self.at, self.at + at_most)
             self._spans.append(span)
             self._held_up.append(span)
@@ -122,6 +125,7 @@ class Budget:
             yield span
         finally:
             with self._lock:
+                self.forgive_untold()
                 span.ended = self.at
                 self._held_up.remove(span)
                 self._open -= 1
@@ -135,6 +139,15 @@ class Budget:
             # Within a time that is forgiven already it counts once that ends, and only if it was own.
             if not any(span.began <= frozen.began and frozen.ended <= span.ended for span in self._held_up):
                 self._settle()
+
+    def forgive_untold(self) -> None:
+        """Forgive what froze the trial since the last time, before it begins or ends to be held up.
+
+        So it counts where it was: within what is forgiven already, or beside that.
+        """
+        with self._lock:
+            if self.frozen_untold is not None and (seconds := self.frozen_untold()) > 0:
+                self.forgive_frozen(seconds)
 
     def charge(self, seconds: float) -> None:
         """Count the last seconds as the trial's own, though it is held up by what they are a part of."""

@@ -5,19 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import ctypes
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 THREAD_NAME = "agenteval-blocking"
-IDLE_S = 5.0
-"""For how long a pooled thread waits for something to do."""
 
 
 class DaemonThread(threading.Thread):
@@ -67,26 +64,6 @@ async def in_daemon_thread(function: Callable[..., T], *args: Any) -> T:
 def start_in_daemon_thread(function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
     """Call the function in a daemon thread; give a future of the running loop for what it returns."""
     loop = asyncio.get_running_loop()
-    future, job = _job(loop, function, *args)
-    DaemonThread(job, loop).start()
-    return future
-
-
-async def in_pooled_thread(function: Callable[..., T], *args: Any) -> T:
-    """Call the function in a daemon thread that may have carried out others, and give what it returns.
-
-    To start a thread costs a loop more than most tools take. There is no limit: each function that finds no
-    thread without work gets a new one.
-    """
-    future, job = _job(asyncio.get_running_loop(), function, *args)
-    _pooled_thread().carry_out(job, asyncio.get_running_loop())
-    return await future
-
-
-def _job(
-    loop: asyncio.AbstractEventLoop, function: Callable[..., T], *args: Any
-) -> tuple[asyncio.Future[T], Callable[[], None]]:
-    """Give a future of the loop, and what settles it by a call of the function in this context."""
     future: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 
@@ -94,7 +71,7 @@ def _job(
         if not future.done():
             put(value)
 
-    def job() -> None:
+    def body() -> None:
         put: Callable[[Any], None] = future.set_result
         try:
             value: Any = context.run(function, *args)
@@ -104,58 +81,8 @@ def _job(
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, put, value)
 
-    return future, job
-
-
-class _PooledThread(DaemonThread):
-    """A thread that carries out one job after the other, until for a while there is none."""
-
-    def __init__(self) -> None:
-        super().__init__(self._serve, None)
-        self._jobs: SimpleQueue[Callable[[], None]] = SimpleQueue()
-
-    def carry_out(self, job: Callable[[], None], loop: asyncio.AbstractEventLoop) -> None:
-        """Have it do a job for a loop; it must have none."""
-        self.loop = loop
-        self._jobs.put(job)
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                job = self.next(lambda: self._jobs.get(timeout=IDLE_S))
-            except Empty:
-                if _take_out(self):
-                    return
-                continue  # somebody took it at this very moment
-            job()
-            del job  # with it what the function held
-            asyncio.set_event_loop(None)  # what one function leaves there is no loop of the next one's
-            self.loop = None
-            _unoccupied.append(self)
-
-
-_unoccupied: list[_PooledThread] = []
-
-
-def _pooled_thread() -> _PooledThread:
-    """Give a thread that has nothing to do; one that is new knows nothing of who needed it first."""
-    with suppress(IndexError):
-        return _unoccupied.pop()
-    thread = _PooledThread()
-    contextvars.Context().run(thread.start)
-    return thread
-
-
-def _take_out(thread: _PooledThread) -> bool:
-    try:
-        _unoccupied.remove(thread)
-    except ValueError:
-        return False
-    return True
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=lambda: _unoccupied.clear())  # which stayed with the parent
+    DaemonThread(body, loop).start()
+    return future
 
 
 class DaemonThreads(ThreadPoolExecutor):
@@ -207,10 +134,14 @@ class DaemonThreads(ThreadPoolExecutor):
             self._free.release()
 
 
+_OF_COROUTINES = (StopIteration, GeneratorExit, asyncio.CancelledError)
+"""What a coroutine takes for its own end, if somebody else's function raised it."""
+
+
 def acceptable_exception(raised: BaseException) -> BaseException:
-    """Give the exception, or one that stands for it where asyncio would refuse it and wait for ever."""
-    if not isinstance(raised, StopIteration):
+    """Give the exception, or one that stands for it where who awaits it would wait for ever, or end."""
+    if not isinstance(raised, _OF_COROUTINES):
         return raised
-    error = RuntimeError("the function raised StopIteration")
+    error = RuntimeError(f"the function raised {type(raised).__name__}")
     error.__cause__ = raised
     return error

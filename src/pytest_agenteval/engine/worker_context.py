@@ -7,6 +7,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,7 +94,8 @@ class WorkerContext:
         self.grading = GradingService(registry)
         self.digest_cache = DigestCache()
         self._running_agents: dict[Budget, bool] = {}
-        self._unforgiven_s = 0.0
+        self._setup_s, self._setup_told_s = 0.0, 0.0
+        self._setup_forgiven_s: dict[Budget, float] = {}
         self._stalls = StallWatch(lambda: bool(self._running_agents), self._forgive_stall)
         self._library: Library | None = None
         self._whole_chats: set[str] = set()
@@ -251,11 +253,24 @@ class WorkerContext:
         finally:
             held_up = time.monotonic() - began
             self._stalls.excuse(held_up)
-            self._unforgiven_s += held_up
-            # All agents are told each time: of the many short ones of a busy loop together.
-            if self._unforgiven_s >= LEAST_HELD_UP_S:
-                held_up, self._unforgiven_s = self._unforgiven_s, 0.0
-                self._forgive_stall(held_up)
+            self._setup_s += held_up
+            # To tell all agents takes long where there are many: of short times they hear together, or ask.
+            if self._setup_s - self._setup_told_s >= LEAST_HELD_UP_S:
+                self._setup_told_s = self._setup_s
+                self._forgive_setup()
+
+    def _forgive_setup(self) -> None:
+        for budget, on_loop in tuple(self._running_agents.items()):
+            if on_loop:
+                budget.forgive_untold()
+            else:
+                budget.forgive_wait_of_answer()
+
+    def _untold_setup(self, budget: Budget) -> float:
+        """Give the seconds of setup that an agent has not heard of, and take it that it has."""
+        untold = self._setup_s - self._setup_forgiven_s[budget]
+        self._setup_forgiven_s[budget] = self._setup_s
+        return untold
 
     def _forgive_stall(self, seconds: float) -> None:
         for budget, on_loop in tuple(self._running_agents.items()):
@@ -274,9 +289,15 @@ class WorkerContext:
         self._running_agents[budget] = on_loop
         self._stalls.watch()
         budget.catching_up = self._stalls.catch_up
+        if on_loop:
+            self._setup_forgiven_s[budget] = self._setup_s
+            budget.frozen_untold = partial(self._untold_setup, budget)
         try:
             yield
         finally:
+            budget.forgive_untold()
+            budget.frozen_untold = None
+            self._setup_forgiven_s.pop(budget, None)
             self._running_agents.pop(budget, None)
 
     @property

@@ -32,7 +32,7 @@ class RateOptions(OptionValues):
     requests_at_start: Option[int | None] = Option(
         "requests_at_start",
         "N",
-        "requests under way at once to each model with which a run begins (default: 10): they grow with the "
+        "requests under way at once to each model with which a run begins (default: 64): they grow with the "
         "replies, and are halved where the provider says that it is asked too much",
         whole(1),
         None,

@@ -46,6 +46,8 @@ _WAYS_OUT = {
     "found character that cannot start any token": "a text that begins with @, ` or % stands in quotes",
 }
 _DEEPEST = 200
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""What a newer libyaml says of itself, some time before it would come to the node that is too deep."""
 _VALUES_PER_CHARACTER = 20  # a text without aliases has fewer than one
 # YAML 1.1 has more: yes, no, on, off, 017, 1_000 and 12:30 would be no texts. Here they are, as in JSON.
 _WORDS: dict[str, JSON] = {"true": True, "false": False, "null": None, "~": None, "": None}
@@ -79,6 +81,8 @@ def read_yaml(text: str, file: str) -> JSON:
         values = _Values(file, text)
         value = None if root is None else values.value(root, ())
     except yaml.YAMLError as error:
+        if _TOO_DEEP in str(error):
+            raise RecursionError from None
         raise ProblemsFound([_syntax(error, text, file)]) from None
     if values.problems:
         raise ProblemsFound(sorted(values.problems, key=lambda problem: problem.line or 0))

@@ -30,7 +30,7 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec, arguments_problem
 from pytest_agenteval.records.transcript import NOT_FINISHED, TOOL_EXCEPTION, TapeStatus, ToolCall
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.threads import in_pooled_thread
+from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.tool import (
     Fault,
     Tool,
@@ -183,7 +183,7 @@ class ToolBox:
     async def _call_function(self, tool: Tool, call: ToolCall) -> ToolResult:
         try:
             if tool.spec.blocking and not inspect.iscoroutinefunction(tool.function):
-                value = await in_pooled_thread(tool.function, call.args)
+                value = await in_daemon_thread(tool.function, call.args)
             else:
                 value = tool.function(call.args)
             if inspect.isawaitable(value):

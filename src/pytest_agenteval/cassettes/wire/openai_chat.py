@@ -124,7 +124,9 @@ def read_reply(body: Json) -> ReplyParts:
     if not choices:
         raise UnreadableTraffic("the reply holds no choices")
     choice = min(choices, key=lambda choice: as_count(choice.get("index")))
-    message, reason = as_map(choice.get("message")), as_text(choice.get("finish_reason"))
+    message, reason = choice.get("message"), as_text(choice.get("finish_reason"))
+    if not isinstance(message, dict) or not isinstance(message.get("content"), str | list | None):
+        raise UnreadableTraffic("the reply holds no message")
     usage = as_map(body.get("usage") or choice.get("usage"))
     return ReplyParts(
         _spoken_text(message),

@@ -31,12 +31,16 @@ from pytest_agenteval.chat.direct.routing import (
     account_headers_of,
     address_of,
     format_of,
+    has_family,
     is_own_host,
     key_of,
+    moved_base,
     provider_name,
     region_of,
+    table_entry,
     table_name,
     takes_key,
+    url_of,
 )
 from pytest_agenteval.chat.failures import AttemptFailed, failed_attempt, import_failure, one_line
 from pytest_agenteval.chat.late_imports import import_off_loop
@@ -106,7 +110,10 @@ class DirectChat:
         """Send one request and give the reply."""
         await self.prepare()
         self._asks += 1
-        ask = self._model_ask(messages, tools, response_schema, settings)
+        try:
+            ask = self._model_ask(messages, tools, response_schema, settings)
+        except (TypeError, ValueError) as odd:
+            raise failed_attempt("bad_request", one_line(f"the messages are no JSON: {odd}")) from odd
         format = cast(DirectFormat, import_module(f"{__package__}.{format_of(self.model, ask)}"))
         headers: dict[str, str] = {}
         usage = NO_USAGE
@@ -123,8 +130,16 @@ class DirectChat:
             raise failed from raised
         reply = self._reply(parts, usage)
         if reply.calls and (echo := format.echo_of(whole)) is not None:
-            self._echoes[reply.calls[0].id] = echo
+            reply = self._with_echo(reply, echo)
         return replace(reply, first_token_s=first_token_s)
+
+    def _with_echo(self, reply: Reply, echo: Any) -> Reply:
+        """Remember thoughts by the call that they led to, which must have an id of its own for that."""
+        first, *others = reply.calls
+        if first.id in self._echoes:  # some servers count from 0 in each turn
+            first = replace(first, id=f"call_{self._asks}_0")
+        self._echoes[first.id] = echo
+        return replace(reply, calls=(first, *others))
 
     async def _send(
         self, format: DirectFormat, ask: ModelAsk, answered: dict[str, str]
@@ -136,7 +151,7 @@ class DirectChat:
         body = _body_of(format, ask)
         headers = {**format.headers_of(self._key(), body), **account_headers_of(self.model)}
         sent = _encode(body)
-        url, first_token_s = f"{address_of(self.model)}{format.PATH}", None
+        url, first_token_s = url_of(self.model, format.PATH), None
         async with asyncio.timeout(self._timeout_s):
             began = time.perf_counter()
             async with http_pool.post(url, sent, headers) as response:
@@ -148,7 +163,7 @@ class DirectChat:
                 else:
                     content = await response.read()
         if 300 <= response.status < 400:
-            elsewhere = response.headers.get("Location", "nowhere")
+            elsewhere = moved_base(url, response.headers.get("Location", ""), format.PATH)
             raise UnreadableTraffic(f"{response.status}, it redirects to {elsewhere}: name that as api_base")
         answer = Response(response.status, response.reason or "", body=content)
         return _whole(format.FORMAT, answer), first_token_s
@@ -175,9 +190,10 @@ class DirectChat:
             self._streamed,
             "stream_options" not in refused,
             self._echoes,
-            entry_of(table_name(self.model)) or NOTHING,
+            table_entry(self.model),
             is_own_host(self.model),
             _plain(further),
+            has_family(self.model),
         )
 
     def _key(self) -> str:
@@ -204,6 +220,8 @@ class DirectChat:
         usage = credible_usage(parts.usage)
         if self._price is not None and usage.tokens:
             return with_own_price(self._price, usage, parts.priced_apart)
+        if not has_family(self.model):  # nobody else's price is that of a server of the user's own
+            return replace(usage, cost_usd=usage.cost_usd or None)
         name = self._priced_as(parts.model)
         priced = with_price(name, usage, parts.priced_apart)
         if usage.cost_usd or priced.cost_usd is None:

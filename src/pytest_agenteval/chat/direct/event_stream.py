@@ -13,7 +13,7 @@ import msgspec
 from pytest_agenteval.cassettes.wire.json_body import as_map, maps
 from pytest_agenteval.cassettes.wire.traffic import Json
 
-REST_S = 0.25
+REST_S = 0.05
 """For how long the end of a response is waited for whose reply is whole."""
 
 _TOLD_FIELDS = ("content", "refusal", "reasoning_content", "reasoning", "tool_calls", "function_call")
@@ -63,7 +63,7 @@ class EventListener:
         elif self.first_token_s is None or any(word in data for word in _ENDING_WORDS):
             with suppress(msgspec.MsgspecError, UnicodeError):
                 event = as_map(msgspec.json.decode(data))
-                self.ended = event.get("type") in _ENDINGS or bool(event.get("error"))
+                self.ended |= event.get("type") in _ENDINGS or bool(event.get("error"))
                 if self.first_token_s is None and says_something(event):
                     self.first_token_s = time.perf_counter() - self._began
 
@@ -89,16 +89,22 @@ async def read_stream(response: Any, began: float) -> tuple[bytes, float | None]
     """
     listener = EventListener(began)
     pieces: AsyncIterator[bytes] = response.content.iter_any()
-    async for piece in pieces:
-        listener.add(piece)
-        if listener.ended:
-            await _read_rest(response)
-            break
+    try:
+        async for piece in pieces:
+            listener.add(piece)
+            if listener.ended:
+                break
+    except Exception:
+        # A line that breaks behind a reply's end comes ahead of what has arrived and was not read yet.
+        listener.add(b"".join(getattr(response.content, "_buffer", ())))
+        if not listener.ended:
+            raise
+    await _read_rest(response)
     return listener.body, listener.first_token_s
 
 
 async def _read_rest(response: Any) -> None:
-    """Read what is behind a whole reply, so that its connection can be used again."""
-    with suppress(TimeoutError):
+    """Read what is behind a whole reply, so that its connection can be used again; it may be broken."""
+    with suppress(Exception):
         async with asyncio.timeout(REST_S):
             await response.content.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -11,9 +12,15 @@ from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 IDLE_S = 60.0
-"""For how long a connection is kept that nobody uses: less than what providers keep theirs for."""
+"""For how long a connection is kept that nobody uses."""
 MOST_REDIRECTS = 5
+MOST_STALE = 100
+"""How many connections one request may find closed that were kept."""
+LONGEST_HEADER = 65_536
 _KEEPS_METHOD = (307, 308)
+
+_INNER = re.compile(r" ssl:(?:default|<[^>]*>)|(?:<\w+: )?\b400, message=(.*)")
+"""What aiohttp puts among its words: its own settings, and a status that no server sent."""
 
 _aiohttp: Any = None
 _tls: ssl.SSLContext | None = None
@@ -56,16 +63,8 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterat
         (load_secure if secure else load)()
     try:
         for _ in range(MOST_REDIRECTS):
-            proxy, proxy_auth = _proxy_of(url)
-            async with _session().post(
-                url,
-                data=body,
-                headers=headers,
-                ssl=_tls if secure else True,
-                proxy=proxy,
-                proxy_auth=proxy_auth,
-                allow_redirects=False,
-            ) as response:
+            response = await _answer(url, body, headers)
+            async with response:
                 moved = _moved_to(url, response)
                 if not moved:
                     yield response
@@ -74,6 +73,31 @@ async def post(url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterat
         raise NoConnection(f"{url}: redirected more than {MOST_REDIRECTS} times")
     except (_aiohttp.ClientError, ConnectionError, ssl.SSLError) as lost:
         raise NoConnection(_words(lost)) from lost
+
+
+async def _answer(url: str, body: bytes, headers: Mapping[str, str]) -> Any:
+    """Send a request and give the response.
+
+    A connection that is used again may be one that the server has just closed: what was sent on it is sent
+    again at once, until it is lost on a new one.
+    """
+    proxy, proxy_auth = _proxy_of(url)
+    options = {"ssl": _tls if url.startswith("https:") else True, "allow_redirects": False}
+    options |= {"proxy": proxy, "proxy_auth": proxy_auth}
+    for _ in range(MOST_STALE):
+        reused: list[bool] = []
+        try:
+            return await _session().post(url, data=body, headers=headers, trace_request_ctx=reused, **options)
+        except (_aiohttp.ServerDisconnectedError, _aiohttp.ClientOSError) as lost:
+            if not reused:
+                raise NoConnection(_words(lost) + (f", by the proxy {proxy.host}" if proxy else "")) from lost
+        except ValueError as odd:  # an address that is none, as aiohttp says late
+            raise NoConnection(f"{url}: {_words(odd)}") from odd
+    raise NoConnection("the server closes each connection before it answers")
+
+
+async def _note_reuse(session: Any, context: Any, params: Any) -> None:
+    context.trace_request_ctx.append(True)
 
 
 async def close() -> None:
@@ -92,8 +116,13 @@ def _session() -> Any:
     if session is None or session.closed:
         # How much is asked at once is the gate's concern, how long it may take the chat's.
         connector = _aiohttp.TCPConnector(limit=0, keepalive_timeout=IDLE_S)
+        reuse = _aiohttp.TraceConfig()
+        reuse.on_connection_reuseconn.append(_note_reuse)
         session = _sessions[loop] = _aiohttp.ClientSession(
             connector=connector,
+            trace_configs=[reuse],
+            max_line_size=LONGEST_HEADER,
+            max_field_size=LONGEST_HEADER,
             timeout=_aiohttp.ClientTimeout(total=None, sock_connect=None),
             cookie_jar=_aiohttp.DummyCookieJar(),
             headers={"User-Agent": "pytest-agenteval", "Content-Type": "application/json"},
@@ -128,6 +157,11 @@ def _proxy_of(url: str) -> tuple[Any, Any]:
             _proxies[url] = get_env_proxy_for_url(URL(url))
         except LookupError:
             _proxies[url] = (None, None)
+        except ValueError as odd:
+            raise NoConnection(f"{url}, or the proxy for it, is no address: {odd}") from odd
+    proxy = _proxies[url][0]
+    if proxy is not None and proxy.scheme not in ("http", "https"):
+        raise NoConnection(f"the environment's proxy is {proxy.scheme}://…: expected http:// or https://")
     return _proxies[url]
 
 
@@ -135,11 +169,14 @@ def _moved_to(url: str, response: Any) -> str:
     location = response.headers.get("Location") if response.status in _KEEPS_METHOD else None
     if not location:
         return ""
-    target = urljoin(url, location)
-    return target if urlsplit(target)[:2] == urlsplit(url)[:2] else ""
+    with suppress(ValueError):
+        target = urljoin(url, location)
+        if urlsplit(target)[:2] == urlsplit(url)[:2]:
+            return target
+    return ""
 
 
 def _words(lost: BaseException) -> str:
     """Give what happened in aiohttp's words, without its own settings among them."""
-    text = " ".join(str(lost).split()).replace(" ssl:default", "")
+    text = _INNER.sub(r"\1", " ".join(str(lost).split()))
     return text or type(lost).__name__

@@ -20,7 +20,8 @@ class ModelAsk(FrozenValue, frozen=True):
     the body as it is. ``counts_streamed`` says that a stream may be asked for its token counts.
     ``echoes`` are what ``echo_of`` gave for earlier replies, by the id of the first call of each.
     ``abilities`` is the model's entry in the table of prices, empty where it has none; ``own_host`` says that
-    no other address than the provider's own is asked.
+    no other address than the provider's own is asked. ``has_family`` says that its name tells what a model
+    takes: on a server of the user's own it does not.
     """
 
     model: str
@@ -35,6 +36,7 @@ class ModelAsk(FrozenValue, frozen=True):
     abilities: Mapping[str, Any] = NOTHING
     own_host: bool = True
     further: Mapping[str, Any] = NOTHING
+    has_family: bool = True
 
 
 class DirectFormat(Protocol):

@@ -70,7 +70,7 @@ def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
 
 def _extra(ask: ModelAsk) -> dict[str, Any]:
     # A wish for a summary that is not granted here is one that the API does not know.
-    unknown = SUMMARY_WISHES if is_gpt_5(ask.model) else ()
+    unknown = SUMMARY_WISHES if is_gpt_5(ask) else ()
     return {name: value for name, value in ask.extra_body.items() if name not in unknown}
 
 

@@ -29,7 +29,7 @@ def wants_responses(ask: ModelAsk, provider: str) -> bool:
         return False
     if ask.model.startswith(RESPONSES_PREFIX) or known_abilities(ask).get("mode") == "responses":
         return True
-    if not is_gpt_5(ask.model) or _is_search(ask.model):
+    if not is_gpt_5(ask) or _is_search(ask):
         return False
     effort = ask.settings.get("reasoning_effort")
     summarised = effort is not None and summary_wish(ask) is not None
@@ -49,13 +49,11 @@ def chat_settings(ask: ModelAsk) -> dict[str, Any]:
     settings = {name: value for name, value in ask.settings.items() if value is not None}
     if not _takes_effort(ask):
         settings.pop("reasoning_effort", None)
-    if not ask.tools or (
-        is_gpt_5(ask.model) and ask.abilities and not ask.abilities.get("supports_tool_choice")
-    ):
+    if not ask.tools or (is_gpt_5(ask) and ask.abilities and not ask.abilities.get("supports_tool_choice")):
         settings.pop("tool_choice", None)
     if reasons(ask) and "max_tokens" in settings:
         settings["max_completion_tokens"] = settings.pop("max_tokens")
-    if _is_search(ask.model):
+    if _is_search(ask):
         return {name: settings[name] for name in _OF_SEARCH if name in settings}
     if reasons(ask) and not _samples(ask, settings.get("reasoning_effort")):
         settings.pop("top_p", None)
@@ -66,17 +64,18 @@ def chat_settings(ask: ModelAsk) -> dict[str, Any]:
 
 def reasons(ask: ModelAsk) -> bool:
     """Whether a model is of a family that thinks before it answers, with settings of its own."""
-    return is_gpt_5(ask.model) or _is_o_series(ask)
+    return is_gpt_5(ask) or _is_o_series(ask)
 
 
-def is_gpt_5(model: str) -> bool:
+def is_gpt_5(ask: ModelAsk) -> bool:
     """Whether a model is of the GPT-5 or GPT-6 families; those for chatting only are not."""
-    return any(family in model for family in ("gpt-5", "gpt-6")) and "gpt-5-chat" not in _bare(model)
+    named = any(family in ask.model for family in ("gpt-5", "gpt-6"))
+    return ask.has_family and named and "gpt-5-chat" not in _bare(ask.model)
 
 
 def takes_tools(ask: ModelAsk) -> bool:
     """Whether a model can be given tools: one that searches by itself cannot."""
-    return not _is_search(ask.model)
+    return not _is_search(ask)
 
 
 def with_known_role(message: Mapping[str, Any], ask: ModelAsk) -> Mapping[str, Any]:
@@ -93,7 +92,7 @@ def takes_system(ask: ModelAsk) -> bool:
 
 def takes_schema(ask: ModelAsk) -> bool:
     """Whether a model takes the schema of its answer: the first of its time do not."""
-    return ask.model not in ("gpt-4", "gpt-3.5-turbo-16k")
+    return not ask.has_family or ask.model not in ("gpt-4", "gpt-3.5-turbo-16k")
 
 
 def known_abilities(ask: ModelAsk) -> Mapping[str, Any]:
@@ -117,9 +116,9 @@ def account_headers(environ: Mapping[str, str]) -> dict[str, str]:
 
 def _takes_effort(ask: ModelAsk) -> bool:
     """Whether a model is told how much to think; of one that nobody knows the server decides."""
-    if _is_search(ask.model):
+    if _is_search(ask):
         return not ask.own_host
-    if is_gpt_5(ask.model):
+    if is_gpt_5(ask):
         return not _refuses(ask, _level(ask.settings.get("reasoning_effort")))
     return _is_o_series(ask) or not ask.own_host or not known_abilities(ask)
 
@@ -142,8 +141,8 @@ def _level(effort: Any) -> str:
     return str((effort.get("effort") if isinstance(effort, Mapping) else effort) or "")
 
 
-def _is_search(model: str) -> bool:
-    return "gpt-5" in model and "search" in model
+def _is_search(ask: ModelAsk) -> bool:
+    return ask.has_family and "gpt-5" in ask.model and "search" in ask.model
 
 
 def _is_o_series(ask: ModelAsk) -> bool:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import NamedTuple
-from urllib.parse import urlsplit
+from typing import Any, NamedTuple
+from urllib.parse import urljoin, urlsplit
 
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.models import key_names
+from pytest_agenteval.chat.price_table import entry_of
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.record import NOTHING
 
 NO_KEY = "no-key"
 """Sent in a key's place to an address for which none is named."""
@@ -43,7 +45,39 @@ def address_of(model: Model) -> str:
     given = str(model.params.get("api_base") or "")
     if not given:
         given = next((os.environ[name] for name in provider.variables if os.environ.get(name)), "")
-    return (given or provider.address).rstrip("/")
+    return (given or provider.address).strip().rstrip("/")
+
+
+def url_of(model: Model, path: str) -> str:
+    """Give the address that a request goes to; one that ends with the path of its format is whole."""
+    address = address_of(model)
+    return address if address.endswith(path) else f"{address}{path}"
+
+
+def address_problem(model: Model) -> str:
+    """Say why a model cannot be asked where it is; empty where nothing stands against it."""
+    address = address_of(model)
+    if not address:
+        variables = " or ".join(PROVIDERS[model.id.partition("/")[0]].variables)
+        return f"nobody says where it is: set api_base in its table, or {variables}"
+    if not provider_name(model):
+        return f"{model.id!r} names no model"
+    try:
+        parts = urlsplit(address)
+        host, _ = (parts.hostname or ""), parts.port
+        host.encode("idna")
+    except ValueError as odd:  # UnicodeError among them
+        return f"{address} is no address: {odd}"
+    if parts.scheme not in ("http", "https") or not host:
+        return f"expected an address that begins with http:// or https:// and a host; found {address!r}"
+    if parts.username is not None:
+        return "its address names a user: a key stands in an environment variable, which api_key_env names"
+    extra = "query" if parts.query else "fragment" if parts.fragment else ""
+    return (
+        f"its address ends with a {extra}, behind which no path can follow; found {address!r}"
+        if extra
+        else ""
+    )
 
 
 def is_own_host(model: Model) -> bool:
@@ -69,9 +103,32 @@ def table_name(model: Model) -> str:
     return model.id.replace(f"/{RESPONSES}", "/", 1)
 
 
+def table_entry(model: Model) -> Mapping[str, Any]:
+    """Give what the table of prices says of a model; nothing of one on a server of the user's own.
+
+    Such a server gives its models whatever names it likes, other providers' among them.
+    """
+    return (entry_of(table_name(model)) or NOTHING) if has_family(model) else NOTHING
+
+
+def has_family(model: Model) -> bool:
+    """Whether a model's name tells whose it is: a server of the user's own may call one as it likes."""
+    return bool(PROVIDERS[model.id.partition("/")[0]].address)
+
+
+def moved_base(url: str, location: str, path: str) -> str:
+    """Give the address to name in the place of one that redirects, without what only requests have."""
+    try:
+        scheme, host, target, _, _ = urlsplit(urljoin(url, location))
+    except ValueError:
+        return "an address that is none"
+    return f"{scheme}://{host}{target.removesuffix(path)}" if location else "nowhere"
+
+
 def key_of(model: Model) -> str:
     """Give the model's key from the environment; empty where none is set, or none belongs there."""
-    names = key_names(model) or (PROVIDERS[model.id.partition("/")[0]].own_key,)
+    provider = PROVIDERS[model.id.partition("/")[0]]
+    names = key_names(model) or ((provider.own_key,) if "api_base" not in model.params else ())
     return next((os.environ[name].strip() for name in names if os.environ.get(name)), "")
 
 

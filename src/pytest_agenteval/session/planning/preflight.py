@@ -11,6 +11,7 @@ import pytest
 
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.models import missing_key
+from pytest_agenteval.chat.via import DIRECT
 from pytest_agenteval.engine.executors.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.errors import UsageMistake
@@ -98,21 +99,29 @@ class Preflight:
 
 
 def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: str = "--agent-model") -> None:
-    """Raise UsageMistake when a model's key is missing and one of its trials would call it.
+    """Raise UsageMistake when a model's key or address is missing and one of its trials would call it.
 
     ``needed`` holds models, named by ``option``, each with the path of a trial's chat cassette. With chats on
     ``none`` nothing is called; with ``once`` only trials without a cassette call; with ``new_episodes`` the
     cassette may hold all: a trial that finds it does not is errored then.
     """
-    missing: dict[str, str] = {}
+    problems = []
     for model in called_live(needed, record_chat):
-        variable = missing_key(model, os.environ)
-        if variable:
-            missing[model.name] = variable
-    if missing:
-        raise UsageMistake(
-            "\n".join(_key_problem(option, name, variable) for name, variable in missing.items())
-        )
+        if variable := missing_key(model, os.environ):
+            problems.append(_key_problem(option, model.name, variable))
+        elif problem := _address_problem(model):
+            problems.append(f"{option} {model.name}: {problem}")
+    if problems:
+        raise UsageMistake("\n".join(problems))
+
+
+def _address_problem(model: Model) -> str:
+    """Say why a model that is asked directly cannot be asked where it is; empty where it can."""
+    if model.via != DIRECT or provider_of(model.id):
+        return ""
+    from pytest_agenteval.chat.direct.routing import address_problem
+
+    return address_problem(model)
 
 
 def called_live(needed: Iterable[tuple[Model, str]], record_chat: str) -> Iterator[Model]:

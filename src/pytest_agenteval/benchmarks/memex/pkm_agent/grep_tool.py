@@ -24,7 +24,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import matches_pattern, matching_files
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.threads import in_pooled_thread
+from pytest_agenteval.threads import in_daemon_thread
 
 MODES = ("files_with_matches", "content", "count")
 TYPES: Mapping[str, tuple[str, ...]] = {
@@ -79,7 +79,7 @@ async def grep(base: KnowledgeBase, args: Mapping[str, Any]) -> str:
     """
     query = _read_query(args)
     texts, unread = _texts(base, args)
-    spans = await in_pooled_thread(run_search, query, list(texts.values()), SECONDS)
+    spans = await in_daemon_thread(run_search, query, list(texts.values()), SECONDS)
     hits = [
         GrepHits(place, lines, matched)
         for (place, lines), matched in zip(texts.items(), spans, strict=True)
