@@ -170,7 +170,7 @@ def _moved_to(url: str, response: Any) -> str:
     if not location:
         return ""
     with suppress(ValueError):
-        target = urljoin(url, location)
+        target: str = urljoin(url, location)
         if urlsplit(target)[:2] == urlsplit(url)[:2]:
             return target
     return ""
@@ -178,5 +178,5 @@ def _moved_to(url: str, response: Any) -> str:
 
 def _words(lost: BaseException) -> str:
     """Give what happened in aiohttp's words, without its own settings among them."""
-    text = _INNER.sub(r"\1", " ".join(str(lost).split()))
+    text: str = _INNER.sub(r"\1", " ".join(str(lost).split()))
     return text or type(lost).__name__

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.asked import ReplyParts
@@ -41,9 +41,8 @@ _SEALED_THOUGHTS = "reasoning.encrypted_content"
 def body_of(ask: ModelAsk) -> dict[str, Any]:
     """Write the request's body; nothing of ``ask`` is written into."""
     model = ask.model.removeprefix(RESPONSES_PREFIX)
-    instructions, rest = "", [with_known_role(message, ask) for message in ask.messages]
-    if _may_be_cut(ask):
-        instructions, rest = instructions_of(rest)
+    messages: Sequence[Mapping[str, Any]] = [with_known_role(message, ask) for message in ask.messages]
+    instructions, rest = instructions_of(messages) if _may_be_cut(ask) else ("", messages)
     items = [item for message in rest for item in items_of(message, ask.echoes)]
     body = {"model": model, "input": items, **_settings(ask), **_tools(ask, model)}
     if instructions:
