@@ -93,3 +93,25 @@ def test_who_wants_litellm_names_it(pytester: pytest.Pytester, monkeypatch: pyte
     result.stdout.fnmatch_lines(["*slow (openai/gpt-6.1-sol, via litellm)*"])
     assert litellm_modules(pytester) == [True]
     assert record_of(pytester) == [("slow", "litellm")]
+
+
+def test_an_address_that_cannot_be_asked_is_refused_before_any_trial(pytester: pytest.Pytester) -> None:
+    """Each model's problem is told at once, in words."""
+    tables = (
+        "[tool.agenteval.models]\n"
+        'bare = {id = "openai/m", api_base = "127.0.0.1:8000/v1"}\n'
+        'nameless = {id = "openai/", api_base = "http://127.0.0.1:8000/v1"}\n'
+    )
+    write(pytester.path, {"pyproject.toml": tables, "evals/suite.yaml": SUITE, "evals/add.json": TASK})
+
+    result = pytester.runpytest("evals", "--agent-model=bare,nameless")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        [
+            "*--agent-model bare: expected an address that begins with http:// or https:// and a host; "
+            "found '127.0.0.1:8000/v1'*",
+            "*--agent-model nameless: 'openai/' names no model*",
+        ]
+    )
+    assert "Traceback" not in result.stdout.str() + result.stderr.str()

@@ -97,6 +97,8 @@ def failing(raised: BaseException) -> ToolFunction:
         (ValueError("oops"), ToolError("ValueError", "oops")),
         (SystemExit("bye"), ToolError("SystemExit", "bye")),
         (StopIteration(), ToolError("RuntimeError", "the function raised StopIteration")),
+        (GeneratorExit(), ToolError("RuntimeError", "the function raised GeneratorExit")),
+        (asyncio.CancelledError(), ToolError("RuntimeError", "the function raised CancelledError")),
     ],
 )
 def test_whatever_a_tool_raises_the_agent_is_told(raised: BaseException, error: ToolError) -> None:

@@ -19,7 +19,7 @@ MOST_STALE = 100
 LONGEST_HEADER = 65_536
 _KEEPS_METHOD = (307, 308)
 
-_INNER = re.compile(r" ssl:(?:default|<[^>]*>)|(?:<\w+: )?\b400, message=(.*)")
+_INNER = re.compile(r" ssl:(?:default|<[^>]*>)|<\w+: 400, message=([^>]*)>|^400, message=")
 """What aiohttp puts among its words: its own settings, and a status that no server sent."""
 
 _aiohttp: Any = None
@@ -178,5 +178,5 @@ def _moved_to(url: str, response: Any) -> str:
 
 def _words(lost: BaseException) -> str:
     """Give what happened in aiohttp's words, without its own settings among them."""
-    text: str = _INNER.sub(r"\1", " ".join(str(lost).split()))
+    text: str = _INNER.sub(lambda found: found[1] or "", " ".join(str(lost).split()))
     return text or type(lost).__name__

@@ -72,12 +72,9 @@ def address_problem(model: Model) -> str:
         return f"expected an address that begins with http:// or https:// and a host; found {address!r}"
     if parts.username is not None:
         return "its address names a user: a key stands in an environment variable, which api_key_env names"
-    extra = "query" if parts.query else "fragment" if parts.fragment else ""
-    return (
-        f"its address ends with a {extra}, behind which no path can follow; found {address!r}"
-        if extra
-        else ""
-    )
+    if parts.query or parts.fragment:
+        return f"expected an address that ends with its path; found {address!r}"
+    return ""
 
 
 def is_own_host(model: Model) -> bool:
