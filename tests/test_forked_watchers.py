@@ -40,6 +40,8 @@ sys.exit(3)
 """
 """Says how it finds itself, and ends when nobody writes to it any more."""
 
+ROOT = Path(__file__).parents[1]
+
 
 @pytest.fixture
 def forked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,7 +85,8 @@ def test_a_forked_watcher_can_be_ended(forked: None, tmp_path: Path) -> None:
 def test_what_forks_ends_with_the_tests() -> None:
     """It lives as long as the process that started it, and listens at one address for all of its runs."""
     program = "from tests.forked_watchers import forker; print(forker() == forker(), forker()[1:].decode())"
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     same, address = ended.stdout.split()
     ours = forker()[1:].decode()
     listeners = Path("/proc/net/unix").read_text(encoding="utf-8").split()
