@@ -126,7 +126,7 @@ AGENTS_WITHOUT_END = ("asking", "swallowing", "wrapping", "stubborn")
 
 
 @pytest.mark.parametrize(
-    ("limit", "allowed", "asks"), [("steps", 3, 3), ("tokens", 120, 3), ("seconds", 0.1, None)]
+    ("limit", "allowed", "asks"), [("steps", 3, 3), ("tokens", 120, 3), ("seconds", 0.3, None)]
 )
 def test_a_limit_ends_the_agent_and_the_trial_is_graded(
     pytester: pytest.Pytester, limit: str, allowed: float, asks: int | None

@@ -119,7 +119,7 @@ def test_twenty_trials_of_a_fifth_of_a_second_take_two_waves(pytester: pytest.Py
 def test_as_many_run_as_are_allowed_and_no_more(pytester: pytest.Pytester) -> None:
     """Thirty trials at a concurrency of 4: four side by side, never five, each of them begun once."""
     ids = [f"t{n:02}" for n in range(30)]
-    carry_out(pytester, "", {"tasks.yaml": noting(*ids, seconds=0.01)}, "--agent-concurrency=4")
+    carry_out(pytester, "", {"tasks.yaml": noting(*ids, seconds=0.05)}, "--agent-concurrency=4")
     seen = notes(pytester.path)
     assert most_at_once(seen) == 4
     assert sorted(id for what, id in seen if what == "begin") == ids  # threads begin in any order
