@@ -113,7 +113,7 @@ def _readers_rows(rounds: Rounds) -> Iterator[Row]:
     for name, what in (
         ("report", "report of 100,000 trials: CPU"),
         ("show", "show of one trial among 100,000: CPU"),
-        ("runs", "list of runs with 100,000 trials: CPU"),
+        ("runs", "list of two runs of 100,000 trials: CPU"),
         ("compare", "compare of 2 x 100,000 trials: CPU"),
     ):
         yield alone(what, rounds.each(name, "cpu"), "s", 2)
