@@ -43,7 +43,7 @@ class Noting:
         import asyncio
 
         note("begin", task=task_input["content"])
-        await asyncio.sleep(task_input.get("seconds", 0.05))
+        await asyncio.sleep(task_input.get("seconds", 0.25))
         for _ in range(task_input.get("patience", 0)):  # until the last of the others has ended
             if '"end", "task": "h"' in LOG.read_text():
                 break
@@ -119,7 +119,7 @@ def test_twenty_trials_of_a_fifth_of_a_second_take_two_waves(pytester: pytest.Py
 def test_as_many_run_as_are_allowed_and_no_more(pytester: pytest.Pytester) -> None:
     """Thirty trials at a concurrency of 4: four side by side, never five, each of them begun once."""
     ids = [f"t{n:02}" for n in range(30)]
-    carry_out(pytester, "", {"tasks.yaml": noting(*ids, seconds=0.05)}, "--agent-concurrency=4")
+    carry_out(pytester, "", {"tasks.yaml": noting(*ids, seconds=0.1)}, "--agent-concurrency=4")
     seen = notes(pytester.path)
     assert most_at_once(seen) == 4
     assert sorted(id for what, id in seen if what == "begin") == ids  # threads begin in any order
