@@ -65,7 +65,7 @@ class Budget:
         self.cost_usd = 0.0
         self.forgiving: Callable[[float], None] | None = None
         self.catching_up: Callable[[], None] | None = None
-        self.frozen_untold: Callable[[], float] | None = None
+        self.pending_freeze: Callable[[], float] | None = None
         self.reached: LimitReached | None = None
         self._refused = 0
 
@@ -97,7 +97,7 @@ class Budget:
 
     def catch_up(self) -> None:
         """Forgive what others have held up, and nobody has told yet: the seconds are right then."""
-        self.forgive_untold()
+        self.forgive_pending()
         if self.catching_up is not None:
             self.catching_up()
 
@@ -115,7 +115,7 @@ class Budget:
     def held_up(self, at_most: float) -> Iterator[Span]:
         """Forgive the time of the block from its beginning on; what was too much is taken back at its end."""
         with self._lock:
-            self.forgive_untold()
+            self.forgive_pending()
             span = Span(self.at, self.at + at_most)
             self._spans.append(span)
             self._held_up.append(span)
@@ -125,7 +125,7 @@ class Budget:
             yield span
         finally:
             with self._lock:
-                self.forgive_untold()
+                self.forgive_pending()
                 span.ended = self.at
                 self._held_up.remove(span)
                 self._open -= 1
@@ -140,13 +140,13 @@ class Budget:
             if not any(span.began <= frozen.began and frozen.ended <= span.ended for span in self._held_up):
                 self._settle()
 
-    def forgive_untold(self) -> None:
+    def forgive_pending(self) -> None:
         """Forgive what froze the trial since the last time, before it begins or ends to be held up.
 
         So it counts where it was: within what is forgiven already, or beside that.
         """
         with self._lock:
-            if self.frozen_untold is not None and (seconds := self.frozen_untold()) > 0:
+            if self.pending_freeze is not None and (seconds := self.pending_freeze()) > 0:
                 self.forgive_frozen(seconds)
 
     def charge(self, seconds: float) -> None:

@@ -94,7 +94,7 @@ class WorkerContext:
         self.grading = GradingService(registry)
         self.digest_cache = DigestCache()
         self._running_agents: dict[Budget, bool] = {}
-        self._setup_s, self._setup_told_s = 0.0, 0.0
+        self._setup_s, self._setup_spread_s = 0.0, 0.0
         self._setup_forgiven_s: dict[Budget, float] = {}
         self._stalls = StallWatch(lambda: bool(self._running_agents), self._forgive_stall)
         self._library: Library | None = None
@@ -255,22 +255,22 @@ class WorkerContext:
             self._stalls.excuse(held_up)
             self._setup_s += held_up
             # To tell all agents takes long where there are many: of short times they hear together, or ask.
-            if self._setup_s - self._setup_told_s >= LEAST_HELD_UP_S:
-                self._setup_told_s = self._setup_s
+            if self._setup_s - self._setup_spread_s >= LEAST_HELD_UP_S:
+                self._setup_spread_s = self._setup_s
                 self._forgive_setup()
 
     def _forgive_setup(self) -> None:
         for budget, on_loop in tuple(self._running_agents.items()):
             if on_loop:
-                budget.forgive_untold()
+                budget.forgive_pending()
             else:
                 budget.forgive_wait_of_answer()
 
-    def _untold_setup(self, budget: Budget) -> float:
-        """Give the seconds of setup that an agent has not heard of, and take it that it has."""
-        untold = self._setup_s - self._setup_forgiven_s[budget]
+    def _pending_setup(self, budget: Budget) -> float:
+        """Give the seconds of setup that an agent has not been forgiven yet; they count as forgiven then."""
+        pending = self._setup_s - self._setup_forgiven_s[budget]
         self._setup_forgiven_s[budget] = self._setup_s
-        return untold
+        return pending
 
     def _forgive_stall(self, seconds: float) -> None:
         for budget, on_loop in tuple(self._running_agents.items()):
@@ -291,12 +291,12 @@ class WorkerContext:
         budget.catching_up = self._stalls.catch_up
         if on_loop:
             self._setup_forgiven_s[budget] = self._setup_s
-            budget.frozen_untold = partial(self._untold_setup, budget)
+            budget.pending_freeze = partial(self._pending_setup, budget)
         try:
             yield
         finally:
-            budget.forgive_untold()
-            budget.frozen_untold = None
+            budget.forgive_pending()
+            budget.pending_freeze = None
             self._setup_forgiven_s.pop(budget, None)
             self._running_agents.pop(budget, None)
 

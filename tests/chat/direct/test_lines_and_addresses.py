@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.direct_chat import DirectChat
-from pytest_agenteval.chat.direct.routing import address_problem, key_of, moved_base, url_of
+from pytest_agenteval.chat.direct.routing import address_problem, key_of, redirect_base, url_of
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.records.plan import Model
 from tests.loopback.model_server import ModelServer, ReplyPlan
@@ -198,7 +198,10 @@ def test_thoughts_go_back_with_the_calls_they_led_to_where_ids_repeat() -> None:
         ("http://[::1/v1", "is no address"),
         ("http://a..b/v1", "is no address"),
         ("http://joe:pw@127.0.0.1/v1", "names a user"),
+        ("http://joe:pw@127.0.0.1:99999/v1", "127.0.0.1:99999/v1 is no address"),
+        ("joe:pw@127.0.0.1/v1", "begins with http:// or https://"),
         ("http://127.0.0.1/v1?version=7", "ends with its path"),
+        ("http://127.0.0.1/v1?key=pw", "ends with its path"),
         ("http://127.0.0.1:8000/v1/ ", ""),
     ],
 )
@@ -223,5 +226,7 @@ def test_an_address_that_names_the_whole_endpoint_is_asked_as_it_is() -> None:
     """And where one redirects, what to name in its place is the part that an address has."""
     whole = "http://127.0.0.1:8000/v1/chat/completions"
     assert url_of(Model("m", "openai/m", params={"api_base": whole}), "/chat/completions") == whole
-    assert moved_base(whole, "/v2/chat/completions?key=x", "/chat/completions") == "http://127.0.0.1:8000/v2"
-    assert moved_base(whole, "http://[::1/x", "/chat/completions") == "an address that is none"
+    assert (
+        redirect_base(whole, "/v2/chat/completions?key=x", "/chat/completions") == "http://127.0.0.1:8000/v2"
+    )
+    assert redirect_base(whole, "http://[::1/x", "/chat/completions") == "an address that is none"

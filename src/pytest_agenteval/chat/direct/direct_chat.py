@@ -34,8 +34,8 @@ from pytest_agenteval.chat.direct.routing import (
     has_family,
     is_own_host,
     key_of,
-    moved_base,
     provider_name,
+    redirect_base,
     region_of,
     table_entry,
     table_name,
@@ -163,7 +163,7 @@ class DirectChat:
                 else:
                     content = await response.read()
         if 300 <= response.status < 400:
-            elsewhere = moved_base(url, response.headers.get("Location", ""), format.PATH)
+            elsewhere = redirect_base(url, response.headers.get("Location", ""), format.PATH)
             raise UnreadableTraffic(f"{response.status}, it redirects to {elsewhere}: name that as api_base")
         answer = Response(response.status, response.reason or "", body=content)
         return _whole(format.FORMAT, answer), first_token_s

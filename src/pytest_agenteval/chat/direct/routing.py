@@ -62,18 +62,20 @@ def address_problem(model: Model) -> str:
         return f"nobody says where it is: set api_base in its table, or {variables}"
     if not provider_name(model):
         return f"{model.id!r} names no model"
+    # A password may stand before the host, a key in the query: neither is for anybody's terminal.
+    public = address.rpartition("@")[2].partition("?")[0]
     try:
         parts = urlsplit(address)
         host, _ = (parts.hostname or ""), parts.port
         host.encode("idna")
     except ValueError as odd:  # UnicodeError among them
-        return f"{address} is no address: {odd}"
+        return f"{public} is no address" + ("" if "@" in address else f": {odd}")
     if parts.scheme not in ("http", "https") or not host:
-        return f"expected an address that begins with http:// or https:// and a host; found {address!r}"
+        return f"expected an address that begins with http:// or https:// and a host; found {public!r}"
     if parts.username is not None:
         return "its address names a user: a key stands in an environment variable, which api_key_env names"
     if parts.query or parts.fragment:
-        return f"expected an address that ends with its path; found {address!r}"
+        return f"expected an address that ends with its path; found a query or fragment behind {public!r}"
     return ""
 
 
@@ -113,7 +115,7 @@ def has_family(model: Model) -> bool:
     return bool(PROVIDERS[model.id.partition("/")[0]].address)
 
 
-def moved_base(url: str, location: str, path: str) -> str:
+def redirect_base(url: str, location: str, path: str) -> str:
     """Give the address to name in the place of one that redirects, without what only requests have."""
     try:
         scheme, host, target, _, _ = urlsplit(urljoin(url, location))
