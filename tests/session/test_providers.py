@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,17 +88,20 @@ def test_a_storm_ends_with_all_passed_and_few_requests(
     assert not [*latest(pytester).folder.glob("rates-*")]
 
 
-def closed_port() -> int:
-    """Give a port of this machine on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        port: int = listening.getsockname()[1]
-        return port
+@pytest.fixture
+def gone() -> Iterator[str]:
+    """An address that refuses every connection for as long as the test lasts.
+
+    The port is bound: one that is free is soon the server's of a test beside this one.
+    """
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
 
 
-def test_a_provider_that_is_not_there_is_found_once(pytester: pytest.Pytester) -> None:
+def test_a_provider_that_is_not_there_is_found_once(pytester: pytest.Pytester, gone: str) -> None:
     """Who was on the way is errored; nothing more of that model begins, and all of the other's does."""
     with ModelServer([FINE]) as server:
-        gone = f"http://127.0.0.1:{closed_port()}/v1"
         project(pytester.path, 30, {"first": gone, "second": server.openai_base})
         result = run(pytester, "evals", "--agent-model=first,second", "--agent-concurrency=4")
 
@@ -146,10 +149,9 @@ def test_patience_has_an_end(pytester: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["! 20 of asked's 30 trials not run: first (openai/first): *"])
 
 
-def test_no_agent_is_paid_for_what_no_judge_can_grade(pytester: pytest.Pytester) -> None:
+def test_no_agent_is_paid_for_what_no_judge_can_grade(pytester: pytest.Pytester, gone: str) -> None:
     """A judge's model that is not there is found by the first trials; those that need no judge go on."""
     with ModelServer([FINE]) as server:
-        gone = f"http://127.0.0.1:{closed_port()}/v1"
         project(pytester.path, 6, {"first": server.openai_base, "second": gone})
         judge = {"name": "judge", "config": {"rubric": "tone.jinja"}}
         judged = [{**task(f"j{number:03}"), "graders": [judge]} for number in range(24)]
