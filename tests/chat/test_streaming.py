@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
@@ -70,6 +71,23 @@ def error(bench: Bench) -> bytes:
     return b"event: error\ndata: " + json.dumps(event).encode() + b"\n\n"
 
 
+def ask_until_in_time(bench: Bench, chat: Chat, rest_s: float, **said: Any) -> tuple[Reply, float]:
+    """Ask up to 5 times for a reply whose rest took so long; give it with the seconds behind its first token.
+
+    A busy machine may find the whole reply when it looks for its beginning.
+    """
+    rest = -math.inf
+    for _ in range(5):
+        began = time.perf_counter()
+        reply = bench.ask(chat, **said)
+        assert reply.first_token_s is not None
+        took = time.perf_counter() - began if reply.seconds is None else reply.seconds
+        rest = took - reply.first_token_s
+        if rest >= rest_s:
+            break
+    return reply, rest
+
+
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_a_streamed_reply_is_the_reply_that_comes_whole(bench: Bench, plan: ReplyPlan) -> None:
     """Text, calls, ids, reasoning, end, tokens and cost are the same; the first token's time is added."""
@@ -91,25 +109,23 @@ def test_the_first_token_is_the_first_that_says_something(bench: Bench) -> None:
     first = next(place for place, event in enumerate(events) if b"a text that" in event)
     with bench.streaming([*events[:first], 0.2, events[first], 0.4, *events[first + 1 :]]) as server:
         bench.begin()
-        reply = bench.ask(bench.retrying(bench.chat(server, stream=True)))
+        reply, rest = ask_until_in_time(bench, bench.retrying(bench.chat(server, stream=True)), 0.2)
 
     assert reply.text == LONG
     assert reply.first_token_s is not None
     assert reply.seconds is not None
     assert reply.first_token_s >= 0.2
-    assert reply.first_token_s + 0.2 <= reply.seconds <= bench.budget.seconds
+    assert rest >= 0.2
+    assert reply.seconds <= bench.budget.seconds
 
 
 @pytest.mark.parametrize("plan", [PLANS["reasoning"], PLANS["calls"]], ids=["reasoning", "call"])
 def test_thoughts_and_calls_are_tokens(bench: Bench, plan: ReplyPlan) -> None:
     """The first token need not be text."""
     with bench.streaming([*bench.events(plan)[:-3], 0.4, *bench.events(plan)[-3:]]) as server:
-        began = time.perf_counter()
-        reply = bench.ask(bench.chat(server, stream=True), tools=[ADD])
-        took = time.perf_counter() - began
+        _, rest = ask_until_in_time(bench, bench.chat(server, stream=True), 0.2, tools=[ADD])
 
-    assert reply.first_token_s is not None
-    assert reply.first_token_s <= took - 0.2
+    assert rest >= 0.2
 
 
 def test_tokens_that_are_not_told_are_not_guessed(bench: Bench) -> None:
@@ -157,13 +173,11 @@ def test_a_refusal_is_read(bench: Bench) -> None:
     else:
         events = bench.events(ReplyPlan(text="I cannot.", finish_reason="content_filter"))
     with bench.streaming(events) as server:
-        began = time.perf_counter()
-        reply = bench.ask(bench.chat(server, stream=True))
-        took = time.perf_counter() - began
+        rest_s = 0.2 if bench.wire == "openai" else 0.0
+        reply, rest = ask_until_in_time(bench, bench.chat(server, stream=True), rest_s)
 
     assert (reply.text, reply.finish) == ("I cannot.", "content_filter")
-    assert reply.first_token_s is not None
-    assert reply.first_token_s <= took - (0.2 if bench.wire == "openai" else 0.0)
+    assert rest >= rest_s
 
 
 ODD: dict[str, tuple[list[bytes], list[str]]] = {
