@@ -168,7 +168,7 @@ def _seconds(text: str, unit: float) -> float | None:
         pass
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
-    except ValueError:
+    except (ValueError, OverflowError):  # no date, or one that no calendar has
         return None
 
 

@@ -127,14 +127,18 @@ class Secrets:
         """Take the credentials of an address for secrets: its password, and the keys of its query."""
         try:
             parts = urlsplit(address)
-            password = parts.password or ""
+            password, signed_in = parts.password or "", parts.netloc.rpartition("@")[0]
         except ValueError:
             return
-        signed_in = parts.netloc.rpartition("@")[0] if password else ""
+        if not signed_in and _ends_in_no_port(parts.netloc):
+            # A password that holds "/", "?" or "#" as they are: no client takes the address, and all tell it.
+            signed_in = address.partition("://")[2].rpartition("@")[0]
+            password = signed_in.partition(":")[2]
         pairs = (pair.partition("=") for pair in parts.query.split("&"))
         keys = [
             value for name, _, value in pairs if names_a_secret(name.replace("-", "_")) or name in IN_QUERY
         ]
+        signed_in = signed_in if password else ""
         self.know(form for value in (password, signed_in, *keys) for form in (value, unquote(value)))
 
     def know_named(self, settings: Mapping[str, Any]) -> None:
@@ -250,6 +254,12 @@ def forms(value: Any) -> Iterator[Any]:
             continue
         if form is not value:  # a number of a type of its own
             yield form
+
+
+def _ends_in_no_port(netloc: str) -> bool:
+    """Whether what stands behind an address's colon, if there is one, is no number."""
+    port = netloc.rpartition(":")[2]
+    return ":" in netloc and not (port.isdecimal() or port.endswith("]"))
 
 
 KNOWN_SECRETS = Secrets()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from . import calls, counts, endings, failures, knobs, schemas, texts, thoughts
+from . import calls, counts, endings, failures, knobs, odd_servers, schemas, texts, thoughts
 from .conversation import FORMS, WIRES, Conversation, Form, Wire
 
 ALL = "AGENTEVAL_DIFFERENTIAL_ALL"
@@ -20,6 +20,7 @@ CONVERSATIONS: tuple[Conversation, ...] = (
     *counts.CONVERSATIONS,
     *knobs.CONVERSATIONS,
     *failures.CONVERSATIONS,
+    *odd_servers.CONVERSATIONS,
 )
 TOLD_IN_PIECES = frozenset(it.name for it in (*calls.TOLD_IN_PIECES, *thoughts.PLAIN, *endings.CONVERSATIONS))
 """Conversations whose replies a stream tells in another way."""

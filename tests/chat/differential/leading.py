@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from pytest_agenteval.chat.chat import Reply
+from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.retries import ProviderChat
 from pytest_agenteval.records.plan import Model
@@ -110,6 +111,7 @@ async def _lead(chat: ProviderChat, conversation: Conversation) -> tuple[list[Ou
         else:
             messages.append(last.message())
             outcomes.append(_reply(last))
+    await http_pool.close()  # what is dropped on a connection of the one before is sent again
     return outcomes, failures
 
 

@@ -28,11 +28,15 @@ def join_function(function: dict[str, Any], piece: Json) -> None:
 
 
 def _call_of(calls: list[dict[str, Any]], piece: Json) -> dict[str, Any]:
-    """Find a piece's call, or begin one; some servers count none, or give each the number 0."""
+    """Find a piece's call, or begin one; some servers count none, or give each the number 0.
+
+    Others give each piece an id of its own: what names no function goes on with the call before.
+    """
     index, id = piece.get("index"), as_text(piece.get("id"))
+    nameless = not as_map(piece.get("function") or piece.get("custom")).get("name")
     for started in calls[::-1]:
         same_place = index is None or started["index"] == index
-        if same_place and (not id or not started["id"] or id == started["id"]):
+        if same_place and (not id or not started["id"] or id == started["id"] or nameless):
             return started
     new: dict[str, Any] = {"index": index, "id": "", "function": {"name": "", "arguments": ""}}
     calls.append(new)

@@ -59,7 +59,9 @@ def as_text(value: Any) -> str:
 
 
 def as_count(value: Any) -> int:
-    """Give a whole number, or 0; a float that is whole is one."""
+    """Give a whole number, or 0; a float that is whole is one, and so are digits as a text."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 18:
+        return int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return 0
     return int(value) if value == value and abs(value) < 1e18 else 0

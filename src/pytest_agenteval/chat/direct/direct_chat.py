@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import compact, plain
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.asked import ReplyParts
-from pytest_agenteval.cassettes.wire.json_body import raw_body
+from pytest_agenteval.cassettes.wire.json_body import json_object, raw_body
 from pytest_agenteval.cassettes.wire.normal_form import WireCall
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic
@@ -166,7 +166,7 @@ class DirectChat:
             elsewhere = redirect_base(url, response.headers.get("Location", ""), format.PATH)
             raise UnreadableTraffic(f"{response.status}, it redirects to {elsewhere}: name that as api_base")
         answer = Response(response.status, response.reason or "", body=content)
-        return _whole(format.FORMAT, answer), first_token_s
+        return _whole(format.FORMAT, answer, ask.streamed), first_token_s
 
     def _model_ask(
         self,
@@ -256,10 +256,16 @@ def _body_of(format: DirectFormat, ask: ModelAsk) -> dict[str, Any]:
         raise failed_attempt("bad_request", words) from odd
 
 
-def _whole(format: str, answer: Response) -> Json:
-    """Give a reply's body; one that is JSON but for a number, such as NaN in a call's arguments, as well."""
+def _whole(format: str, answer: Response, streamed: bool) -> Json:
+    """Give a reply's body; one that is JSON but for a number, such as NaN in a call's arguments, as well.
+
+    Behind the one object of a reply that was to come whole there is nothing: what there is would be lost.
+    """
     try:
-        return whole_reply(format, answer)
+        whole = whole_reply(format, answer)
+        if not streamed and raw_body(answer.body).lstrip().startswith(b"{"):
+            json_object(answer.body)
+        return whole
     except ModelRefused:
         raise
     except UnreadableTraffic:

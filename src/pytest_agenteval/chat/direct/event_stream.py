@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from pytest_agenteval.cassettes.wire.json_body import as_map, maps
+from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
 from pytest_agenteval.cassettes.wire.traffic import Json
 
 REST_S = 0.05
@@ -48,6 +48,8 @@ class EventListener:
     def add(self, piece: bytes) -> None:
         """Take what has come."""
         self._pieces.append(piece)
+        if b"\r" in piece:  # ends a line as well; an empty line more says nothing
+            piece = piece.replace(b"\r", b"\n")
         if b"\n" not in piece:  # a long line: joined once, and not for each of its pieces
             self._open_line.append(piece)
             return
@@ -61,9 +63,9 @@ class EventListener:
         if data == b"[DONE]":
             self.ended = True
         elif self.first_token_s is None or any(word in data for word in _ENDING_WORDS):
-            with suppress(msgspec.MsgspecError, UnicodeError):
+            with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
                 event = as_map(msgspec.json.decode(data))
-                self.ended |= event.get("type") in _ENDINGS or bool(event.get("error"))
+                self.ended |= as_text(event.get("type")) in _ENDINGS or bool(event.get("error"))
                 if self.first_token_s is None and says_something(event):
                     self.first_token_s = time.perf_counter() - self._began
 
