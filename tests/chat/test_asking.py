@@ -192,6 +192,21 @@ def test_a_key_is_sent_only_where_it_belongs(bench: Bench, monkeypatch: pytest.M
     assert "my-own-key" not in str(caught.value)
 
 
+def test_a_key_that_no_header_can_hold_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A line break behind it is left out, as files have one; within it there is something wrong."""
+    with ModelServer([ReplyPlan(text="ok")]) as server:
+        model = bench.model(server)
+        named = Model("m", model.id, params=model.params, api_key_env="MY_KEY")
+        monkeypatch.setenv("MY_KEY", "my-own-key\n")
+        assert bench.ask(bench.chat_of(named)).text == "ok"
+        monkeypatch.setenv("MY_KEY", "my-own-key\nanother")
+        with pytest.raises(AttemptFailed, match="auth: MY_KEY holds a line break within it") as caught:
+            bench.ask(bench.chat_of(named))
+        assert len(server.requests) == 1
+
+    assert not caught.value.retryable
+
+
 def test_a_reply_that_trickles_in_for_ever_times_out(bench: Bench) -> None:
     """The limit is on the whole request: a sign of life now and then does not stretch it."""
 
@@ -344,5 +359,6 @@ def test_retry_after_is_read_in_every_form() -> None:
     assert retry_after_s({"Retry-After": "2.5"}) == 2.5
     assert retry_after_s({"retry-after": "9", "retry-after-ms": "250"}) == 0.25
     assert 25 < (retry_after_s({"retry-after": soon}) or 0) <= 30
-    assert retry_after_s({"retry-after": "later"}) is None
+    for nonsense in ("later", f"Thu, 01 Jan {10**19} 00:00:00 GMT", f"Thu, 01 Jan 2026 00:00:00 +{10**19}"):
+        assert retry_after_s({"retry-after": nonsense}) is None
     assert retry_after_s({}) is None

@@ -148,6 +148,23 @@ def test_which_variables_look_like_keys(name: str, value: str, hidden: bool) -> 
         assert (secrets.text(f"see {part}.") == f"see {MARK}.") is hidden
 
 
+@pytest.mark.parametrize(
+    ("address", "told", "clean"),
+    [
+        ("http://me:hunt/erpw22@proxy:80", "no proxy: http://me:hunt/erpw22@proxy:80", "no proxy: http://…@proxy:80"),
+        ("http://me:hunt#erpw22@proxy", "http://me:hunt#erpw22@proxy/", "http://…@proxy/"),
+        ("http://me:hunt?erpw22@proxy", "password hunt?erpw22", "password …"),
+        ("http://proxy:8080/feed/of/the@user", "8080/feed/of/the@user", "8080/feed/of/the@user"),
+        ("http://[::1]/feed/of/the@user", "1]/feed/of/the@user", "1]/feed/of/the@user"),
+    ],
+)  # fmt: skip
+def test_a_password_within_an_address_is_known(address: str, told: str, clean: str) -> None:
+    """Also one that an address cannot hold as it is: whoever tries it tells all of it."""
+    secrets = Secrets()
+    secrets.know_environment({"HTTP_PROXY": address})
+    assert secrets.text(told) == clean.replace("…", MARK)
+
+
 def test_what_settings_name_as_a_key_is_one_at_any_depth() -> None:
     """A model's params may hold what litellm passes on."""
     secrets = Secrets()

@@ -38,19 +38,6 @@ def test_messages_that_are_none_are_a_request_that_nobody_can_take(id: str) -> N
 
 
 @pytest.mark.parametrize("id", IDS)
-def test_a_key_that_no_header_can_hold_is_told(id: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A line break behind it is left out, as files have one; within it there is something wrong."""
-    question = [{"role": "user", "content": "?"}]
-    with ModelServer() as server:
-        monkeypatch.setenv("MY_KEY", "sk-1\n")
-        assert asyncio.run(ask(server, id, question, api_key_env="MY_KEY")) == "ok"
-        monkeypatch.setenv("MY_KEY", "sk-1\nsk-2")
-        with pytest.raises(AttemptFailed, match="auth: MY_KEY holds a line break within it"):
-            asyncio.run(ask(server, id, question, api_key_env="MY_KEY"))
-        assert len(server.requests) == 1
-
-
-@pytest.mark.parametrize("id", IDS)
 def test_a_redirect_to_another_host_is_told_and_not_followed(id: str) -> None:
     """The key is for the address that was named; where it says that it has moved, the user decides."""
     moved = ReplyPlan(status=307, headers={"Location": "http://127.0.0.1:9/v1"})

@@ -115,6 +115,16 @@ def test_a_whole_stream_survives_its_line() -> None:
         assert len(server.requests) == 1
 
 
+@pytest.mark.parametrize("end_of_line", [b"\r", b"\r\n"], ids=["CR", "CRLF"])
+def test_a_whole_stream_is_not_waited_behind(end_of_line: bytes) -> None:
+    """A server that keeps the line open behind its end is left, however its lines end."""
+    events = STREAM.replace(b"\n", end_of_line)
+    standing = RawReply(events, content_type="text/event-stream", streamed=True, ending="silence")
+    with ModelServer([standing]) as server:
+        chat = chat_at(server.openai_base, stream=True, request_seconds=20)
+        assert asyncio.run(answers_of(chat)) == ["hello"]
+
+
 def test_a_stream_that_is_cut_before_its_end_is_a_failed_attempt() -> None:
     """Half a reply would be graded as the model's answer."""
     half = RawReply(STREAM[:70], content_type="text/event-stream", streamed=True, ending="cut")
