@@ -100,7 +100,7 @@ CONVERSATIONS = (
     Conversation(
         "an event without a bottom",
         once(),
-        {"chat": [streamed(*BEGUN["chat"], "data: " + "[" * 5000 + "]" * 5000 + "\n\n")]},
+        {"chat": [streamed("data: " + "[" * 5000 + "]" * 5000 + "\n\n", *BEGUN["chat"])]},
         ends="!provider",
         forms=("streamed",),
     ),
