@@ -31,6 +31,8 @@ def main() -> None:
         raise SystemExit(
             f"no such case: {', '.join(sorted(unknown))}; there are {', '.join([*CASES, *ASKED])}"
         )
+    if given.write and (given.case or given.against):
+        raise SystemExit("--write puts the whole table into a page: name no case with it, and no --against")
     with tempfile.TemporaryDirectory() as place:
         try:
             text = _against(given, Path(place)) if given.against else _table(given, Path(place))
@@ -44,7 +46,12 @@ def main() -> None:
 def _table(given: argparse.Namespace, place: Path) -> str:
     found = peers.find(given.venvs) if given.peers else None
     told = machine.told(found)
-    rows = list(_rows(given, Bench(place, found)))
+    rows: list[Row] = []
+    try:
+        rows.extend(_rows(given, Bench(place, found)))
+    except (ProgramFailed, SystemExit):
+        print(f"{told}\n\n{page.table(rows)}")  # what was measured until then
+        raise
     return f"{told}\n\n{page.table(rows)}"
 
 

@@ -46,11 +46,12 @@ class Change:
         if self.absent:
             return (self.program, "", "", self.absent, "", "")
         before, now = (amount(side["cpu"].median, "s") for side in (self.before, self.now))
-        return (self.program, before, now, *(_marked(self.over(name)) for name in ("cpu", "wall", "peak")))
-
-
-def _marked(over: float) -> str:
-    return f"**{over:.2f} x**" if over > DEARER else f"{over:.2f} x"
+        cpu, wall, peak = (f"{self.over(name):.2f} x" for name in ("cpu", "wall", "peak"))
+        cpu, peak = (
+            f"**{said}**" if self.over(name) > DEARER else said
+            for name, said in (("cpu", cpu), ("peak", peak))
+        )
+        return (self.program, before, now, cpu, wall, peak)
 
 
 def earlier(revision: str, place: Path) -> Path:

@@ -55,10 +55,10 @@ class Bench:
         """Give a run of ``agenteval``."""
         return Program((AGENTEVAL, *arguments), folder, "ours", self.environ, **more)
 
-    def plain(self, folder: Path, *arguments: str) -> Program:
+    def plain(self, folder: Path, *arguments: str, **more: Any) -> Program:
         """Give a run of pytest without the plugin."""
         command = (*PYTEST, *UNUSED, "-p", "no:agenteval", *arguments)
-        return Program(command, folder, "floor", self.environ)
+        return Program(command, folder, "floor", self.environ, **more)
 
     def bare(self, client: str, kind: str, count: int, address: str, **more: Any) -> Program:
         """Give a bare loop."""

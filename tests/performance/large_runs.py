@@ -111,10 +111,12 @@ def other_run(newest: Path) -> None:
     """Store the same run once more, with every tenth trial passed that had missed."""
     other = newest.with_name("20000101-000000-scripted")
     shutil.copytree(newest, other, ignore=shutil.ignore_patterns("index-*"))
-    for journal in other.glob("journal-*.jsonl"):
-        lines = journal.read_text().splitlines()
-        for at in range(0, len(lines), 10):
-            lines[at] = lines[at].replace('"ending":"missed","score":0.5', '"ending":"passed","score":1.0')
-        journal.write_text("\n".join(lines) + "\n")
+    for journal in newest.glob("journal-*.jsonl"):
+        # Line by line: a process that is started has at least the peak of the one that starts it.
+        with journal.open() as lines, (other / journal.name).open("w") as changed:
+            for number, line in enumerate(lines):
+                if number % 10 == 0:
+                    line = line.replace('"ending":"missed","score":0.5', '"ending":"passed","score":1.0')
+                changed.write(line)
     header = other / "run.json"
     header.write_text(header.read_text().replace(newest.name, other.name))

@@ -84,4 +84,6 @@ def make(venvs: Path) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("python -m tests.performance.peers FOLDER: name the folder of the environments")
     make(Path(sys.argv[1]))

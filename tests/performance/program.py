@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,11 @@ Who: TypeAlias = Literal["ours", "floor", "peer"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command whose process is timed; ``before`` and ``after`` are not."""
+    """A command whose process is timed; ``before`` and ``after`` are not.
+
+    Where ``passed`` is not 0, so many tests of pytest's must have passed, and no other may have been there: a
+    capability trial that misses leaves the exit status 0.
+    """
 
     command: tuple[str, ...]
     folder: Path
@@ -26,11 +31,15 @@ class Program:
     expected: tuple[int, ...] = (0,)
     before: Callable[[], object] = lambda: None
     after: Callable[[], Mapping[str, float]] = dict
+    passed: int = 0
 
     def run(self) -> Taken:
         """Run it once."""
         self.before()
         taken = timed(self.command, self.folder, self.environ, self.expected)
+        if self.passed and not re.search(rf"\b{self.passed} passed(, \d+ warnings?)? in ", taken.output):
+            command, ended = " ".join(self.command), taken.output[-2000:]
+            raise ProgramFailed(f"{command}: expected {self.passed} tests that passed, found:\n{ended}")
         return replace(taken, figures=self.after())
 
 

@@ -22,10 +22,19 @@ class Row:
     spread: tuple[float, float] | None = None
     absent: str = ""
 
+    differs: bool = False
+    """Whether the figure is what one side takes more than the other, which may be less than 0."""
+
+    @property
+    def is_noise(self) -> bool:
+        """Whether a difference has rounds on both sides of 0, further apart than the goal: chance."""
+        low, high = self.spread or (self.figure, self.figure)
+        return self.differs and low < 0 < high and high - low > (self.goal or 0.0)
+
     @property
     def holds(self) -> bool | None:
-        """Whether the goal is reached; ``None`` where there is no goal, or no figure."""
-        return None if self.goal is None or self.absent else self.figure <= self.goal
+        """Whether the goal is reached; ``None`` where there is no goal or no figure, or where it is noise."""
+        return None if self.goal is None or self.absent or self.is_noise else self.figure <= self.goal
 
     def cells(self) -> tuple[str, ...]:
         """Give the cells of its line, as they stand under the titles."""
@@ -34,7 +43,8 @@ class Row:
             return (self.what, self.ours, self.beside, self.absent, "", goal, "")
         low, high = self.spread or (self.figure, self.figure)
         spread = "" if low == high else f"{_number(low)} to {_number(high)}"
-        word = {None: "", True: "yes", False: "**no**"}[self.holds]
+        unknown = "cannot tell" if self.goal is not None and self.is_noise else ""
+        word = {None: unknown, True: "yes", False: "**no**"}[self.holds]
         return (self.what, self.ours, self.beside, amount(self.figure, self.unit), spread, goal, word)
 
 
@@ -66,7 +76,8 @@ def beyond(
     what: str, ours: Series, theirs: Series, name: str, unit: str = "s", goal: float | None = None
 ) -> Row:
     """Give the row of ours less theirs."""
-    return replace(alone(what, ours - theirs, unit, goal), **_sides(ours, theirs, name, unit))
+    row = replace(alone(what, ours - theirs, unit, goal), differs=True)
+    return replace(row, **_sides(ours, theirs, name, unit))
 
 
 def _sides(ours: Series, theirs: Series, name: str, unit: str) -> dict[str, str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.performance import against, page, peers
+from tests.performance.__main__ import main
 from tests.performance.measuring import ProgramFailed, Taken
 from tests.performance.program import Program, Rounds, carry_out
 from tests.performance.rows import Row, alone, beyond, ratio
@@ -42,6 +44,15 @@ def test_a_difference_is_told_in_the_unit_of_its_sides() -> None:
         *("unused", "225 ms", "plain pytest: 200 ms", "25.00 ms", "20.00 to 30.00"),
         *("≤ 15.00 ms", "**no**"),
     )
+
+
+def test_a_difference_that_is_noise_is_neither_kept_nor_missed() -> None:
+    """Where rounds are further apart than the goal, on both sides of nothing, their median is chance."""
+    noise = beyond("unused", Series((500.0, 600.0, 400.0)), Series((490.0, 500.0, 500.0)), "x", "ms", 15)
+    small = beyond("unused", Series((500.0, 505.0, 499.0)), Series((500.0, 500.0, 500.0)), "x", "ms", 15)
+
+    assert (noise.holds, noise.cells()[-1]) == (None, "cannot tell")
+    assert (small.holds, small.cells()[-1]) == (True, "yes")
 
 
 def test_a_figure_that_is_not_there_is_neither_kept_nor_missed() -> None:
@@ -113,6 +124,45 @@ def test_what_fails_of_ours_is_no_figure(tmp_path: Path) -> None:
 
 
 @pytest.mark.posix
+@pytest.mark.parametrize("ended", ["1 passed, 1 xfailed in 0.1s", "1 xfailed in 0.1s", "21 passed in 0.1s"])
+def test_a_run_in_which_a_trial_missed_is_no_figure(tmp_path: Path, ended: str) -> None:
+    """A capability suite ends with 0 all the same; a warning is no reason."""
+    missed = replace(python(f"print({ended!r})", tmp_path, "ours"), passed=1)
+    with pytest.raises(ProgramFailed, match="expected 1 tests that passed"):
+        carry_out({"ours": missed}, 1)
+
+    passed = replace(python("print('1 passed, 2 warnings in 0.1s')", tmp_path, "ours"), passed=1)
+    assert len(carry_out({"ours": passed}, 1).taken["ours"]) == 1
+
+
+@pytest.mark.posix
+def test_what_is_measured_knows_of_no_workflow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ours would write a report into its summary, and take longer for that."""
+    for name in ("GITHUB_STEP_SUMMARY", "PYTEST_ADDOPTS", "AGENTEVAL_MODEL"):
+        monkeypatch.setenv(name, "there")
+    told = "import os; print([name for name in os.environ if os.environ[name] == 'there'])"
+    assert python(told, tmp_path).run().output == "[]\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--rounds", "0"], "expected a whole number, 1 or more; found '0'"),
+        (["first", "--write", "page.md"], "--write puts the whole table into a page"),
+        (["--against", "main", "--write", "page.md"], "--write puts the whole table into a page"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(
+    arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In one line, before anything is measured."""
+    monkeypatch.setattr(sys, "argv", ["performance", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert words in f"{ended.value}{capsys.readouterr().err}"
+
+
+@pytest.mark.posix
 def test_what_did_less_than_it_should_is_no_figure(tmp_path: Path) -> None:
     """What is looked at after a program may find that it has not asked all of its questions."""
 
@@ -159,7 +209,10 @@ def test_the_table_stands_between_the_marks_of_its_page(tmp_path: Path) -> None:
 
 
 def test_a_program_that_costs_a_tenth_more_is_marked() -> None:
-    """Of CPU or of memory; what is not there in the earlier state is told so, and is not dearer."""
+    """Of CPU or of memory; a wall is what else the machine does, too.
+
+    What is not there in the earlier state is told so, and is not dearer.
+    """
     rounds = Rounds(
         {
             "before many": taken(2, 2),
@@ -175,7 +228,7 @@ def test_a_program_that_costs_a_tenth_more_is_marked() -> None:
 
     assert [change.dearer for change in found] == [True, False, False]
     text = against.table(found)
-    assert "| many | 2.00 s | 2.30 s | **1.15 x** | **1.15 x** | 1.00 x |" in text
+    assert "| many | 2.00 s | 2.30 s | **1.15 x** | 1.15 x | 1.00 x |" in text
     assert "| new |  |  | not in the earlier state |  |  |" in text
     assert text.endswith("A tenth dearer or more: many.")
 

@@ -70,7 +70,8 @@ def _asking(bench: Bench, provider: Provider, way: str, count: int, *, tools: bo
         return said
     model = {"id": "openai/loop", "api_base": provider.address, **said}
     folder = suites.write_asked(bench.place / f"asked_{way}_{count}", count, model, tools=tools)
-    program = bench.ours(folder, "evals", "--agent-model=loop", f"--agent-concurrency={AT_ONCE}")
+    flags = ("--agent-model=loop", f"--agent-concurrency={AT_ONCE}")
+    program = bench.ours(folder, "evals", *flags, passed=count)
     counted = provider.counted(count * (2 if tools else 1))
     return replace(program, before=provider.reset, after=lambda: _since_collection(folder, counted()))
 

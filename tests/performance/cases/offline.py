@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from tests.performance import suites
 from tests.performance.bench import SCRIPTED, Bench, Case
@@ -20,7 +21,8 @@ PEERS = {"inspect_ai": (400, 0.1), "pydantic-evals": (1_000, None), "deepeval": 
 @contextmanager
 def _unused(bench: Bench) -> Iterator[Programs]:
     folder = suites.write(bench.place / "unused", 1, 1)
-    yield {"pytest": bench.plain(folder, "test_plain.py"), "unused": bench.ours(folder, "test_plain.py")}
+    programs = {"pytest": bench.plain(folder, "test_plain.py"), "unused": bench.ours(folder, "test_plain.py")}
+    yield {name: replace(program, passed=1) for name, program in programs.items()}
 
 
 def _unused_rows(rounds: Rounds) -> Iterator[Row]:
@@ -31,7 +33,8 @@ def _unused_rows(rounds: Rounds) -> Iterator[Row]:
 @contextmanager
 def _first(bench: Bench) -> Iterator[Programs]:
     folder = suites.write(bench.place / "first", 1, 1)
-    yield {"pytest": bench.plain(folder, "test_plain.py"), "first": bench.ours(folder, "evals", SCRIPTED)}
+    plain = bench.plain(folder, "test_plain.py", passed=1)
+    yield {"pytest": plain, "first": bench.ours(folder, "evals", SCRIPTED, passed=1)}
 
 
 def _first_rows(rounds: Rounds) -> Iterator[Row]:
@@ -46,10 +49,10 @@ def _trials(bench: Bench) -> Iterator[Programs]:
     alone = suites.write(bench.place / "by_1", MANY, 1)
     programs: dict[str, object] = {}
     for count in (1, MANY):
-        programs[f"pytest {count}"] = bench.plain(sizes[count], "test_plain.py")
+        programs[f"pytest {count}"] = bench.plain(sizes[count], "test_plain.py", passed=count)
     for count, folder in sizes.items():
-        programs[f"ours {count}"] = bench.ours(folder, "evals", SCRIPTED)
-    programs["ours one per file"] = bench.ours(alone, "evals", SCRIPTED)
+        programs[f"ours {count}"] = bench.ours(folder, "evals", SCRIPTED, passed=count)
+    programs["ours one per file"] = bench.ours(alone, "evals", SCRIPTED, passed=MANY)
     for name, (count, _) in PEERS.items():
         programs |= dict(bench.beside((name,), "offline", 1))
         programs |= dict(bench.beside((name,), "offline", count))
@@ -81,8 +84,8 @@ def _trials_rows(rounds: Rounds) -> Iterator[Row]:
 def _workers(bench: Bench) -> Iterator[Programs]:
     folder = suites.write(bench.place / "workers", MANY, 100)
     yield {
-        "pytest -n 2": bench.plain(folder, "-n2", "test_plain.py"),
-        "ours -n 2": bench.ours(folder, "-n2", "evals", SCRIPTED),
+        "pytest -n 2": bench.plain(folder, "-n2", "test_plain.py", passed=MANY),
+        "ours -n 2": bench.ours(folder, "-n2", "evals", SCRIPTED, passed=MANY),
     }
 
 

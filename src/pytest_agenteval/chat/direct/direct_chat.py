@@ -164,7 +164,8 @@ class DirectChat:
                     content = await response.read()
         if 300 <= response.status < 400:
             elsewhere = redirect_base(url, response.headers.get("Location", ""), format.PATH)
-            raise UnreadableTraffic(f"{response.status}, it redirects to {elsewhere}: name that as api_base")
+            words = KNOWN_SECRETS.text(f"it redirects to {elsewhere}: name that as api_base")
+            raise failed_attempt("bad_request", one_line(words), response.status)
         answer = Response(response.status, response.reason or "", body=content)
         return _whole(format.FORMAT, answer, ask.streamed), first_token_s
 
