@@ -127,7 +127,7 @@ def test_what_held_out_tasks_confirm_is_left_as_a_branch(
     monkeypatch.setenv("HALTED", "1")
     assert main(["improve", *asked, "--repetitions=1", "--results=../.agenteval/runs"]) == 2
     failed = capsys.readouterr().err
-    assert "exit status 4: ERROR: the disk is full" in failed
+    assert "pytest left no run: ERROR: the disk is full" in failed
     assert "tries held-out tasks again" in failed
     monkeypatch.delenv("HALTED")
     assert main(["improve", "--continue", f"--json={tmp_path / 'log.json'}"]) == 0

@@ -69,6 +69,28 @@ def evals(root: Path, *tasks: dict[str, Any]) -> None:
     )
 
 
+IN_COLLECTION = """
+def pytest_itemcollected(item):
+    if item.name.startswith("last"):
+        raise KeyboardInterrupt
+"""
+
+
+def test_ctrl_c_while_files_are_collected_leaves_no_run(pytester: pytest.Pytester, workers: int) -> None:
+    """What was found so far, held-out tasks among it, is nobody's plan: no trial counts as not run."""
+    tasks = [task("first"), task("kept", split="held_out"), task("last")]
+    write(pytester.path, {"evals/suite.yaml": REGRESSION, "evals/tasks.yaml": tasks})
+    write(pytester.path, {"evals/conftest.py": IN_COLLECTION})
+
+    spread = ("-p", "xdist.plugin", f"-n{workers}") if workers else ()
+    result = pytester.runpytest_subprocess("evals", "-o", "addopts=", *spread)
+
+    assert result.ret != pytest.ExitCode.OK
+    assert "not run" not in result.stdout.str()
+    assert "trials" not in result.stdout.str()
+    assert not list(pytester.path.glob(".agenteval/runs/*"))
+
+
 def test_x_cancels_what_is_in_flight(pytester: pytest.Pytester, workers: int) -> None:
     """A failure among trials that would take two minutes ends the run at once; the rest is not run."""
     evals(pytester.path, task("bad", wants="Omar"), *(endless(f"t{n}") for n in range(12)))
