@@ -243,12 +243,19 @@ def pytest_collection_modifyitems(
         left_out = evals.select(items)
         if left_out:
             config.hook.pytest_deselected(items=left_out)
+    from pytest_agenteval.stash import all_collected_key
+
+    config.stash[all_collected_key] = True
     return result
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """See that nothing is missing for the selected trials, before the first starts."""
+    from pytest_agenteval.stash import all_collected_key
+
+    if all_collected_key not in session.config.stash:
+        return  # Ctrl-C or a complaint meanwhile: pytest ends, and what it has found is nobody's plan
     evals = _eval_session(session.config)
     tests = list(_own_tests(session.items))
     if evals is None and not tests:

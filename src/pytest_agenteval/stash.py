@@ -21,6 +21,9 @@ uncollected_key: pytest.StashKey[list[Path]] = pytest.StashKey()
 until_collected_key: pytest.StashKey[ExitStack] = pytest.StashKey()
 """What ends when everything is collected."""
 
+all_collected_key: pytest.StashKey[bool] = pytest.StashKey()
+"""Holds True once all that is to be run is collected and selected."""
+
 eval_session_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.eval_session.EvalSession``."""
 

@@ -71,16 +71,23 @@ def evals(root: Path, *tasks: dict[str, Any]) -> None:
 
 IN_COLLECTION = """
 def pytest_itemcollected(item):
-    if item.name.startswith("last"):
+    if item.name.startswith(("last", "test_last")):
         raise KeyboardInterrupt
 """
+OWN_TESTS = "def test_first(agenteval): ...\ndef test_last(agenteval): ..."
 
 
-def test_ctrl_c_while_files_are_collected_leaves_no_run(pytester: pytest.Pytester, workers: int) -> None:
+@pytest.mark.parametrize("own", [False, True], ids=["tasks", "own-tests"])
+def test_ctrl_c_while_files_are_collected_leaves_no_run(
+    pytester: pytest.Pytester, workers: int, own: bool
+) -> None:
     """What was found so far, held-out tasks among it, is nobody's plan: no trial counts as not run."""
     tasks = [task("first"), task("kept", split="held_out"), task("last")]
-    write(pytester.path, {"evals/suite.yaml": REGRESSION, "evals/tasks.yaml": tasks})
     write(pytester.path, {"evals/conftest.py": IN_COLLECTION})
+    if own:
+        write(pytester.path, {"evals/test_own.py": OWN_TESTS})
+    else:
+        write(pytester.path, {"evals/suite.yaml": REGRESSION, "evals/tasks.yaml": tasks})
 
     spread = ("-p", "xdist.plugin", f"-n{workers}") if workers else ()
     result = pytester.runpytest_subprocess("evals", "-o", "addopts=", *spread)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
@@ -114,6 +114,14 @@ def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SEC
 def silence(timeout_s: float) -> str:
     """Say that nothing came in the time that a request has."""
     return f"no reply within {timeout_s:g} s"
+
+
+def check_key(key: str, names: Sequence[str]) -> None:
+    """Raise AttemptFailed for a key that is not set in any of these variables, or that no header can hold."""
+    if not key:
+        raise failed_attempt("auth", f"{' or '.join(names)} is not set")
+    if not key.isprintable():
+        raise failed_attempt("auth", f"{' or '.join(names)} holds a line break within it")
 
 
 def failed_attempt(

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.direct.routing import NO_KEY
-from pytest_agenteval.chat.failures import AttemptFailed, failed_attempt, failure_of, import_failure
+from pytest_agenteval.chat.failures import AttemptFailed, check_key, failure_of, import_failure
 from pytest_agenteval.chat.late_imports import import_off_loop
 from pytest_agenteval.chat.litellm_codec import (
     FinishReasons,
@@ -158,10 +158,7 @@ class LitellmChat:
         if not name:
             return {"api_key": NO_KEY} if "api_base" in self._params else {}
         key = os.environ.get(name, "").strip()
-        if not key:
-            raise failed_attempt("auth", f"{name} is not set")
-        if not key.isprintable():
-            raise failed_attempt("auth", f"{name} holds a line break within it")
+        check_key(key, (name,))
         return {"api_key": key}
 
     def _outgoing(self, message: ChatMessage) -> dict[str, Any]:

@@ -127,10 +127,11 @@ class Secrets:
         """Take the credentials of an address for secrets: its password, and the keys of its query."""
         try:
             parts = urlsplit(address)
-            password, signed_in = parts.password or "", parts.netloc.rpartition("@")[0]
+            password = parts.password or ""
         except ValueError:
             return
-        if not signed_in and _ends_in_no_port(parts.netloc):
+        signed_in = parts.netloc.rpartition("@")[0] if password else ""
+        if "@" not in parts.netloc and _ends_in_no_port(parts.netloc):
             # A password that holds "/", "?" or "#" as they are: no client takes the address, and all tell it.
             signed_in = address.partition("://")[2].rpartition("@")[0]
             password = signed_in.partition(":")[2]
@@ -138,7 +139,6 @@ class Secrets:
         keys = [
             value for name, _, value in pairs if names_a_secret(name.replace("-", "_")) or name in IN_QUERY
         ]
-        signed_in = signed_in if password else ""
         self.know(form for value in (password, signed_in, *keys) for form in (value, unquote(value)))
 
     def know_named(self, settings: Mapping[str, Any]) -> None:

@@ -80,7 +80,6 @@ class EvalSession:
         self.planner = Planner(self.registry, config.rootpath, self._schemas)
         self.cases = CaseFactory(settings, self.registry)
         self.selected: list[PlannedItem] = []
-        self._is_all_collected = False
         self.calibrations: list[CalibrationTest] = []
         self.tests: tuple[pytest.Item, ...] = ()
         self.failed_hooks: dict[str, str] = {}
@@ -248,7 +247,6 @@ class EvalSession:
 
     def select(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Keep the items that are to be run; give those left out."""
-        self._is_all_collected = True
         trials = [item for item in items if isinstance(item, PlannedItem)]
         selected = set(map(id, self._select_trials(trials))) if trials else set()
         if self.refusal:
@@ -295,8 +293,6 @@ class EvalSession:
         ``tests`` are those that try agents by code of their own. Trials that may not be needed are put behind
         all others.
         """
-        if not self._is_all_collected and any(isinstance(item, PlannedItem) for item in items):
-            return  # Ctrl-C or a complaint meanwhile: pytest ends, and what it has found is nobody's plan
         between = self.settings.repetition_range
         if between is not None and self.stored is None:
             from pytest_agenteval.session.extra_repetitions import ExtraItems, put_extra_last

@@ -9,14 +9,7 @@ from .conversation import ADD, Conversation, once
 from .failures import BEGUN, chunk, raw, streamed
 from .wire_bodies import chat_body
 
-MESSAGE: dict[str, Any] = {
-    "id": "m",
-    "type": "message",
-    "role": "assistant",
-    "model": "m",
-    "content": [],
-    "stop_reason": None,
-}
+MESSAGE = BEGUN["messages"][0]["message"]
 
 
 def called_piece(arguments: str, **more: Any) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -198,8 +199,9 @@ def pytest_runtest_setup(item):
         "8 had finished, 16 to run"
     ]
     # What the worker had begun when it died is paid for again: how much that is, is the machine's to say.
-    again = bills(root) - before
+    again, begun = bills(root) - before, Counter(names(journal(root, "started")))
     assert set(again.values()) <= {1, 2}
+    assert all(count <= begun[f"{name}-1"] for name, count in bills(root).items())
     assert set(again) == {f"w{n:02}" for n in range(16)}
     assert len(names(journal(root, "finished"))) == 24
 

@@ -168,37 +168,22 @@ def _priced_apart(usage: Json) -> PricedApart:
 def join(events: Iterable[Json]) -> Json:
     """Give the whole reply that a stream's events make."""
     whole: dict[str, Any] = {"stop_reason": "incomplete", "usage": {}}
-    blocks: list[tuple[int, dict[str, Any]]] = []
-    open_blocks: dict[int, dict[str, Any]] = {}
+    blocks: dict[int, list[dict[str, Any]]] = {}  # some servers give each block the number 0
     for event in events:
         kind, place = event.get("type"), as_count(event.get("index"))
         if kind == "message_start":
             whole.update(rest_of(as_map(event.get("message")), "content", "stop_reason", "usage"))
             _update_counts(whole["usage"], as_map(as_map(event.get("message")).get("usage")))
         elif kind == "content_block_start":
-            _begin_block(blocks, open_blocks, place, dict(as_map(event.get("content_block"))))
+            blocks.setdefault(place, []).append(dict(as_map(event.get("content_block"))))
         elif kind == "content_block_delta":
-            if place not in open_blocks:
-                _begin_block(blocks, open_blocks, place, {})
-            _join_delta(open_blocks[place], as_map(event.get("delta")))
+            _join_delta(blocks.setdefault(place, [{}])[-1], as_map(event.get("delta")))
         elif kind == "message_delta":
             whole.update(rest_of(as_map(event.get("delta"))))
             _update_counts(whole["usage"], as_map(event.get("usage")))
     if "role" not in whole and not blocks:
         return {}
-    ordered = sorted(blocks, key=lambda block: block[0])
-    return {**whole, "content": [_with_input(block) for _, block in ordered]}
-
-
-def _begin_block(
-    blocks: list[tuple[int, dict[str, Any]]],
-    open_blocks: dict[int, dict[str, Any]],
-    place: int,
-    block: dict[str, Any],
-) -> None:
-    """Begin a block; some servers give each the number 0, which ends the one before."""
-    open_blocks[place] = block
-    blocks.append((place, block))
+    return {**whole, "content": [_with_input(block) for place in sorted(blocks) for block in blocks[place]]}
 
 
 def _update_counts(usage: dict[str, Any], counts: Json) -> None:

@@ -99,12 +99,15 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
         raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
 
 
-def whole_reply(format: str, response: Response) -> Json:
-    """Give a reply's body as one JSON object, be it whole or streamed; raises as ``read_reply`` does."""
+def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Json:
+    """Give a reply's body as one JSON object, be it whole or streamed; raises as ``read_reply`` does.
+
+    ``streamed`` is False where it is known that no stream was asked for.
+    """
     try:
         if response.status >= 400:
             raise refusal_of(response)
-        parts = parts_of(response)
+        parts = parts_of(response, streamed=streamed)
         for event in parts.objects:
             if refused := refusal_in(response.status, event):
                 raise refused

@@ -10,7 +10,7 @@ import msgspec
 
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.aws_events import is_event_stream, objects_of
-from pytest_agenteval.cassettes.wire.json_body import raw_body, read_json, text_of_body
+from pytest_agenteval.cassettes.wire.json_body import json_object, raw_body, read_json, text_of_body
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import JSON_DECODER
@@ -30,8 +30,11 @@ class Parts(FrozenValue, frozen=True):
     streamed: bool
 
 
-def parts_of(response: Response) -> Parts:
+def parts_of(response: Response, *, streamed: bool = True) -> Parts:
     """Read a response's body; raises UnreadableTraffic for what is in none of these forms.
+
+    Where no stream was asked for (``streamed`` is False) nothing may follow the one object of a reply: it
+    would be lost.
 
     The body tells its form, not the header: recordings lose headers, and servers are wrong about them. What
     a stream that was cut off ends in is left out, as its client left it out.
@@ -46,6 +49,8 @@ def parts_of(response: Response) -> Parts:
         return Parts(_sse_objects(text), True)
     if text.startswith("["):
         return Parts(_array_objects(text), True)
+    if not streamed and text.startswith("{"):
+        return Parts([json_object(text)], False)
     objects, whole = _line_objects(text)
     return Parts(objects, not whole)
 

@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import compact, plain
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.asked import ReplyParts
-from pytest_agenteval.cassettes.wire.json_body import json_object, raw_body
+from pytest_agenteval.cassettes.wire.json_body import raw_body
 from pytest_agenteval.cassettes.wire.normal_form import WireCall
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.event_stream import read_stream
-from pytest_agenteval.chat.direct.failures import failure_of
+from pytest_agenteval.chat.direct.failures import Redirected, failure_of
 from pytest_agenteval.chat.direct.further_settings import FURTHER
 from pytest_agenteval.chat.direct.model_request import DirectFormat, ModelAsk
 from pytest_agenteval.chat.direct.routing import (
@@ -42,7 +42,7 @@ from pytest_agenteval.chat.direct.routing import (
     takes_key,
     url_of,
 )
-from pytest_agenteval.chat.failures import AttemptFailed, failed_attempt, import_failure, one_line
+from pytest_agenteval.chat.failures import AttemptFailed, check_key, failed_attempt, import_failure, one_line
 from pytest_agenteval.chat.late_imports import import_off_loop
 from pytest_agenteval.chat.model_settings import REQUEST_GRACE_S, REQUEST_SECONDS
 from pytest_agenteval.chat.models import key_names
@@ -164,8 +164,7 @@ class DirectChat:
                     content = await response.read()
         if 300 <= response.status < 400:
             elsewhere = redirect_base(url, response.headers.get("Location", ""), format.PATH)
-            words = KNOWN_SECRETS.text(f"it redirects to {elsewhere}: name that as api_base")
-            raise failed_attempt("bad_request", one_line(words), response.status)
+            raise Redirected(response.status, f"it redirects to {elsewhere}: name that as api_base")
         answer = Response(response.status, response.reason or "", body=content)
         return _whole(format.FORMAT, answer, ask.streamed), first_token_s
 
@@ -199,11 +198,8 @@ class DirectChat:
 
     def _key(self) -> str:
         key = key_of(self.model)
-        if not key and takes_key(self.model):
-            names = " or ".join(key_names(self.model))
-            raise failed_attempt("auth", f"{names} is not set")
-        if not key.isprintable():
-            raise failed_attempt("auth", f"{' or '.join(key_names(self.model))} holds a line break within it")
+        if key or takes_key(self.model):
+            check_key(key, key_names(self.model))
         return key or NO_KEY
 
     def _reply(self, parts: ReplyParts, usage: Usage) -> Reply:
@@ -258,15 +254,9 @@ def _body_of(format: DirectFormat, ask: ModelAsk) -> dict[str, Any]:
 
 
 def _whole(format: str, answer: Response, streamed: bool) -> Json:
-    """Give a reply's body; one that is JSON but for a number, such as NaN in a call's arguments, as well.
-
-    Behind the one object of a reply that was to come whole there is nothing: what there is would be lost.
-    """
+    """Give a reply's body; one that is JSON but for a number, such as NaN in a call's arguments, as well."""
     try:
-        whole = whole_reply(format, answer)
-        if not streamed and raw_body(answer.body).lstrip().startswith(b"{"):
-            json_object(answer.body)
-        return whole
+        return whole_reply(format, answer, streamed=streamed)
     except ModelRefused:
         raise
     except UnreadableTraffic:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.traffic import ModelRefused
+from pytest_agenteval.cassettes.wire.traffic import ModelRefused, UnreadableTraffic
 from pytest_agenteval.chat.direct.http_pool import NoConnection
 from pytest_agenteval.chat.failures import (
     UNUSABLE,
@@ -27,6 +27,14 @@ _BY_WORD: Mapping[str, str] = {
 _OVERLOADED = "overloaded_error"
 
 
+class Redirected(UnreadableTraffic):
+    """A server is elsewhere, at a host that nobody has named: to ask again would change nothing."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 def failure_of(raised: Exception, timeout_s: float, headers: Mapping[str, Any]) -> AttemptFailed:
     """Give what was raised as a failed attempt; ``headers`` are those of the response, if one came."""
     if isinstance(raised, TimeoutError):
@@ -34,6 +42,8 @@ def failure_of(raised: Exception, timeout_s: float, headers: Mapping[str, Any]) 
     if isinstance(raised, ModelRefused):
         return _refusal(raised, headers)
     words = one_line(KNOWN_SECRETS.text(str(raised))) or type(raised).__name__
+    if isinstance(raised, Redirected):
+        return failed_attempt("bad_request", words, raised.status)
     if isinstance(raised, NoConnection):
         return failed_attempt("connection", words)
     return failed_attempt("provider", f"{UNUSABLE}: {words}")
