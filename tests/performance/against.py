@@ -48,8 +48,8 @@ class Change:
         before, now = (amount(side["cpu"].median, "s") for side in (self.before, self.now))
         cpu, wall, peak = (f"{self.over(name):.2f} x" for name in ("cpu", "wall", "peak"))
         cpu, peak = (
-            f"**{said}**" if self.over(name) > DEARER else said
-            for name, said in (("cpu", cpu), ("peak", peak))
+            f"**{times}**" if self.over(name) > DEARER else times
+            for name, times in (("cpu", cpu), ("peak", peak))
         )
         return (self.program, before, now, cpu, wall, peak)
 

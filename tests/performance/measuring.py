@@ -18,7 +18,7 @@ UNUSED = (
     *("-p", "no:socket"),
 )
 PATIENCE_S = 600
-TOLD_ELSEWHERE = ("GITHUB_", "AGENTEVAL_", "PYTEST_", "PYTHONDONTWRITEBYTECODE")
+EXCLUDED_VARIABLES = ("GITHUB_", "AGENTEVAL_", "PYTEST_", "PYTHONDONTWRITEBYTECODE")
 """How variables begin that change what a program does, such as the summary that ours writes to on GitHub."""
 
 
@@ -63,7 +63,7 @@ def timed(
 
     Whatever would have it do more than that, on one side alone, is left out of its environment.
     """
-    usual = {name: value for name, value in os.environ.items() if not name.startswith(TOLD_ELSEWHERE)}
+    usual = {name: value for name, value in os.environ.items() if not name.startswith(EXCLUDED_VARIABLES)}
     environ = {**usual, **(environ or {})}
     before = time.perf_counter()
     process = subprocess.Popen(
