@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.compare.baseline import baseline_text, find_side, read_baseline, write_baseline
 from pytest_agenteval.compare.comparison import compare_sides
-from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.compare.sides import Side, pool_runs
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import TrialKey
@@ -94,6 +94,27 @@ def test_what_is_read_back_compares_like_the_run(
     assert compare_sides(other, baseline) == compare_sides(other, run)
 
 
+@settings(max_examples=15, deadline=None)
+@given(trials(), trials(), trials())
+def test_several_runs_in_a_file_compare_like_all_of_their_trials(
+    first: tuple[JournalEntry, ...], second: tuple[JournalEntry, ...], new: tuple[JournalEntry, ...]
+) -> None:
+    """Repetitions are counted over the runs in their order, and each trial's run is known."""
+    pooled = pool_runs([Side("b", first, ("openai/gpt",)), Side("a", second)])
+    other = Side("other", new, ("openai/gpt",))
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "s.json")
+        write_baseline(path, baseline_text(HEADER, pooled.entries, (), pooled.run_of))
+        baseline = read_baseline(path)
+
+    assert baseline.name == "b, a"
+    assert list(dict.fromkeys(baseline.run_of.values())) == ["b", "a"]
+    assert len(baseline.entries) == len(first) + len(second)
+    assert compare_sides(baseline, other) == compare_sides(pooled, other)
+    of_second = [entry.score for entry in baseline.entries if baseline.run_of[entry.key] == "a"]
+    assert of_second == [entry.score for entry in second]
+
+
 def entry(task: str, *scores: float | None) -> list[JournalEntry]:
     """Give trials of one task with these scores, None for one that errored before it had digests."""
     return [
@@ -163,6 +184,7 @@ def twice() -> str:
         (change(endings=["passed"]), "tasks: a: it has lists that are not all 2 long"),
         (change(scores=[1, 7]), "tasks: a: it has 7.0 in the place of a number from 0 to 1"),
         (change(scors=[1]), "tasks[1]: TaskLine: Object contains unknown field `scors`"),
+        (change(runs_of=[0, 0]), "tasks: a: it has no number in runs_of that names one of the file's runs"),
         (change(digests_of=[0, 3]), "tasks: a: it has a number in digests_of that names none of its digests"),
     ],
 )

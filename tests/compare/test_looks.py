@@ -10,7 +10,7 @@ from msgspec import structs
 
 from pytest_agenteval.compare.comparison import compare_sides
 from pytest_agenteval.compare.first_look import make_look, with_room
-from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.compare.sides import Side, pool_runs
 from pytest_agenteval.scoring.exact_tests import PairedScores
 from pytest_agenteval.store.run_metadata import Levels, RepetitionRule
 from tests.compare.samples import side, tasks
@@ -98,3 +98,24 @@ def test_suites_without_room_keep_what_their_look_has_spent() -> None:
         (2, "no room", Levels()),
         (6, "few tasks", Levels()),
     ]
+
+
+@pytest.mark.parametrize(
+    ("old", "baseline", "is_it"),
+    [
+        (side("a, b", tasks("t", 8, 1.0)), "a, b", True),
+        (side("a, b", tasks("t", 8, 1.0)), "a", True),
+        (pool_runs([side(name, tasks("t", 8, 1.0)) for name in "ab"]), "a, b", True),
+        (pool_runs([side(name, tasks("t", 8, 1.0)) for name in "ab"]), "a", False),
+    ],
+    ids=["a name with a comma", "files of two suites", "two runs", "one of two runs"],
+)
+def test_a_look_counts_against_what_it_was_made_against(old: Side, baseline: str, is_it: bool) -> None:
+    """That is a run, one file of several, or all runs of a file; one run of several is another baseline."""
+    (part,) = compare_sides(old, side("new", tasks("t", 8, 1.0)), levels=RULE.first_look).suites
+    look = make_look(("s", "rules", ""), part, baseline, RULE)
+
+    (part,) = compare_sides(old, structs.replace(side("new", tasks("t", 8, 1.0)), looks=(look,))).suites
+
+    assert (part.look is not None) == is_it
+    assert bool(part.looks_elsewhere) == (not is_it)

@@ -1,4 +1,4 @@
-"""``agenteval baseline set``: a stored run becomes the file that later runs are compared with."""
+"""``agenteval baseline set``: stored runs become the file that later runs are compared with."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ from msgspec.structs import replace
 from pytest_agenteval.cli.options import OF_MODEL, RUN, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, wrapped, write_document
 from pytest_agenteval.compare.baseline import baseline_text, write_baseline
+from pytest_agenteval.compare.drift import run_drifts
+from pytest_agenteval.compare.pairing import pair_suites
+from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
 from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest_names
 from pytest_agenteval.reports.comparison.baseline_change import (
     BaselineChange,
     BaselineDocument,
     BaselineTask,
+    PooledGroup,
     baseline_change,
 )
+from pytest_agenteval.reports.comparison.phrases import alike_text
 from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
+from pytest_agenteval.reports.formatting import format_figure, model_label, one_line, pluralize, printable
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import find_run
@@ -31,6 +37,7 @@ from pytest_agenteval.tasks.load import load_suite
 
 FOLDER = Path("evals") / "baselines"
 MOST_NAMED = 5
+MOST_OBSTACLES = 20
 MOST_ROWS = 30
 MOST_NAME = 200
 
@@ -38,38 +45,53 @@ MOST_NAME = 200
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     parser.description = (
-        "Keep a stored run as the baseline of later ones: a file with one line for each task, to be reviewed "
-        "and committed. Without --to each suite's part goes to the file that its suite.yaml's gate names, "
-        "else to evals/baselines/SUITE.json below this folder."
+        "Keep a stored run, or several, as the baseline of later ones: a file with one line for each task, "
+        "to be reviewed and committed. Against several runs of the same agent smaller changes are found. "
+        "Without --to each suite's part goes to the file that its suite.yaml's gate names, else to "
+        "evals/baselines/SUITE.json below this folder."
     )
     parser.epilog = RUN
     add = parser.add_argument
     add("what", choices=("set",), metavar="set", help="what is done: there is one thing yet")
-    add("run", metavar="RUN", help="the run to keep")
+    add("runs", nargs="+", metavar="RUN", help="the runs to keep: all of their trials")
     add("--to", metavar="FILE", help="the file for all of it, as in evals/baselines/pkm.json")
     add("--model", metavar="MODEL", help=OF_MODEL)
     add("--suite", metavar="SUITE", help="this suite's trials only")
-    add("--allow", action="store_true", help="keep it though trials errored or never ended")
+    add(
+        "--allow",
+        action="store_true",
+        help="keep runs with errored or missing trials, or of agents that differ",
+    )
     add("-v", "--verbose", action="store_true", help="every task that changes")
     add_json_option(parser)
     add_results_option(parser)
 
 
 def baseline(args: argparse.Namespace) -> int:
-    """Write the run's trials into the files of their suites, with what changes in each of them."""
-    run = load_run(find_run(Path(args.results), args.run))
-    entries = _chosen(run, args)
-    if not args.allow:
-        _refuse_incomplete(run, entries, args)
+    """Write the runs' trials into the files of their suites, with what changes in each of them."""
+    runs = [load_run(find_run(Path(args.results), name)) for name in args.runs]
+    _refuse_shared_trials(runs)
+    sides = [replace(side_of(run), entries=_chosen(run, args)) for run in runs]
+    for run, side in zip(runs, sides, strict=True):
+        if not args.allow:
+            _refuse_incomplete(run, side.entries, args)
+    remarks = [*_unlike_agents(sides, args.allow), *_tasks_of_some(sides)]
+    pooled = pool_runs(sides)
+    header = _joined_header([run.header for run in runs], pooled.name)
     changes: list[BaselineChange] = []
-    for path, own in _files(entries, args.to).items():
+    for path, own in _files(pooled.entries, args.to).items():
         changes.append(baseline_change(path, own))
-        header = replace(run.header, name=run.header.name or run.folder.name)
-        write_baseline(path, baseline_text(header, own, run.looks))
+        write_baseline(path, baseline_text(header, own, pooled.looks, pooled.run_of))
         if args.json != STDOUT:
             print_lines(map(StyledLine, _change_lines(changes[-1], args.verbose)))
+    groups = tuple(_pooled_groups(pooled))
+    if args.json != STDOUT:
+        texts = (*remarks, *(f"{_group_name(each)}: {alike_text(each.runs)}" for each in groups))
+        print_lines(StyledLine(line) for text in texts for line in wrapped(printable(text)))
     if args.json:
-        write_document(args.json, BaselineDocument(run=run.folder.name, files=tuple(changes)))
+        name = ", ".join(run.folder.name for run in runs)
+        document = BaselineDocument(run=name, files=tuple(changes), remarks=tuple(remarks), pooled=groups)
+        write_document(args.json, document)
     return 0
 
 
@@ -91,6 +113,17 @@ def _chosen(run: Run, args: argparse.Namespace) -> tuple[JournalEntry, ...]:
     return entries
 
 
+def _refuse_shared_trials(runs: Sequence[Run]) -> None:
+    """Refuse runs that hold the same trials, which would count twice."""
+    before: set[str] = set()
+    for run in runs:
+        name = run.header.name or run.folder.name
+        sources = {name, *(Path(other).name for other in (*run.header.regraded, *run.header.reused))}
+        if shared := sorted(before & sources):
+            raise UsageMistake(f"{name}: trials of {shared[0]} would count twice: name each run once")
+        before |= sources
+
+
 def _refuse_incomplete(run: Run, entries: Sequence[JournalEntry], args: argparse.Namespace) -> None:
     """Refuse trials without a score, which nothing can be compared with."""
     errored = [entry.key.task for entry in entries if not entry.averaged]
@@ -105,6 +138,66 @@ def _refuse_incomplete(run: Run, entries: Sequence[JournalEntry], args: argparse
     if parts:
         hint = "try them again (pytest --agent-only=errored,not_run), or keep the rest with --allow"
         raise UsageMistake(f"{run.folder.name}: {'; '.join(parts)}: {hint}")
+
+
+def _unlike_agents(sides: Sequence[Side], allow: bool) -> Iterator[str]:
+    """Say in what the agents of runs differ, if that is allowed; refuse tasks that cannot be averaged."""
+    for at, side in enumerate(sides[1:], start=1):
+        earlier = pool_runs(sides[:at])
+        lacking = {*earlier.groups} ^ {*side.groups}
+        if lacking:
+            suite, model, variant = min(lacking)
+            without, other = (side, earlier) if (suite, model, variant) in earlier.groups else (earlier, side)
+            group = f"{suite} with {model_label(model, variant)}"
+            hint = "choose what all of them have with --suite and --model"
+            raise UsageMistake(f"{without.name} has no trial of {group}, which {other.name} has: {hint}")
+        pairs = pair_suites(earlier, side)
+        obstacles = [str(each) for suite in pairs for each in suite.obstacles if each.key]
+        if obstacles:
+            more = len(obstacles) - MOST_OBSTACLES
+            lines = [*obstacles[:MOST_OBSTACLES], *([f"and {more} more"] if more > 0 else [])]
+            head = f"{side.name} cannot be averaged with {earlier.name}: these tasks are not the same"
+            raise UsageMistake("\n  ".join([head, *lines]))
+        for each in pairs:
+            if each.differs:
+                group = f"{each.group.suite} with {model_label(*each.group.new)}"
+                text = f"{group}: {', '.join(each.differs)} of {side.name} not as in {earlier.name}"
+                if not allow:
+                    raise UsageMistake(f"{text}: the agents differ; --allow keeps them together")
+                yield text
+
+
+def _tasks_of_some(sides: Sequence[Side]) -> Iterator[str]:
+    """Say which tasks are not in all of the runs."""
+    tried = [{entry.key._replace(repetition=0) for entry in side.entries} for side in sides]
+    some = sorted(set.union(*tried) - tried[0].intersection(*tried[1:]))
+    if some:
+        be = "is" if len(some) == 1 else "are"
+        yield f"{pluralize(len(some), 'task')} {be} not in all runs: {_few([key.task for key in some])}"
+
+
+def _joined_header(headers: Sequence[RunHeader], name: str) -> RunHeader:
+    """Give the newest run's header, with the suites, models and judges of all of them."""
+    suites = {suite.name: suite for header in headers for suite in header.suites}
+    models = {model.name: model for header in headers for model in header.models}
+    return replace(
+        max(headers, key=lambda header: header.started_at),
+        name=name,
+        suites=tuple(suites.values()),
+        models=tuple(models.values()),
+        judges=tuple(dict.fromkeys(judge for header in headers for judge in header.judges)),
+    )
+
+
+def _pooled_groups(pooled: Side) -> Iterator[PooledGroup]:
+    for group in pooled.groups:
+        own = [entry for entry in pooled.entries if group_of(entry) == group]
+        if runs := run_drifts(own, pooled.run_of):
+            yield PooledGroup(*group, runs)
+
+
+def _group_name(group: PooledGroup) -> str:
+    return one_line(f"{group.suite} with {model_label(group.model, group.variant)}", MOST_NAME)
 
 
 def _few(names: Sequence[str]) -> str:

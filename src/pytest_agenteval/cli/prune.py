@@ -92,8 +92,10 @@ def _blessed(below: Path) -> Iterator[str]:
         folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
         for path in (Path(folder, name) for name in files if name.endswith(".json")):
             if holds_baseline(path):
-                run = read_json(path).get("run")
-                yield from (run,) if isinstance(run, str) else ()
+                head = read_json(path)
+                runs = head.get("runs")
+                names = (head.get("run"), *(runs if isinstance(runs, list) else ()))
+                yield from (name for name in names if isinstance(name, str))
 
 
 def _lines(plan: Pruning, root: Path) -> Iterator[str]:

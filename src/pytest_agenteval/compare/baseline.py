@@ -1,4 +1,4 @@
-"""A baseline: a stored run as a small file that is reviewed in a diff, and compared with like the run.
+"""A baseline: a stored run, or several, as a small file to review in a diff, and to compare with like a run.
 
 The file is JSON with one line for each task. What the trials took stands below the tasks, for seconds differ
 each time; what a suite's tasks have in common stands above them, so that a new prompt changes one line.
@@ -45,13 +45,27 @@ LineT = TypeVar("LineT", bound=Record)
 
 
 def baseline_text(
-    header: RunHeader, entries: tuple[JournalEntry, ...], looks: Sequence[SuiteLook] = ()
+    header: RunHeader,
+    entries: tuple[JournalEntry, ...],
+    looks: Sequence[SuiteLook] = (),
+    run_of: Mapping[TrialKey, str] | None = None,
 ) -> str:
-    """Write trials of a run as a baseline's file, with the looks that decided how often they are made."""
+    """Write trials of a run as a baseline's file, with the looks that decided how often they are made.
+
+    ``run_of`` names the run of each trial, where these are of several.
+    """
     tasks, shared = tasks_of(entries), shared_digests(entries)
     suites = {entry.key.suite for entry in entries}
     models = {entry.key.model for entry in entries}
-    lines = [task_line(task, shared.get(owner_of(task[0]), {})) for task in tasks]
+    runs = {run: at for at, run in enumerate(dict.fromkeys(run_of.values() if run_of else ()))}
+    lines = [
+        task_line(
+            task,
+            shared.get(owner_of(task[0]), {}),
+            (runs[run_of[entry.key]] for entry in task) if run_of else (),
+        )
+        for task in tasks
+    ]
     head = {
         BASELINE_MARK: VERSION,
         "run": header.name,
@@ -61,6 +75,8 @@ def baseline_text(
         "models": [model.to_json() for model in header.models if model.name in models],
         "judges": [judge.to_json() for judge in header.judges],
     }
+    if runs:
+        head["runs"] = list(runs)
     spent = [look.to_json() for look in looks if look.spent and look.suite in suites and look.model in models]
     if spent:
         head["looks"] = spent
@@ -89,11 +105,16 @@ def read_baseline(path: Path) -> Side:
         (line.task, line.suite, line.agent, line.model, line.variant): line
         for line in _lines(path, data, "spent", SpentLine)
     }
+    runs = _runs(path, data)
     entries: dict[TrialKey, JournalEntry] = {}
+    places: dict[TrialKey, int] = {}
     for line in _lines(path, data, "tasks", TaskLine):
         try:
-            for entry in entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {})):
+            of_task = entries_of(line, spent.get((line.task, *line.owner)), shared.get(line.owner, {}))
+            for at, entry in enumerate(of_task):
                 check_entry(entry)
+                if runs or line.runs_of:
+                    places[entry.key] = _run_place(line, at, runs)
                 if entries.setdefault(entry.key, entry) is not entry:
                     raise ValueError(
                         f"repetition {entry.key.repetition} twice, as when two files were merged"
@@ -102,8 +123,13 @@ def read_baseline(path: Path) -> Side:
             raise UsageMistake(f"{path}: tasks: {line.task}: it has {odd}") from None
     judges = tuple(judge["id"] for judge in _maps(data, "judges") if isinstance(judge.get("id"), str))
     looks = tuple(_lines(path, data, "looks", SuiteLook)) if "looks" in data else ()
-    name = str(data.get("run", ""))
-    return Side(name, tuple(entries[key] for key in sorted(entries)), judges, looks=looks)
+    return Side(
+        name=", ".join(runs) or str(data.get("run", "")),
+        entries=tuple(entries[key] for key in sorted(entries)),
+        judges=judges,
+        looks=looks,
+        run_of={key: runs[place] for key, place in sorted(places.items(), key=lambda each: each[1])},
+    )
 
 
 def find_side(results: Path, name: str) -> Side:
@@ -160,6 +186,21 @@ def _read(path: Path) -> Mapping[str, Any]:
         found = data[BASELINE_MARK]
         raise UsageMistake(f"{path}: a baseline of form {found!r}: this pytest-agenteval knows {VERSION}")
     return data
+
+
+def _runs(path: Path, data: Mapping[str, Any]) -> tuple[str, ...]:
+    """Give the names of the runs that a file is of, where there are several."""
+    runs = data.get("runs", [])
+    if not isinstance(runs, list) or not all(isinstance(run, str) and run for run in runs):
+        raise UsageMistake(f"{path}: runs: expected a list of names")
+    return tuple(runs)
+
+
+def _run_place(line: TaskLine, at: int, runs: Sequence[str]) -> int:
+    place = line.runs_of[at] if line.runs_of else -1
+    if not 0 <= place < len(runs):
+        raise ValueError("no number in runs_of that names one of the file's runs, for each of its trials")
+    return place
 
 
 def _maps(data: Mapping[str, Any], name: str) -> list[dict[str, Any]]:

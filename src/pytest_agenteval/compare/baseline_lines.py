@@ -29,7 +29,8 @@ class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     ``repetitions`` are their numbers where these do not count from 1. ``digests`` are those that trials have,
     None for a trial that broke before it had any, without what is shared; ``digests_of`` says for each trial
-    which of them are its own, where there are several.
+    which of them are its own, where there are several. ``runs_of`` says for each trial which of the file's
+    runs it is of; empty in a file of one run.
     """
 
     suite: str
@@ -46,6 +47,7 @@ class TaskLine(Record, frozen=True, kw_only=True, omit_defaults=True):
     repetitions: tuple[int, ...] = ()
     digests: tuple[dict[str, Any] | None, ...] = ()
     digests_of: tuple[int, ...] = ()
+    runs_of: tuple[int, ...] = ()
 
     @property
     def owner(self) -> Owner:
@@ -104,7 +106,9 @@ def owner_of(entry: JournalEntry) -> Owner:
     return key.suite, key.agent, key.model, key.variant
 
 
-def task_line(entries: Sequence[JournalEntry], shared: Mapping[str, str]) -> TaskLine:
+def task_line(
+    entries: Sequence[JournalEntry], shared: Mapping[str, str], runs_of: Iterable[int] = ()
+) -> TaskLine:
     """Put the trials of one task into a line."""
     first, key = entries[0], entries[0].key
     numbers = tuple(entry.key.repetition for entry in entries)
@@ -126,6 +130,7 @@ def task_line(entries: Sequence[JournalEntry], shared: Mapping[str, str]) -> Tas
         repetitions=() if numbers == tuple(range(1, len(entries) + 1)) else numbers,
         digests=tuple(own[places.index(place)] for place in distinct.values()),
         digests_of=tuple(places) if len(distinct) > 1 else (),
+        runs_of=tuple(runs_of),
     )
 
 
@@ -147,7 +152,11 @@ def spent_line(entries: Sequence[JournalEntry]) -> SpentLine:
 def entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, str]) -> Iterator[JournalEntry]:
     """Give the trials of a task back; raises ValueError for a line whose lists do not go together."""
     count = len(line.scores)
-    lists = [line.endings, *line.grades.values(), *filter(None, (line.repetitions, line.digests_of))]
+    lists = [
+        line.endings,
+        *line.grades.values(),
+        *filter(None, (line.repetitions, line.digests_of, line.runs_of)),
+    ]
     if spent is not None:
         lists += [spent.tokens, spent.seconds, spent.cost_usd]
     if any(len(each) != count for each in lists):

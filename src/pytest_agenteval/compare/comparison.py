@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from pytest_agenteval.compare.drift import RunDrift, run_drifts
 from pytest_agenteval.compare.findings import PLAIN, at_look
 from pytest_agenteval.compare.looks import look_at_pair, looks_elsewhere
 from pytest_agenteval.compare.pairing import Obstacle, SuitePairs, TaskPair, pair_suites, unmatched_groups
@@ -95,7 +96,8 @@ class SuiteComparison(FrozenValue, frozen=True):
     was decided how often the new side's tasks are repeated, where that was against this old side: verdicts
     are at its ``levels``, divided by ``held_out_looks`` where held-out tasks are compared: the how-manieth
     comparison of them this is. ``looks_elsewhere`` were against other runs, and count for nothing here.
-    ``own_models`` are those that an agent asked by itself, old and new.
+    ``own_models`` are those that an agent asked by itself, old and new. ``baseline_runs`` are the runs of the
+    old side, where there are several, each beside the others.
     """
 
     name: str
@@ -120,6 +122,7 @@ class SuiteComparison(FrozenValue, frozen=True):
     look: SuiteLook | None = None
     looks_elsewhere: tuple[SuiteLook, ...] = ()
     own_models: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    baseline_runs: tuple[RunDrift, ...] = ()
 
     @property
     def changes(self) -> Iterator[Change]:
@@ -230,6 +233,7 @@ def _compare_suite(
         look=look,
         looks_elsewhere=tuple(looks_elsewhere(group, old_side, new_side)),
         own_models=(own_models_of(old), own_models_of(new)),
+        baseline_runs=run_drifts(old, old_side.run_of),
     )
 
 

@@ -29,5 +29,11 @@ def _look_of(side: Side, group: Group) -> SuiteLook | None:
 
 
 def _was_against(look: SuiteLook, group: SideGroup, old: Side) -> bool:
+    if (look.old_model, look.old_variant) != group.old:
+        return False
+    own = (group.suite, *group.old)
+    runs = (run for key, run in old.run_of.items() if (key.suite, key.model, key.variant) == own)
+    if pooled := ", ".join(dict.fromkeys(runs)):
+        return look.baseline == pooled
     # Of several files of several suites one side may be made, which has the names of all of them.
-    return look.baseline in old.name.split(", ") and (look.old_model, look.old_variant) == group.old
+    return look.baseline in (old.name, *old.name.split(", "))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import UsageMistake, nearest_names
+from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.repetitions import SuiteLook
@@ -26,8 +28,10 @@ BASE = "base"
 class Side(FrozenValue, frozen=True):
     """Old or new: the last attempt of each trial, and what is known of all of them.
 
-    ``name`` is the run's. ``judges`` are the ids of those who could be asked. ``odd`` says what could not be
-    read. ``looks`` say how it was decided how often tasks are repeated, where that was not fixed.
+    ``name`` is the run's; of several runs that were pooled, all of theirs, and ``run_of`` then names the run
+    of each trial, in the order of the runs. ``judges`` are the ids of those who could be asked. ``odd`` says
+    what could not be read. ``looks`` say how it was decided how often tasks are repeated, where that was not
+    fixed.
     ``held_out_looks`` say of suites how often their held-out tasks were tried by then.
     """
 
@@ -37,6 +41,7 @@ class Side(FrozenValue, frozen=True):
     odd: tuple[str, ...] = ()
     looks: tuple[SuiteLook, ...] = ()
     held_out_looks: Mapping[str, int] = NOTHING
+    run_of: Mapping[TrialKey, str] = {}
 
     @property
     def groups(self) -> list[tuple[str, str, str]]:
@@ -77,6 +82,30 @@ def side_of(run: Run) -> Side:
     header = run.header
     return Side(
         header.name or run.folder.name, run.entries, judges, run.odd, run.looks, header.held_out_looks
+    )
+
+
+def pool_runs(sides: Sequence[Side]) -> Side:
+    """Put the trials of several runs together, as repetitions that are counted over all of them."""
+    if len(sides) == 1:
+        return sides[0]
+    entries: list[JournalEntry] = []
+    run_of: dict[TrialKey, str] = {}
+    trials: Counter[TrialKey] = Counter()
+    for side in sides:
+        for entry in sorted(side.entries, key=lambda entry: entry.key):
+            task = entry.key._replace(repetition=0)
+            trials[task] += 1
+            key = task._replace(repetition=trials[task])
+            entries.append(replace(entry, key=key))
+            run_of[key] = side.name
+    return Side(
+        name=", ".join(side.name for side in sides),
+        entries=tuple(sorted(entries, key=lambda entry: entry.key)),
+        judges=tuple(dict.fromkeys(judge for side in sides for judge in side.judges)),
+        odd=tuple(dict.fromkeys(text for side in sides for text in side.odd)),
+        looks=tuple(dict.fromkeys(look for side in sides for look in side.looks)),
+        run_of=run_of,
     )
 
 

@@ -119,7 +119,8 @@ def _references(run: RunFolder) -> Iterator[str]:
 
 def _compared_with(comparison: Mapping[str, Any]) -> Iterable[str]:
     old = comparison.get("old")
-    return (old,) if isinstance(old, str) and old else ()
+    # A baseline of several runs, or of several suites, has the names of all of them.
+    return (old, *old.split(", ")) if isinstance(old, str) and old else ()
 
 
 def _size(folder: Path) -> int:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pytest_agenteval.compare.baseline import read_baseline
 from pytest_agenteval.compare.baseline_lines import tasks_of
+from pytest_agenteval.compare.drift import RunDrift
 from pytest_agenteval.compare.pairing import MUST_EQUAL
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
@@ -40,11 +41,25 @@ class BaselineChange(FrozenValue, frozen=True):
     gone: tuple[BaselineTask, ...]
 
 
+class PooledGroup(FrozenValue, frozen=True):
+    """A suite with one model and variant whose trials are of several runs, each tested against the others."""
+
+    suite: str
+    model: str
+    variant: str
+    runs: tuple[RunDrift, ...]
+
+
 class BaselineDocument(Document, frozen=True, kw_only=True):
-    """The files that a run was written into."""
+    """The files that a run, or several, were written into.
+
+    ``remarks`` say in what several runs differ besides their scores, ``pooled`` whether their scores do.
+    """
 
     run: str
     files: tuple[BaselineChange, ...]
+    remarks: tuple[str, ...] = ()
+    pooled: tuple[PooledGroup, ...] = ()
 
 
 def baseline_change(path: Path, entries: Sequence[JournalEntry]) -> BaselineChange:

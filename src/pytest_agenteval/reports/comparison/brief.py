@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.comparison.headline import bucket_name, suite_label, tasks_compared
-from pytest_agenteval.reports.comparison.phrases import format_change, format_p, look_text, verdict_text
+from pytest_agenteval.reports.comparison.phrases import (
+    drift_text,
+    format_change,
+    format_p,
+    look_text,
+    pooled_text,
+    verdict_text,
+)
 from pytest_agenteval.reports.comparison.screen import comparison_lines, headline_lines
 from pytest_agenteval.reports.formatting import format_figure, pluralize, printable
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width, wrapped_lines
@@ -28,6 +35,8 @@ def _brief(comparison: Comparison, width: int) -> Iterator[StyledLine]:
     for suite in comparison.suites:
         if suite.suite is not None and suite.suite.verdict != "identical":
             yield from wrapped_lines(_suite_text(suite, suite.suite), width)
+            for text in drift_text(suite):
+                yield from wrapped_lines(printable(text), width, "yellow", indent="    ")
             for change in _changed(suite)[:MOST_BUCKETS]:
                 worse = change.verdict == "worse"
                 yield from wrapped_lines(_bucket_text(change), width, "red" if worse else "", indent="    ")
@@ -49,6 +58,8 @@ def _suite_text(suite: SuiteComparison, change: Change) -> str:
         parts.append(f"{format_change(change.change)}, between {low} and {high}")
     if change.testable:
         parts.append(f"p {format_p(change.p)}")
+    if pooled := pooled_text(suite):
+        parts.append(pooled)
     if suite.look is not None:
         parts.append(f"x {suite.look.repetitions}{look_text(suite.look)}")
     if any(suite.errored):

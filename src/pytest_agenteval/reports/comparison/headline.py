@@ -24,7 +24,7 @@ def headline(comparison: Comparison) -> str:
     if not comparison.has_scores:
         return f"Nothing can be compared: {NO_SCORES}."
     sentence = "; ".join(_parts(comparison))
-    return f"{sentence}{_left_out(comparison)}."
+    return f"{sentence}{_left_out(comparison)}{_drifted(comparison)}."
 
 
 def suite_label(suite: SuiteComparison) -> str:
@@ -144,3 +144,13 @@ def _left_out(comparison: Comparison) -> str:
     every = pluralize(len(compared | left_out), "task")
     with_some = " with every model" if compared & left_out else ""
     return f" (over {len(compared)} of {every}: {len(left_out)} cannot be compared{with_some})"
+
+
+def _drifted(comparison: Comparison) -> str:
+    """Say that the runs of a baseline are not alike, of which suites where there are several."""
+    drifted = [suite for suite in comparison.suites if any(run.drifted for run in suite.baseline_runs)]
+    if not drifted:
+        return ""
+    names = dict.fromkeys(_short(suite, comparison) for suite in drifted)
+    where = f" in {', '.join(names)}" if len(comparison.suites) > 1 else ""
+    return f" (the baseline's runs differ{where})"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
+from pytest_agenteval.compare.drift import RunDrift
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure
 from pytest_agenteval.scoring.sensitivity import MOST_REPETITIONS
@@ -63,6 +64,48 @@ def elsewhere_text(suite: SuiteComparison) -> Iterator[str]:
             f"Repetitions {between} were decided against {look.baseline}, not in this comparison: "
             "its verdicts are at the plain levels, and wrong somewhat more often."
         )
+
+
+def pooled_text(suite: SuiteComparison, *, names: bool = False) -> str:
+    """Count the runs that the baseline is of, where there are several."""
+    runs = suite.baseline_runs
+    named = f" ({', '.join(run.run for run in runs)})" if names else ""
+    return f"baseline of {len(runs)} runs{named}" if runs else ""
+
+
+def alike_text(runs: Sequence[RunDrift]) -> str:
+    """Say whether the runs of a baseline are alike; where they are not, which differ and what follows."""
+    if differing := _differing_runs(runs):
+        follows = (
+            "a comparison with this baseline counts their difference as chance, so a verdict may be wrong"
+        )
+        return f"the runs differ: {differing}: {follows}"
+    compared = [run for run in runs if run.mean is not None]
+    if not compared:
+        return f"the {len(runs)} runs share no task with a score, so whether they are alike is unknown"
+    most = max(compared, key=lambda run: abs(run.difference))
+    largest = f"largest difference {format_figure(abs(most.difference))}, p {format_p(most.p)}"
+    return f"the {len(runs)} runs are alike ({largest})"
+
+
+def drift_text(suite: SuiteComparison) -> Iterator[str]:
+    """Say that the runs of the baseline differ, where they do."""
+    if differing := _differing_runs(suite.baseline_runs):
+        yield (
+            f"The baseline's runs differ: {differing}. This comparison counts their difference as chance, "
+            "so its verdict may be wrong."
+        )
+
+
+def _differing_runs(runs: Sequence[RunDrift]) -> str:
+    drifted = [run for run in runs if run.drifted]
+    others = "the others" if len(runs) > 2 else "the other"
+    # Of two runs each differs from the other, which is said once.
+    return "; ".join(
+        f"{run.run} scored {format_figure(run.mean or 0.0)} where {others} scored "
+        f"{format_figure(run.others_mean or 0.0)} (p {format_p(run.p)})"
+        for run in (drifted if len(runs) > 2 else drifted[-1:])
+    )
 
 
 def held_out_text(suite: SuiteComparison) -> Iterator[str]:

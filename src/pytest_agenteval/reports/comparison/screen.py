@@ -15,11 +15,13 @@ from pytest_agenteval.reports.comparison.headline import (
     tasks_left_out,
 )
 from pytest_agenteval.reports.comparison.phrases import (
+    drift_text,
     elsewhere_text,
     format_change,
     format_p,
     held_out_text,
     noise_text,
+    pooled_text,
     repetitions_text,
     sensitivity_text,
     verdict_text,
@@ -64,7 +66,7 @@ def headline_lines(comparison: Comparison, width: int) -> list[StyledLine]:
 def _suite_lines(
     suite: SuiteComparison, comparison: Comparison, width: int, whole: bool
 ) -> Iterator[StyledLine]:
-    old, new = printable(comparison.old), printable(comparison.new)
+    old, new = map(printable, (pooled_text(suite, names=whole) or comparison.old, comparison.new))
     runs = "same run" if comparison.same_run else f"{old} -> {new}"
     differs = f"  differs: {', '.join(suite.differs) or 'nothing known'}"
     yield from wrapped_lines(f"{suite_label(suite)}  {_tasks_text(suite)}, {runs}{differs}", width, indent="")
@@ -122,6 +124,7 @@ def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison) -
     if change.undone:
         errored = pluralize(sum(suite.errored), "errored trial")
         yield f"With {errored} as 0 and as 1 the verdict is not the same: try them again."
+    yield from map(printable, drift_text(suite))
     yield from map(printable, elsewhere_text(suite))
     yield from held_out_text(suite)
     if suite.sensitivity is not None and change.verdict != "identical":

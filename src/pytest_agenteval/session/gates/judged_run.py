@@ -89,7 +89,8 @@ class JudgedRun:
             side = read_side(path)
             self._names[name] = side.name
             own = tuple(entry for entry in side.entries if entry.key.suite == name)
-            sides.append(replace(side, entries=own))
+            run_of = {key: run for key, run in side.run_of.items() if key.suite == name}
+            sides.append(replace(side, entries=own, run_of=run_of))
         if not sides:
             return None
         return Side(
@@ -97,6 +98,7 @@ class JudgedRun:
             tuple(sorted((entry for side in sides for entry in side.entries), key=lambda entry: entry.key)),
             tuple(dict.fromkeys(judge for side in sides for judge in side.judges)),
             looks=tuple(dict.fromkeys(look for side in sides for look in side.looks)),
+            run_of={key: run for side in sides for key, run in side.run_of.items()},
         )
 
     def old_name(self, suite: str) -> str:
