@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from tests.cli.conftest import Agenteval
+from tests.greeters import greet as run_greeters
+from tests.greeters import set_mood, task_names, write_greeters
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -116,3 +119,74 @@ def test_a_baseline_among_tasks_is_no_task(pytester: pytest.Pytester, printed: P
                         ("was.yaml", "expected a file NAME.json")):  # fmt: skip
         assert says in printed("baseline", "set", "latest", f"--to={place}", status=2)
     assert Path("evals/greetings/hi.json").read_text().startswith('{\n  "id"')
+
+
+def run_names(pytester: pytest.Pytester) -> list[str]:
+    """Give the names of the stored runs in the order in which they began."""
+    headers = (pytester.path / ".agenteval/runs").glob("2*/run.json")
+    begun = {json.loads(path.read_text())["started_at"]: path.parent.name for path in headers}
+    return [begun[moment] for moment in sorted(begun)]
+
+
+def test_several_runs_become_one_file(pytester: pytest.Pytester, printed: Printed) -> None:
+    """All of their trials, with whether the runs are alike, and which tasks are not in all of them."""
+    greet(pytester)
+    greet(pytester)
+    greet(pytester, "-k", "hi")
+    first, second, third = run_names(pytester)
+
+    assert printed("baseline", "set", first, second).splitlines() == [
+        f"{FILE}: written: 2 tasks, 8 trials",
+        "greetings with scripted: the 2 runs differ by no more than chance (largest difference 0.00, p 1.00)",
+    ]
+    compared = " ".join(printed("compare", FILE, second, "-v").split())
+    assert f"baseline of 2 runs ({first}, {second}) -> {second}" in compared
+    document = json.loads(printed("baseline", "set", first, second, third, "--json", "-"))
+    assert document["remarks"] == ["1 task is not in all runs: yo"]
+    assert [run["run"] for run in document["pooled"][0]["runs"]] == [first, second, third]
+    assert document["files"][0]["changed"][0]["after"] == [1.0] * 6
+
+
+def test_runs_that_share_trials_are_refused(pytester: pytest.Pytester, printed: Printed) -> None:
+    """One run by two names, and one that took over the other's trials: they would count twice."""
+    greet(pytester)
+    greet(pytester, "--agent-reuse=latest")
+    first, second = run_names(pytester)
+
+    for names in ((second, "latest"), (first, second)):
+        refused = printed("baseline", "set", *names, status=2)
+        assert f"{second}: trials of {names[0]} would count twice: name each run once" in refused
+
+
+def test_runs_that_cannot_be_averaged_are_refused(pytester: pytest.Pytester, printed: Printed) -> None:
+    """Other graders are refused even with --allow; of models only what all runs have is taken."""
+    greet(pytester)
+    greet(pytester, "--agent-model=scripted,nop")
+    greet(pytester, yo="Juna")
+    first, second, third = run_names(pytester)
+
+    refused = printed("baseline", "set", first, third, "--allow", status=2)
+    assert f"{third} cannot be averaged with {first}: these tasks are not the same" in refused
+    assert "evals/greetings/yo.json: yo: graders: answer_contains configured" in refused
+    refused = printed("baseline", "set", first, second, status=2)
+    assert f"{first} has no trial of greetings with nop, which {second} has: choose" in refused
+    assert not (pytester.path / FILE).exists()
+    assert "2 tasks, 8 trials" in printed("baseline", "set", first, second, "--model=scripted")
+
+
+def test_runs_of_agents_that_differ_need_to_be_allowed(pytester: pytest.Pytester, printed: Printed) -> None:
+    """What differs is named, refused or not; so is what their scores say."""
+    write_greeters(pytester.path)
+    run_greeters(pytester, times=1)
+    set_mood(pytester.path, "asleep", task_names("night"))
+    conftest = pytester.path / "conftest.py"
+    conftest.write_text(conftest.read_text().replace("tried again.", "tried once more."))
+    run_greeters(pytester, times=1)
+    first, second = run_names(pytester)
+
+    text = f"greetings with nop: agent code of {second} not as in {first}"
+    assert f"{text}: the agents differ; --allow" in printed("baseline", "set", first, second, status=2)
+    allowed = " ".join(printed("baseline", "set", first, second, "--allow").split())
+    assert text in allowed
+    # 5 of 12 tasks fell from 1 to 0: p is 2/32, which two runs are not yet said to differ with
+    assert "the 2 runs differ by no more than chance (largest difference 0.42, p 0.062)" in allowed

@@ -59,7 +59,7 @@ def test_runs_stay_that_somebody_may_want(tmp_path: Path) -> None:
     named = tmp_path / "before-the-move"
     shutil.move(run_of(tmp_path, 50), named)
     again = run_of(tmp_path, 5, regraded=(graded.name,))
-    (graded / "comparison.json").write_text(json.dumps({"v": 1, "old": before.name, "headline": "as before"}))
+    (graded / "comparison.json").write_text(json.dumps({"v": 1, "old": f"another, {before.name}"}))
     (held / HELD).touch()
     header = json.loads((resumed / "run.json").read_text())
     header["resumed"] = [Resumption((NOW - timedelta(days=2)).isoformat()).to_json()]
@@ -100,10 +100,12 @@ def test_what_may_go_is_listed_and_goes_when_that_is_said(
     """With how much that frees; a run that is a baseline's, or that somebody holds, stays."""
     monkeypatch.chdir(tmp_path)
     root = tmp_path / "runs"
-    gone, blessed, held, newest = (run_of(root, days) for days in (300, 200, 100, 90))
+    gone, blessed, pooled, held, newest = (run_of(root, days) for days in (300, 200, 150, 100, 90))
     baseline = tmp_path / "evals" / "baselines" / "pkm.json"
     baseline.parent.mkdir(parents=True)
     baseline.write_text(json.dumps({"agenteval_baseline": 1, "run": blessed.name}))
+    of_two = {"agenteval_baseline": 1, "run": f"elsewhere, {pooled.name}", "runs": ["elsewhere", pooled.name]}
+    baseline.with_name("two.json").write_text(json.dumps(of_two))
     prune = ["runs", "--prune", "--results", str(root), "--keep-newest", "1"]
     holder = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(held / HELD)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
@@ -113,16 +115,16 @@ def test_what_may_go_is_listed_and_goes_when_that_is_said(
 
     assert main(prune) == 0
     listed = capsys.readouterr().out
-    assert f"1 of 4 runs in {root} may go, 1." in listed
+    assert f"1 of 5 runs in {root} may go, 1." in listed
     assert gone.name in listed
-    assert "kept: 1 among the newest, 1 going on, 1 a baseline" in listed
+    assert "kept: 1 among the newest, 1 going on, 2 a baseline" in listed
     assert "Nothing was removed: add --yes" in listed
     assert gone.is_dir()
 
     assert main([*prune, "--yes"]) == 0
     holder.communicate(b"\n")
 
-    assert [run.path for run in list_runs(root)] == [newest, held, blessed]
+    assert [run.path for run in list_runs(root)] == [newest, held, pooled, blessed]
     assert not list(root.glob(".going-*"))
     assert main([*prune, "--json", "-"]) == 2
 

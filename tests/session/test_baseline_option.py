@@ -193,3 +193,39 @@ def test_the_project_and_the_environment_may_name_it(
     off.stdout.no_fnmatch_line("gate: *")
     monkeypatch.setenv("AGENTEVAL_BASELINE", "nowhere")
     assert greet(pytester).ret == pytest.ExitCode.USAGE_ERROR
+
+
+def test_a_baseline_of_two_runs_counts_all_of_their_trials(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """A gate names it; that its runs differ stands beside the verdict wherever that is."""
+    summary = pytester.path / "summary.md"
+    write_greeters(pytester.path, {"baseline": "../two.json"})
+    greet(pytester, "--agent-gate=none", "--agent-results=first")
+    set_mood(pytester.path, "asleep", task_names("night"))
+    greet(pytester, "--agent-gate=none", "--agent-results=second")
+    runs = [str(pytester.path / folder / "latest") for folder in ("first", "second")]
+    assert main(["baseline", "set", *runs]) == 0
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+
+    result = greet(pytester, workers=workers)
+
+    text = " ".join(result.outlines)
+    assert "night is worse on these 5 tasks (0.50 -> 0.00)" in text
+    assert "(the baseline's runs differ)." in " ".join(text.split())
+    assert "baseline of 2 runs" in " ".join(text.split())
+    folder = pytester.path / ".agenteval/runs/latest"
+    (suite,) = json.loads((folder / "comparison.json").read_text())["suites"]
+    assert suite["repetitions"] == [[6, 6], [3, 3]]
+    assert [(each["mean"], each["drifted"]) for each in suite["baseline_runs"]] == [
+        (1.0, True),
+        (pytest.approx(7 / 12), True),
+    ]
+    names = [each["run"] for each in suite["baseline_runs"]]
+    sentence = f"The baseline's runs differ: {names[1]} scored 0.58 where the other scored 1.00 (p <0.001)."
+    assert sentence in " ".join(text.split())
+    assert sentence in " ".join(summary.read_text().split())
+    assert main(["compare", "evals/two.json", "latest", "--json", "compared.json"]) == 1
+    compared = json.loads((pytester.path / "compared.json").read_text())
+    assert compared["suites"][0]["baseline_runs"] == suite["baseline_runs"]
+    assert "(the baseline's runs differ)" in compared["headline"]

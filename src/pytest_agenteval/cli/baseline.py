@@ -119,8 +119,9 @@ def _refuse_shared_trials(runs: Sequence[Run]) -> None:
     for run in runs:
         name = run.header.name or run.folder.name
         sources = {name, *(Path(other).name for other in (*run.header.regraded, *run.header.reused))}
-        if shared := sorted(before & sources):
-            raise UsageMistake(f"{name}: trials of {shared[0]} would count twice: name each run once")
+        if shared := before & sources:
+            twice = name if name in shared else min(shared)
+            raise UsageMistake(f"{name}: trials of {twice} would count twice: name each run once")
         before |= sources
 
 

@@ -85,7 +85,7 @@ def alike_text(runs: Sequence[RunDrift]) -> str:
         return f"the {len(runs)} runs share no task with a score, so whether they are alike is unknown"
     most = max(compared, key=lambda run: abs(run.difference))
     largest = f"largest difference {format_figure(abs(most.difference))}, p {format_p(most.p)}"
-    return f"the {len(runs)} runs are alike ({largest})"
+    return f"the {len(runs)} runs differ by no more than chance ({largest})"
 
 
 def drift_text(suite: SuiteComparison) -> Iterator[str]:
