@@ -8,6 +8,7 @@ import pytest
 
 from tests.simulations.broken import broken_by_chance
 from tests.simulations.contradictions import contradictions
+from tests.simulations.drift import drifted
 from tests.simulations.family import false_verdicts
 from tests.simulations.needed import comparisons
 from tests.simulations.power import buckets_found, suites_found
@@ -72,3 +73,9 @@ def test_the_smallest_visible_change_is_seen_four_times_of_five() -> None:
     seen = comparisons("diffuse", 0.15, 41, 2, 100, seed=1)
     assert seen.visible == pytest.approx(0.15, abs=0.02)
     assert 65 <= seen.significant <= 92
+
+
+def test_runs_that_differ_are_told_from_those_that_do_not() -> None:
+    """Of 40 baselines of three runs at most 8 are called unlike; with one run 0.2 better, at least 30."""
+    assert drifted("pass or fail", 3, 3, 0.0, 40, seed=1) < 9
+    assert drifted("pass or fail", 3, 3, 0.2, 40, seed=1) >= 30
