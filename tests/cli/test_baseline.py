@@ -184,8 +184,8 @@ def test_runs_of_agents_that_differ_need_to_be_allowed(pytester: pytest.Pytester
     run_greeters(pytester, times=1)
     first, second = run_names(pytester)
 
-    text = f"greetings with nop: agent code of {second} not as in {first}"
-    assert f"{text}: the agents differ; --allow" in printed("baseline", "set", first, second, status=2)
+    text = f"greetings with nop: {second} differs from {first} in agent code"
+    assert f"{text}; --allow" in printed("baseline", "set", first, second, status=2)
     allowed = " ".join(printed("baseline", "set", first, second, "--allow").split())
     assert text in allowed
     # 5 of 12 tasks fell from 1 to 0: p is 2/32, which two runs are not yet said to differ with

@@ -162,9 +162,9 @@ def _unlike_agents(sides: Sequence[Side], allow: bool) -> Iterator[str]:
         for each in pairs:
             if each.differs:
                 group = f"{each.group.suite} with {model_label(*each.group.new)}"
-                text = f"{group}: {', '.join(each.differs)} of {side.name} not as in {earlier.name}"
+                text = f"{group}: {side.name} differs from {earlier.name} in {', '.join(each.differs)}"
                 if not allow:
-                    raise UsageMistake(f"{text}: the agents differ; --allow keeps them together")
+                    raise UsageMistake(f"{text}; --allow keeps them together")
                 yield text
 
 
@@ -179,6 +179,8 @@ def _tasks_of_some(sides: Sequence[Side]) -> Iterator[str]:
 
 def _joined_header(headers: Sequence[RunHeader], name: str) -> RunHeader:
     """Give the newest run's header, with the suites, models and judges of all of them."""
+    if len(headers) == 1:
+        return replace(headers[0], name=name)
     suites = {suite.name: suite for header in headers for suite in header.suites}
     models = {model.name: model for header in headers for model in header.models}
     return replace(

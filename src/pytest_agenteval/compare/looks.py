@@ -19,9 +19,9 @@ def looks_elsewhere(group: SideGroup, old: Side, new: Side) -> Iterator[SuiteLoo
     look = _look_of(new, (group.suite, *group.new))
     if look is not None and look.spent and not _was_against(look, group, old):
         yield look
-    before = _look_of(old, (group.suite, *group.old))
-    if before is not None and before.spent and old.name != new.name:
-        yield before
+    if old.name != new.name:
+        own = (group.suite, *group.old)
+        yield from (before for before in old.looks if before.group == own and before.spent)
 
 
 def _look_of(side: Side, group: Group) -> SuiteLook | None:
