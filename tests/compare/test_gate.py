@@ -38,8 +38,8 @@ def compared(suite: Verdict | None, low: float = -0.5, **buckets: Verdict) -> Su
 
 
 def change(name: str, verdict: Verdict, low: float) -> Change:
-    """Give a change from 0.9 to 0.8."""
-    return Change(name, 10, 0.9, 0.8, verdict, 0.01, Interval(low, low + 0.1, 0.975))
+    """Give a change from 0.9 to 0.8 of 100 tasks."""
+    return Change(name, 100, 0.9, 0.8, verdict, 0.01, Interval(low, low + 0.1, 0.975), floor=low)
 
 
 def gated(label: str = "s", *, gate: Gate, **more: Any) -> GatedSuite:
@@ -58,12 +58,15 @@ def gated(label: str = "s", *, gate: Gate, **more: Any) -> GatedSuite:
                                              "s is worse (0.90 -> 0.80)"),
         (True, compared(None), "gate: broken: s: no task can be compared with the baseline"),
         (True, None, "gate: broken: s: no task can be compared with the baseline"),
-        (0.05, compared("cannot tell", a="better"), "gate: broken: s may be worse by more than 0.05"),
-        (0.05, compared("not worse"), "gate: held (s not worse by more than 0.05)"),
-        (0.05, compared("identical"), "gate: held (s not worse by more than 0.05)"),
+        (0.05, compared("cannot tell", low=-0.1, a="better"), "gate: broken: s may be worse by more than 0.05"),
+        (0.05, compared("not worse", low=-0.04), "gate: held (s not worse by more than 0.05)"),
+        (0.05, compared("identical", low=-0.04), "gate: held (s not worse by more than 0.05)"),
+        (0.05, compared("identical", low=-0.06), "gate: broken: s may be worse by more than 0.05"),
+        (0.01, compared("identical", low=-0.06), "gate: broken: s may be worse by more than 0.01: "
+                                                 "100 tasks cannot show less, 437 can"),
         (0.05, compared("worse", low=-0.04), "gate: held (s not worse by more than 0.05)"),
         (0.05, compared("worse", low=-0.05), "gate: broken: s may be worse by more than 0.05"),
-        (0.05, compared("not worse", a="worse"), "gate: broken: a is worse (0.90 -> 0.80)"),
+        (0.05, compared("not worse", low=-0.04, a="worse"), "gate: broken: a is worse (0.90 -> 0.80)"),
         (False, compared("worse"), ""),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Exact tests of old against new: equal to counting every case, and never at odds with their interval."""
+"""Exact tests of old against new: equal to counting every case, or as near as they say."""
 
 from __future__ import annotations
 
@@ -7,22 +7,17 @@ import math
 import time
 from collections.abc import Sequence
 from random import Random
-from statistics import NormalDist, pvariance, variance
+from statistics import variance
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.exact_tests import (
-    PairedScores,
-    label_test,
-    sign_flip_interval,
-    sign_flip_test,
-)
+from pytest_agenteval.scoring.exact_tests import PairedScores, label_test, sign_flip_test
 
 QUARTERS = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0])
 TRIALS = st.lists(QUARTERS, min_size=1, max_size=3)
-LEVEL = 0.975
 
 
 def mean(values: Sequence[float]) -> float:
@@ -177,60 +172,31 @@ def test_small_differences_are_not_rounded_away() -> None:
     assert label_test([([0.5], [0.5 + rise]) for rise in differences]).p == pytest.approx(2 / 2**10)
 
 
-@settings(max_examples=20, deadline=None)
-@given(
-    st.lists(
-        st.one_of(st.sampled_from([-1, -0.5, 0, 0.25, 0.5, 1]), st.floats(-1, 1)), min_size=7, max_size=40
-    )
-)
-def test_verdict_and_interval_never_contradict(differences: list[float]) -> None:
-    """The interval of the change leaves out 0 if and only if the test is significant; it holds the mean."""
-    interval = sign_flip_interval(differences, LEVEL)
-    significant = sign_flip_test(differences).p <= 1 - LEVEL
-    assert significant == (interval.low > 0 or interval.high < 0)
-    assert interval.low - 1e-3 <= mean(differences) <= interval.high + 1e-3
-    assert -1 <= interval.low <= interval.high <= 1
+def test_where_scores_cannot_be_counted_p_is_that_of_nearly_all_labellings() -> None:
+    """40 tasks x 3 of any scores: within 3 % of what 300,000 random labellings give (error 1 %)."""
+    rng = np.random.default_rng(4)
+    scores = rng.random((40, 6))
+    scores[:, 3:] += 0.08
+    sums = np.zeros(300_000)
+    for task in scores:
+        labelled = task[np.argsort(rng.random((300_000, 6)), axis=1)]
+        sums += labelled[:, 3:].mean(axis=1) - labelled[:, :3].mean(axis=1)
+    observed = (scores[:, 3:].mean(axis=1) - scores[:, :3].mean(axis=1)).sum()
+    expected = float((np.abs(sums) >= abs(observed)).mean())
+    assert 0.005 < expected < 0.2
+    tasks = [(list(task[:3]), list(task[3:])) for task in scores]
+    assert label_test(tasks).p == pytest.approx(expected, rel=0.03)
 
 
-def test_the_interval_ends_where_the_means_of_subsets_begin_to_be_contradicted() -> None:
-    """With 8 tasks at 97.5 %: the third smallest and the third largest mean of any subset (Hartigan 1969)."""
-    differences = [0.1, -0.2, 0.3, 0.25, 0.4, -0.05, 0.15, 0.2]
-    subsets = (itertools.combinations(differences, size) for size in range(1, 9))
-    means = sorted(mean(chosen) for of_size in subsets for chosen in of_size)
-    interval = sign_flip_interval(differences, LEVEL)
-    assert interval.low == pytest.approx(means[2], abs=0.002)
-    assert interval.high == pytest.approx(means[-3], abs=0.002)
-
-
-def test_the_interval_of_many_tasks_alike_ends_where_it_should() -> None:
-    """With 200 tasks the ends are those of a nearly normal sum, though scores stand on a coarse grid."""
-    random = Random(2)
-    differences = [random.choice(range(-12, 13)) / 12 * random.choice([0, 0.5, 1]) for _ in range(200)]
-    # (mean - end)^2 = z^2 * (variance + (mean - end)^2) / tasks, solved for the end
-    z = NormalDist().inv_cdf((1 + LEVEL) / 2)
-    reach = z * math.sqrt(pvariance(differences) / (200 - z**2))
-    interval = sign_flip_interval(differences, LEVEL)
-    assert interval.low == pytest.approx(mean(differences) - reach, abs=5e-4)
-    assert interval.high == pytest.approx(mean(differences) + reach, abs=5e-4)
-
-
-def test_too_few_tasks_have_no_bound() -> None:
-    """Six tasks can never be significant at 2.5 %: nothing between -1 and 1 is contradicted."""
-    interval = sign_flip_interval([0.5] * 6, LEVEL)
-    assert (interval.low, interval.high) == pytest.approx((-1, 1), abs=0.001)
-
-
-def test_five_hundred_tasks_of_three_repetitions_are_quick() -> None:
-    """A comparison of 500 tasks is a matter of a second or two, not of minutes."""
+@pytest.mark.parametrize(("tasks", "repetitions", "seconds"), [(41, 8, 0.5), (500, 3, 0.5), (10_000, 3, 2.0)])
+def test_a_test_of_any_scores_is_quick(tasks: int, repetitions: int, seconds: float) -> None:
+    """Processor time of one test; the goals are those of a machine that is not slow, tripled."""
     random = Random(2)
 
     def trials() -> list[float]:
-        return [random.choice([0, 0.25, 0.5, 0.75, 1]) for _ in range(3)]
+        return [random.random() for _ in range(repetitions)]
 
-    tasks = [(trials(), trials()) for _ in range(500)]
-    differences = [mean(new) - mean(old) for old, new in tasks]
+    pairs = [(trials(), trials()) for _ in range(tasks)]
     began = time.process_time()
-    sign_flip_test(differences)
-    sign_flip_interval(differences, LEVEL)
-    label_test(tasks)
-    assert time.process_time() - began < 20  # measured: 1.6 s; the bound is for slow machines
+    label_test(pairs)
+    assert time.process_time() - began < 3 * seconds

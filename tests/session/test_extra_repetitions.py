@@ -152,7 +152,7 @@ def test_more_is_tried_only_where_it_may_change_a_verdict(improved: tuple[Path, 
     out = " ".join(str(result.stdout).split())
     assert "[100%]" in out
     assert "repetitions: 42 of 2..4 not needed" in out
-    assert "x 2 of 2..4: decided after 2" in out
+    assert "x 2 of 2..4: the verdict was clear after 2" in out
     assert "x 4" in out
 
 
@@ -222,12 +222,10 @@ def test_against_any_other_run_levels_are_plain_and_that_is_said(
     main(["compare", "base.json", str(other)])
     turned = " ".join(capsys.readouterr().out.split())
 
-    assert "(99.6 %)" in own
-    assert "x 2 of 2..4: decided after 2" in own
-    assert "decided against" not in own
+    assert "x 2 of 2..4: the verdict was clear after 2" in own
+    assert "was decided in a comparison with" not in own
     for text in (strange, turned):
-        assert f"Repetitions 2..4 were decided against {name}, not in this comparison" in text
-        assert "(97.5 %)" in text
+        assert f"tasks were repeated (2..4) was decided in a comparison with {name}" in text
 
 
 @pytest.mark.parametrize("workers", [0, 1], ids=["one-process", "one-worker"])
@@ -245,7 +243,7 @@ def test_the_most_trials_of_a_run_are_kept(pytester: pytest.Pytester, workers: i
     assert (
         "repetitions: unclear with nop left at 2, 24 trials more would be over --agent-max-trials=50" in out
     )
-    assert "x 2 of 2..4: no trials left for more" in out
+    assert "x 2 of 2..4: --agent-max-trials left no room for more" in out
     assert run.looks[1].levels.suite == 0.996
 
 

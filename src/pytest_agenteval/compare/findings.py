@@ -1,17 +1,25 @@
 """Which changes of a suite and of its buckets are no chance, by scores alone.
 
-A suite of 7 tasks or more stands for tasks like its own, and is tested by flipping the signs of its tasks'
-differences. A bucket, or a smaller suite, speaks of its own tasks only, and is tested by exchanging the
-labels old and new within each task. The suite has one half of the 5 % in which all of this may be wrong, its
-buckets share the other; how often it is, ``tests/simulations`` says.
+A suite is asked two questions, the second only where the first one says yes:
+
+1. Did *these tasks* change? The labels old and new are exchanged within each task (``label_test``).
+2. Would *tasks like these* change? The signs of the tasks' differences are flipped (``sign_flip_test``).
+
+Where nothing changed, both answers are wrong only if the first one is. So each question has the whole 2.5 %:
+a closed test (Marcus, Peritz and Gabriel 1976). The first question also keeps its level where old and new
+tasks have different numbers of trials, which makes differences skewed and a sign no fair coin.
+
+A bucket, or a suite of fewer than 7 tasks, is asked the first question only. Buckets share 2.5 % of their
+own: of comparisons in which nothing changed at most 5 % give any verdict. ``tests/simulations`` measures it.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.exact_tests import PairedScores, label_test, sign_flip_test
+from pytest_agenteval.scoring.exact_tests import ExactTest, PairedScores, label_test, sign_flip_test
 from pytest_agenteval.scoring.multiple_tests import tarone_holm
 from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.run_metadata import Levels
@@ -26,7 +34,7 @@ def at_look(levels: Levels, look: int) -> Levels:
 
 
 FEWEST_FOR_SIGNS = 7
-"""Tasks from which on the sign-flip test can be significant: of 2^6 cases the least share is 3.1 %."""
+"""Tasks from which on the sign-flip test can be significant: of 2^6 cases the least p is 3.1 %."""
 
 
 class Finding(FrozenValue, frozen=True):
@@ -40,21 +48,75 @@ class Finding(FrozenValue, frozen=True):
     testable: bool = True
 
 
-class SuiteFindings(FrozenValue, frozen=True):
-    """What the tests say of a suite and of each of its buckets; a suite of one bucket has none beside it."""
+NOT_ASKED = Finding(1.0, testable=False)
 
-    suite: Finding
+TASKS_OF_LARGE_BUCKETS = 4
+"""Tasks that buckets have on average, from which on they are looked at as units."""
+
+
+class BucketShare(FrozenValue, frozen=True):
+    """How far one bucket alone makes a suite's change: the one that moved most in its direction.
+
+    ``rest`` is the part of the change, 1 for all of it, that the other buckets' tasks make; below 0 they
+    moved the other way. ``p`` is that of the sign-flip test with buckets as units; None where they are too
+    few, or too many and small, to be units.
+    """
+
+    bucket: str
+    rest: float
+    p: float | None = None
+
+
+class SuiteFindings(FrozenValue, frozen=True):
+    """What the tests say of a suite and of each of its buckets; a suite of one bucket has none beside it.
+
+    ``these`` is about these tasks, ``like_these`` about tasks like these: nothing testable below 7 tasks.
+    ``share`` says which bucket has most of a change that is significant.
+    """
+
+    these: Finding
+    like_these: Finding
     buckets: Mapping[str, Finding]
+    share: BucketShare | None = None
+
+    @property
+    def suite(self) -> Finding:
+        """What the suite stands for: tasks like its own where it has enough of them, else these alone."""
+        return self.like_these if self.like_these is not NOT_ASKED else self.these
 
 
 def suite_findings(buckets: Mapping[str, Sequence[PairedScores]], levels: Levels = PLAIN) -> SuiteFindings:
     """Test a suite whose tasks' scores are given by bucket; there is one task or more."""
     tasks = [pair for of_bucket in buckets.values() for pair in of_bucket]
-    by_signs = len(tasks) >= FEWEST_FOR_SIGNS
-    suite = sign_flip_test(map(difference, tasks)) if by_signs else label_test(tasks)
-    most = 1 - levels.suite
-    finding = Finding(suite.p, _direction(tasks) if suite.p <= most else 0, suite.smallest_p <= most)
-    return SuiteFindings(finding, _bucket_findings(buckets, levels.buckets) if len(buckets) > 1 else {})
+    differences = [difference(pair) for pair in tasks]
+    direction = 1 if math.fsum(differences) > 0 else -1
+    labels = label_test(tasks)
+    these = _finding(labels, levels.suite, direction)
+    like_these = NOT_ASKED
+    if len(tasks) >= FEWEST_FOR_SIGNS:
+        single = all(len(old) == len(new) == 1 for old, new in tasks)
+        signs = labels if single else sign_flip_test(differences)
+        both = ExactTest(max(labels.p, signs.p), max(labels.smallest_p, signs.smallest_p))
+        like_these = _finding(both, levels.suite, direction)
+    if len(buckets) == 1:
+        return SuiteFindings(these, like_these, {})
+    share = _bucket_share(buckets) if these.direction else None
+    return SuiteFindings(these, like_these, _bucket_findings(buckets, levels.buckets), share)
+
+
+def _finding(test: ExactTest, level: float, direction: int) -> Finding:
+    return Finding(test.p, direction if test.p <= 1 - level else 0, test.smallest_p <= 1 - level)
+
+
+def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
+    """Say which bucket moved most the way the suite did, and what the others did."""
+    sums = {bucket: math.fsum(map(difference, tasks)) for bucket, tasks in buckets.items()}
+    whole = math.fsum(sums.values())
+    most = max(sums, key=lambda bucket: sums[bucket] / whole)
+    tasks = sum(map(len, buckets.values()))
+    as_units = FEWEST_FOR_SIGNS <= len(sums) <= tasks / TASKS_OF_LARGE_BUCKETS
+    p = sign_flip_test(sums.values()).p if as_units else None
+    return BucketShare(most, 1 - sums[most] / whole, p)
 
 
 def difference(scores: PairedScores) -> float:

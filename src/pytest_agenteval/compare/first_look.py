@@ -18,13 +18,14 @@ from pytest_agenteval.store.run_metadata import Levels, RepetitionRule
 def read_changes(suite: Change | None, buckets: Iterable[Change], rule: RepetitionRule) -> Reading:
     """Say what becomes of a suite that was judged at the first look's levels; None for one without scores.
 
+    Only a verdict on tasks like these ends a suite: one on these tasks alone may become one with more trials.
     A verdict that errored trials undo is none, and the suite goes on: what is wrong so was counted already.
     """
     if suite is None:
         return "no counterpart"
     if suite.tasks < rule.fewest_tasks:
         return "few tasks"
-    if suite.verdict in ("better", "worse"):
+    if suite.verdict in ("better", "worse") and not suite.of_these_tasks:
         return "decided"
     promising = any(bucket.p <= rule.promising for bucket in buckets)
     return "hopeless" if suite.p > rule.futile and not promising else "open"

@@ -12,8 +12,10 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import SuiteComparison
+from pytest_agenteval.compare.findings import LEVEL
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.tasks.gate_spec import Gate
 
 MOST_REASONS = 6
@@ -163,10 +165,10 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[Finding]:
     by_more = "" if tolerance is True else f" by more than {tolerance:g}"
     worse = [each for each in _changes(suite) if each.verdict == "worse" and each is not change]
     yield from (("broken", _worse_text(each, suite.name_of(each.name))) for each in worse)
-    if tolerance is True and change.verdict == "worse":
-        yield "broken", _worse_text(change, suite.label)
-    elif tolerance is not True and not _is_within(change, tolerance):
-        yield "broken", f"{suite.label} may be worse{by_more}"
+    if tolerance is True and change.verdict == "worse" and not (worse and change.of_these_tasks):
+        yield "broken", _worse_text(change, suite.label)  # of these tasks alone the buckets say it
+    elif tolerance is not True and not change.excludes_fall(tolerance):
+        yield "broken", f"{suite.label} may be worse{by_more}{_too_few(suite, change, tolerance)}"
     elif not worse:
         yield "held", f"{suite.label} not worse{by_more}"
 
@@ -178,11 +180,11 @@ def _uncompared(suite: GatedSuite) -> Iterator[Finding]:
         yield ("broken" if suite.baseline_named else "not judged"), trouble
 
 
-def _is_within(change: Change, tolerance: float) -> bool:
-    """Whether a suite is surely not worse by more: also one that fell, and surely by less."""
-    if change.verdict == "worse":
-        return change.interval is not None and change.interval.low > -tolerance
-    return change.verdict != "cannot tell"
+def _too_few(suite: GatedSuite, change: Change, tolerance: float) -> str:
+    """Say how many tasks a rule needs that so few tasks cannot hold, whatever they score."""
+    level = suite.comparison.levels.suite if suite.comparison else LEVEL
+    needed = tasks_to_exclude(tolerance, level)
+    return f": {change.tasks} tasks cannot show less, {needed} can" if change.tasks < needed else ""
 
 
 def _worse_text(change: Change, name: str) -> str:

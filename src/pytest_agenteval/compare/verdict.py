@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.findings import (
     FEWEST_FOR_SIGNS,
     PLAIN,
+    BucketShare,
     Finding,
     SuiteFindings,
     difference,
@@ -17,7 +18,8 @@ from pytest_agenteval.compare.findings import (
 )
 from pytest_agenteval.compare.pairing import TaskPair
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.exact_tests import PairedScores, sign_flip_interval
+from pytest_agenteval.scoring.difference_interval import difference_interval
+from pytest_agenteval.scoring.exact_tests import SAME, PairedScores
 from pytest_agenteval.scoring.intervals import Interval
 from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -28,7 +30,10 @@ Verdict: TypeAlias = Literal["better", "worse", "not worse", "cannot tell", "ide
 
 Buckets: TypeAlias = Mapping[str, Sequence[PairedScores]]
 
-NO_SPREAD = 1e-9
+WORDS: Mapping[int, Verdict] = {1: "better", -1: "worse", 0: "cannot tell"}
+
+LEAST_SHOWN = 1e-4
+"""Where a change is significant, its interval leaves out 0, at least by so much."""
 
 AT_WORST, AT_BEST = (1.0, 0.0), (0.0, 1.0)
 """What an errored trial counts as, on the old side and on the new one."""
@@ -37,9 +42,13 @@ AT_WORST, AT_BEST = (1.0, 0.0), (0.0, 1.0)
 class Change(FrozenValue, frozen=True):
     """What became of the mean over tasks of mean scores, of a suite or of a bucket.
 
-    ``p`` is that of the test, whatever the verdict; what is not ``testable`` could not have been significant.
-    ``of_these_tasks`` says that the verdict speaks of these tasks alone. ``undone`` says that the scores
-    alone gave another verdict, which errored trials, taken as 0 and as 1, undo.
+    ``p`` is that of the test on these tasks, ``p_like_these`` that of tasks like these, None where that is
+    not asked: of buckets and of suites of fewer than 7 tasks. What is not ``testable`` could not have been
+    significant. ``of_these_tasks`` says that the verdict speaks of these tasks alone; ``like_these`` is then
+    what is said of tasks like these, and None where that is not asked. ``undone`` says that the scores alone
+    gave another verdict, which errored trials, taken as 0 and as 1, undo. ``interval`` is that of the mean
+    change of tasks like these, ``floor`` its lower end with errored trials at their worst. ``share`` says
+    which bucket has most of a suite's change.
     """
 
     name: str
@@ -52,11 +61,24 @@ class Change(FrozenValue, frozen=True):
     testable: bool = True
     of_these_tasks: bool = False
     undone: bool = False
+    p_like_these: float | None = None
+    like_these: Verdict | None = None
+    floor: float | None = None
+    share: BucketShare | None = None
 
     @property
     def change(self) -> float:
         """New mean less old mean."""
         return self.new - self.old
+
+    @property
+    def p_of_verdict(self) -> float:
+        """The p of what the verdict speaks of: of tasks like these, unless it speaks of these alone."""
+        return self.p if self.p_like_these is None or self.of_these_tasks else self.p_like_these
+
+    def excludes_fall(self, tolerance: float) -> bool:
+        """Whether tasks like these are surely not worse by more than ``tolerance``."""
+        return self.floor is not None and self.floor > -tolerance
 
 
 class SuiteChange(FrozenValue, frozen=True):
@@ -78,17 +100,17 @@ def suite_change(
     scores = paired_scores(pairs)
     if not scores:
         return None
-    observed = suite_findings(scores, levels)
     errored = any(not entry.averaged for pair in pairs for entry in (*pair.old, *pair.new))
-    bounds = [paired_scores(pairs, *fill) for fill in (AT_WORST, AT_BEST)] if errored else []
-    findings = [suite_findings(bound, levels) for bound in bounds]
-    suite = _suite(name, scores, observed.suite, [finding.suite for finding in findings], levels.suite)
-    if suite.verdict == "cannot tell" and not suite.undone:
-        # where all tasks move by the same at worst there is no interval, and nothing is sure
-        intervals = [_interval(each, levels.suite) for each in (scores, *bounds[:1])]
-        if all(interval is not None and interval.low > -tolerance for interval in intervals):
-            suite = replace(suite, verdict="not worse")
-    buckets = tuple(_bucket(bucket, scores[bucket], observed, findings) for bucket in observed.buckets)
+    sides = [scores, *(paired_scores(pairs, *fill) for fill in (AT_WORST, AT_BEST) if errored)]
+    findings = [suite_findings(side, levels) for side in sides]
+    suite = _suite(name, sides, findings, tolerance, levels.suite)
+    buckets = tuple(
+        replace(
+            _change(bucket, scores[bucket], [finding.buckets[bucket] for finding in findings]),
+            of_these_tasks=True,
+        )
+        for bucket in findings[0].buckets
+    )
     return SuiteChange(suite, buckets, scores)
 
 
@@ -112,40 +134,63 @@ def _scores(entries: Sequence[JournalEntry], errored: float | None) -> list[floa
     return [score for score in scores if score is not None]
 
 
-def _suite(name: str, scores: Buckets, finding: Finding, bounds: Sequence[Finding], level: float) -> Change:
-    interval = _interval(scores, level)
-    change = _change(name, _tasks(scores), finding, bounds)
-    return replace(change, interval=interval, of_these_tasks=change.tasks < FEWEST_FOR_SIGNS)
+def _suite(
+    name: str, sides: Sequence[Buckets], findings: Sequence[SuiteFindings], tolerance: float, level: float
+) -> Change:
+    """Judge a suite by its scores and, where trials errored, by their bounds: worst first, then best."""
+    change = _change(name, _tasks(sides[0]), [finding.these for finding in findings])
+    if change.tasks < FEWEST_FOR_SIGNS:
+        return replace(change, of_these_tasks=True)
+    like_these = _agreed([finding.like_these for finding in findings])
+    intervals = [
+        _interval(side, finding.like_these, level)
+        for side, finding in zip(sides[:2], findings[:2], strict=True)
+    ]
+    change = replace(
+        change,
+        undone=change.undone or (not like_these and findings[0].like_these.direction != 0),
+        p_like_these=findings[0].like_these.p,
+        interval=_around_zero(intervals[0]) if not like_these else intervals[0],
+        floor=min(interval.low for interval in intervals),
+        share=findings[0].share if change.verdict in ("better", "worse") else None,
+    )
+    if like_these:
+        return change
+    beyond: Verdict = "not worse" if change.excludes_fall(tolerance) else "cannot tell"
+    if change.verdict == "cannot tell" and not change.undone:
+        return replace(change, verdict=beyond)
+    return replace(change, of_these_tasks=True, like_these=beyond)
+
+
+def _agreed(findings: Sequence[Finding]) -> int:
+    """Give the direction that all findings have; 0 where they differ."""
+    directions = {finding.direction for finding in findings}
+    return directions.pop() if len(directions) == 1 else 0
 
 
 def _tasks(scores: Buckets) -> list[PairedScores]:
     return [pair for of_bucket in scores.values() for pair in of_bucket]
 
 
-def _interval(scores: Buckets, level: float) -> Interval | None:
-    """Give the interval that goes with the sign-flip test, None where the suite is too small for it.
-
-    Nor is there one where all tasks moved by the same: they show no spread, which proves no certainty.
-    """
-    differences = [difference(pair) for pair in _tasks(scores)]
-    alike = max(differences) - min(differences) < NO_SPREAD
-    if len(differences) < FEWEST_FOR_SIGNS or (alike and abs(differences[0]) > NO_SPREAD):
-        return None
-    return sign_flip_interval(differences, level)
+def _interval(scores: Buckets, like_these: Finding, level: float) -> Interval:
+    """Give the interval of the mean change, which leaves out 0 if and only if the change is significant."""
+    interval = difference_interval([difference(pair) for pair in _tasks(scores)], level)
+    if like_these.direction > 0:
+        return replace(interval, low=max(interval.low, LEAST_SHOWN))
+    if like_these.direction < 0:
+        return replace(interval, high=min(interval.high, -LEAST_SHOWN))
+    return _around_zero(interval)
 
 
-def _bucket(
-    name: str, tasks: Sequence[PairedScores], observed: SuiteFindings, bounds: Sequence[SuiteFindings]
-) -> Change:
-    change = _change(name, tasks, observed.buckets[name], [bound.buckets[name] for bound in bounds])
-    return replace(change, of_these_tasks=True)
+def _around_zero(interval: Interval) -> Interval:
+    return replace(interval, low=min(interval.low, 0.0), high=max(interval.high, 0.0))
 
 
-def _change(name: str, tasks: Sequence[PairedScores], finding: Finding, bounds: Sequence[Finding]) -> Change:
-    agree = all(bound.direction == finding.direction for bound in bounds)
-    words: dict[int, Verdict] = {1: "better", -1: "worse", 0: "cannot tell"}
-    verdict = words[finding.direction if agree else 0]
-    if not bounds and all(sorted(old) == sorted(new) for old, new in tasks):
+def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[Finding]) -> Change:
+    """Judge tasks by what was found of their scores and, where trials errored, of their bounds."""
+    finding, direction = findings[0], _agreed(findings)
+    verdict = WORDS[direction]
+    if len(findings) == 1 and all(_is_same(old, new) for old, new in tasks):
         verdict = "identical"
     return Change(
         name=name,
@@ -155,5 +200,11 @@ def _change(name: str, tasks: Sequence[PairedScores], finding: Finding, bounds: 
         verdict=verdict,
         p=finding.p,
         testable=finding.testable,
-        undone=not agree and finding.direction != 0,
+        undone=not direction and finding.direction != 0,
+    )
+
+
+def _is_same(old: Sequence[float], new: Sequence[float]) -> bool:
+    return len(old) == len(new) and all(
+        abs(before - after) < SAME for before, after in zip(sorted(old), sorted(new), strict=True)
     )

@@ -17,7 +17,7 @@ from pytest_agenteval.reports.formatting import (
 from pytest_agenteval.reports.suite_table import interval_cell, mean_cell
 from pytest_agenteval.reports.tables import Column, ReportTable
 from pytest_agenteval.reports.view import SuiteView, suite_views
-from pytest_agenteval.store.run_comparison import StoredComparison, StoredVerdict, read_comparison
+from pytest_agenteval.store.run_comparison import RULES, StoredComparison, StoredVerdict, read_comparison
 from pytest_agenteval.store.run_reader import Run
 
 NOTHING_RUN = "no trials"
@@ -112,10 +112,12 @@ def _word(verdict: StoredVerdict | None) -> str:
     """Say what became of a suite; where one cannot tell of it as a whole, what became of its buckets."""
     if verdict is None:
         return NOT_KNOWN
+    older = "" if verdict.rules == RULES else ", by older rules"
     for word, buckets in (("worse", verdict.buckets_worse), ("better", verdict.buckets_better)):
         if verdict.verdict != word and buckets and verdict.verdict not in ("worse", "better"):
-            return f"{word}: {pluralize(len(buckets), 'bucket')}"
-    return verdict.verdict
+            return f"{word}: {pluralize(len(buckets), 'bucket')}{older}"
+    only = " on these tasks" if verdict.of_these_tasks and verdict.verdict in ("worse", "better") else ""
+    return f"{verdict.verdict}{only}{older}"
 
 
 class SuiteFigures(FrozenValue, frozen=True):

@@ -1,26 +1,26 @@
-"""Exact tests of old against new scores, paired by task: no distribution is assumed, no lot drawn.
+"""Exact tests of old against new scores, paired by task: no distribution is assumed, nothing is drawn.
 
-Both ask how often chance alone would move the mean of the tasks' differences as far as it moved. They count
-all cases by adding up distributions: how many ways lead to each sum, in whole numbers. So scores are first
-made whole: exactly where they are fractions with a small common denominator (halves, quarters, twelfths),
-else on a grid, by default of 1/1000 of the largest. Rounding treats old and new alike, so that a test on a
-grid is as honest as any.
+Both tests ask how often chance alone would move the mean of the tasks' differences as far as it moved. All
+cases are counted by adding up distributions: in how many ways each sum can come about, in whole numbers. For
+that, scores are made whole: fractions with a small common denominator (halves, quarters, twelfths) exactly.
 
-Of more than a thousand tasks that changed there are more cases than can be counted: ``tails`` then says how
-many there are of them, to 3 digits and more.
+Where scores have no such denominator, or the count would be too large, there are two ways:
+
+- With 30 changed tasks or more, p is a saddlepoint approximation (``tails``), within 2 % of the exact p.
+- With fewer, scores stand on a grid of 1/1000 of the largest, or a coarser one. Rounding treats old and new
+  alike, so the test keeps its level.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import accumulate, combinations, pairwise
-from typing import Any, TypeAlias
+from itertools import combinations
+from typing import TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.intervals import Interval
 from pytest_agenteval.scoring.tails import SumTail, part_of
 
 PairedScores: TypeAlias = tuple[Sequence[float], Sequence[float]]
@@ -30,27 +30,26 @@ Ways: TypeAlias = Mapping[int, int]
 """In how many ways a sum can come about, by sum; sums are 0 or more."""
 
 GRID = 1_000
+COARSE_GRID = 100
+"""Of one score, where a task has more than FEW_LABELLINGS and the sum of many tasks is approximated."""
+
 LARGEST_DENOMINATOR = 1_000_000
 SAME = 1e-9
 GOLDEN = (math.sqrt(5) - 1) / 2
 ALMOST_ONE = 1 - 1e-3
-LEAST = 1e-4
-SHARE_BITS = 64
-ONE = 1 << 62
 
-MOST_BITS_OF_SIGNS, MOST_BITS_OF_LABELS, MOST_BITS_OF_TAIL = 8_000_000, 2_000_000, 500_000
-"""What one distribution may take; where it would take more, scores stand on a coarser grid.
+MOST_BITS = 2_000_000
+"""What one distribution may take in memory, and so the time that counting takes: a third of a second."""
 
-A task has two signs and, with three repetitions, twenty labellings; and an interval takes thirty tails.
-"""
+ENOUGH_TASKS = 30
+"""Changed tasks from which on the approximation is better than a grid: at 20 it is within 1 % already."""
 
 FEW_LABELLINGS = 1_000
-
-MANY_TASKS = 1_000
-"""Tasks that changed, or that an interval is of, beyond which not all cases are counted."""
+MANY_SUMS = 200
+"""Different sums of one task from which on multiplying distributions is quicker than shifting them."""
 
 MOST_DISTINCT = 2_000
-"""Scores of many tasks are rounded to 3 digits where more than so many tasks are alike in none."""
+"""Tasks with different scores from which on scores are rounded to 3 digits, so that more tasks are alike."""
 
 
 class ExactTest(FrozenValue, frozen=True):
@@ -64,89 +63,16 @@ class ExactTest(FrozenValue, frozen=True):
     smallest_p: float
 
 
+NO_CHANGE = ExactTest(1.0, 1.0)
+
+
 def sign_flip_test(differences: Iterable[float]) -> ExactTest:
     """Ask whether tasks like these change: were each task's difference as likely to have the other sign?
 
     (Fisher's randomization test of symmetry about 0, two-sided.) One difference for each task, -1..1; a task
     that did not change says nothing. With m tasks that changed, ``smallest_p`` is 2 / 2^m, and 1 with none.
     """
-    changed = [difference for difference in differences if abs(difference) > SAME]
-    if len(changed) > MANY_TASKS:
-        return _test_of_many(((0.0,), (difference,)) for difference in changed)
-    steps = _steps(map(abs, changed), math.fsum(map(abs, changed)), len(changed) + 2, MOST_BITS_OF_SIGNS)
-    whole = [round(abs(difference) * steps) for difference in changed]
-    observed = sum(size for size, difference in zip(whole, changed, strict=True) if difference > 0)
-    return _exact_test([_either_sign(size) for size in whole], observed, math.fsum(changed))
-
-
-def sign_flip_interval(differences: Sequence[float], level: float) -> Interval:
-    """Give all changes of the mean, -1..1, that the sign-flip test at 1 - ``level`` does not contradict.
-
-    A change d is contradicted if the differences less d fail the test; the ends are where that begins, within
-    0.001. So the interval holds 0 if and only if the test of no change is not significant: near 0, where a
-    grid and the last digit could say otherwise, the test decides.
-    """
-    if not any(abs(difference) > SAME for difference in differences):
-        return Interval(0.0, 0.0, level)
-    tail = (1 - level) / 2
-    if len(differences) > MANY_TASKS and len({*differences}) > MOST_DISTINCT:
-        differences = [round(difference * GRID) / GRID for difference in differences]
-    low = _change_with_tail(differences, tail)
-    high = -_change_with_tail([-difference for difference in differences], tail)
-    significant = sign_flip_test(differences).p <= 1 - level
-    if significant and math.fsum(differences) > 0:
-        return Interval(max(low, LEAST), high, level)
-    if significant:
-        return Interval(low, min(high, -LEAST), level)
-    return Interval(min(low, 0.0), max(high, 0.0), level)
-
-
-def _change_with_tail(differences: Sequence[float], tail: float) -> float:
-    """Give the largest change at which at most a share ``tail`` of all sign flips reach what was observed."""
-    low, high = _bracket(differences) if len(differences) > MANY_TASKS else (-1.0, 1.0)
-    while high - low > LEAST:
-        middle = (low + high) / 2
-        if _upper_tail(differences, middle) <= tail:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-def _bracket(differences: Sequence[float]) -> tuple[float, float]:
-    """Give where the change of many tasks is looked for: eight standard errors around their mean."""
-    count = len(differences)
-    middle = math.fsum(differences) / count
-    error = math.sqrt(math.fsum(difference * difference for difference in differences)) / count
-    return middle - 8 * error, middle + 8 * error
-
-
-def _upper_tail(differences: Sequence[float], change: float) -> float:
-    """Give the share of sign flips whose sum, of differences less ``change``, is at least as observed.
-
-    To about 9 digits, on a grid: shares take 64 bits where counts of hundreds of tasks would take hundreds.
-    """
-    if len(differences) > MANY_TASKS:
-        return _upper_tail_of_many(differences, change)
-    moved = [difference - change for difference in differences]
-    steps = min(GRID, _most_steps(math.fsum(map(abs, moved)), SHARE_BITS, MOST_BITS_OF_TAIL))
-    # what rounding takes from one task goes to the next: where many are alike it would add up
-    reached = [0, *(round(total * steps) for total in accumulate(map(abs, sorted(moved))))]
-    sizes = [after - before for before, after in pairwise(reached)]
-    falls = sum(value < 0 for value in moved)
-    # halving all digits at once moves the last bit of each to the top of the one before it: there it is
-    # cleared
-    halved = int.from_bytes((b"\xff" * 7 + b"\x7f") * (sum(sizes) + 1), "little")
-    packed = ONE
-    for size in sizes:
-        packed = (packed + (packed << (size * SHARE_BITS)) >> 1) & halved
-    return _at_least(packed, sum(sizes[falls:]), SHARE_BITS) / ONE
-
-
-def _upper_tail_of_many(differences: Sequence[float], change: float) -> float:
-    moved = Counter(difference - change for difference in differences)
-    tail = SumTail(part_of({0.0: 1, abs(size): 1}, count) for size, count in moved.items() if size)
-    return tail.at_least(math.fsum(size * count for size, count in moved.items() if size > 0))
+    return label_test(((0.0,), (difference,)) for difference in differences)
 
 
 def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
@@ -156,72 +82,23 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     All ways count in which a task's trials can be called old and new, as many old and as many new as there
     are; repetitions may differ. With one repetition it is the sign-flip test, with scores 0 and 1 McNemar's.
     """
-    pairs = list(tasks)
-    changed = [(old, new) for old, new in pairs if max(*old, *new) - min(*old, *new) > SAME]
-    if len(changed) > MANY_TASKS:
-        return _test_of_many(changed, _heaviest(pairs))
-    weights = [_weight(*pair) for pair in pairs]
-    heaviest = _heaviest(pairs)
-    blocks = [
-        _Block(*pair, float(own / heaviest), (at * GOLDEN) % 1 - 0.5)
-        for at, (pair, own) in enumerate(zip(pairs, weights, strict=True))
-    ]
-    blocks = [block for block in blocks if block.spread > SAME]
-    bits = math.prod(block.labellings for block in blocks).bit_length() + 1
-    extent = math.fsum(block.spread for block in blocks)
-    steps = _steps((score for block in blocks for score in block.scores), extent, bits, MOST_BITS_OF_LABELS)
-    observed = sum(block.observed(steps) for block in blocks)
-    change = math.fsum(block.change for block in blocks)
-    return _exact_test([block.new_sums(steps) for block in blocks], observed, change)
-
-
-def _weight(old: Sequence[float], new: Sequence[float]) -> Fraction:
-    return Fraction(len(old) + len(new), len(old) * len(new))
-
-
-def _heaviest(pairs: Iterable[PairedScores]) -> Fraction:
-    return max((_weight(*pair) for pair in pairs), default=Fraction(1))
-
-
-def _test_of_many(tasks: Iterable[PairedScores], heaviest: Fraction = Fraction(2)) -> ExactTest:
-    """Do the label test of many tasks that changed: those that are alike are looked at once."""
     alike = Counter((tuple(old), tuple(new)) for old, new in tasks)
-    if len(alike) > MOST_DISTINCT:
-        alike = _rounded(alike)
-    counted = [
-        (_Block(old, new, float(_weight(old, new) / heaviest), 0.0), count)
-        for (old, new), count in alike.items()
-    ]
-    steps = _steps((score for block, _ in counted for score in block.scores), 1.0, 1, LARGEST_DENOMINATOR)
-    ways: Counter[frozenset[tuple[int, int]]] = Counter()
-    for block, count in counted:
-        ways[frozenset(block.new_sums(steps).items())] += count
-    observed = sum(block.observed(steps) * count for block, count in counted)
-    return _tested(Counter({key: count for key, count in ways.items() if len(key) > 1}), observed)
-
-
-def _rounded(alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int]) -> Counter[Any]:
-    rounded: Counter[Any] = Counter()
-    for sides, count in alike.items():
-        rounded[tuple(tuple(round(score * GRID) / GRID for score in side) for side in sides)] += count
-    return rounded
-
-
-def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int) -> ExactTest:
-    """Test how far from its mean a sum lies of whole numbers that come about in these ways, so many each."""
-    lattice = math.gcd(*(value - min(key)[0] for key in ways for value, _ in key))
-    up = SumTail((part_of(dict(key), count) for key, count in ways.items()), lattice)
-    down = SumTail(
-        (part_of({-value: number for value, number in key}, count) for key, count in ways.items()), lattice
-    )
-
-    def share(distance: float) -> float:
-        if distance <= SAME:
-            return 1.0
-        both = ((side, side.mean + distance) for side in (up, down))
-        return min(1.0, math.fsum(side.at_least(side.next_from(total)) for side, total in both))
-
-    return ExactTest(share(abs(observed - up.mean)), share(max(up.highest - up.mean, up.mean - up.lowest)))
+    blocks = _blocks(alike)
+    if len(blocks) > MOST_DISTINCT:
+        blocks = _blocks(_rounded(alike))
+    if not blocks:
+        return NO_CHANGE
+    changed = sum(count for _, count in blocks)
+    bits = 2 + math.ceil(math.fsum(count * math.log2(block.labellings) for block, count in blocks))
+    extent = math.fsum(count * block.spread for block, count in blocks)
+    most_steps = MOST_BITS / bits / extent
+    exact = _common_denominator(blocks)
+    if exact is not None and exact <= most_steps:
+        return _counted(blocks, exact, bits)
+    if changed >= ENOUGH_TASKS:
+        return _approximated(blocks, exact)
+    largest = max(score for block, _ in blocks for score in block.scores)
+    return _counted(blocks, max(1, min(math.ceil(GRID / largest), int(most_steps))), bits)
 
 
 class _Block:
@@ -229,32 +106,27 @@ class _Block:
 
     New mean less old mean is the sum of the new ones times ``1 / old + 1 / new``, less a constant. Weighed by
     that, or by any multiple of it that is the same for all tasks, the sum of the new ones is all that varies.
-    What is halfway between two whole numbers is rounded up as often as down: ``tilt``, -0.5..0.5, says it for
-    this task. Else tasks that are alike would add up what rounding takes from each.
     """
 
-    def __init__(self, old: Sequence[float], new: Sequence[float], weight: float, tilt: float) -> None:
-        lowest, self.tilt = min((*old, *new)), tilt * ALMOST_ONE
+    def __init__(self, old: Sequence[float], new: Sequence[float], weight: float) -> None:
+        lowest = min(*old, *new)
         self.scores = [(score - lowest) * weight for score in (*old, *new)]
         self.old, self.new = len(old), len(new)
         self.labellings = math.comb(self.old + self.new, self.new)
         self.change = math.fsum(new) / self.new - math.fsum(old) / self.old
-
-    @property
-    def spread(self) -> float:
+        self.spread = math.fsum(sorted(self.scores)[self.old :])
         """The largest that the sum of the new ones can be."""
-        return math.fsum(sorted(self.scores)[self.old :])
 
-    def observed(self, steps: int) -> int:
-        """The sum of the new ones."""
-        return sum(self._whole(steps)[self.old :])
+    def whole(self, steps: int, tilt: float = 0.0) -> list[int]:
+        """Give the scores in whole steps.
 
-    def _whole(self, steps: int) -> list[int]:
-        return [round(score * steps + self.tilt) for score in self.scores]
+        What is halfway between two whole numbers is rounded up as often as down: ``tilt``, -0.5..0.5, says it
+        for this task. Else tasks that are alike would add up what rounding takes from each.
+        """
+        return [round(score * steps + tilt) for score in self.scores]
 
-    def new_sums(self, steps: int) -> Ways:
+    def new_sums(self, whole: Sequence[int]) -> Ways:
         """Count the ways to choose the new ones by their sum."""
-        whole = self._whole(steps)
         if self.labellings <= FEW_LABELLINGS:
             return Counter(map(sum, combinations(whole, self.new)))
         width = self.labellings.bit_length() // 8 + 1
@@ -268,35 +140,58 @@ class _Block:
         return {total: count for total, count in enumerate(ways) if count}
 
 
-def _steps(values: Iterable[float], extent: float, bits: int, most_bits: int) -> int:
-    """Give by how much scores are multiplied, and then rounded, to make whole numbers of them.
+_Blocks: TypeAlias = Sequence[tuple[_Block, int]]
+"""Tasks whose trials do not all score the same, each with the number of tasks that are alike."""
 
-    ``extent`` is the largest sum there can be, ``bits`` what the count for one sum takes.
-    """
-    distinct = set(values)
-    most = _most_steps(extent, bits, most_bits)
-    grid = min(math.ceil(GRID / max(distinct, default=1.0)), most)
+
+def _blocks(alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int]) -> _Blocks:
+    sizes = {(len(old), len(new)) for old, new in alike}
+    weights = {size: Fraction(sum(size), size[0] * size[1]) for size in sizes}
+    heaviest = max(weights.values(), default=Fraction(1))
+    shares = {size: float(weight / heaviest) for size, weight in weights.items()}
+    return [
+        (_Block(old, new, shares[len(old), len(new)]), count)
+        for (old, new), count in alike.items()
+        if max(*old, *new) - min(*old, *new) > SAME
+    ]
+
+
+def _rounded(
+    alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int],
+) -> Counter[tuple[tuple[float, ...], tuple[float, ...]]]:
+    rounded: Counter[tuple[tuple[float, ...], tuple[float, ...]]] = Counter()
+    for (old, new), count in alike.items():
+        rounded[
+            tuple(round(score * GRID) / GRID for score in old),
+            tuple(round(score * GRID) / GRID for score in new),
+        ] += count
+    return rounded
+
+
+def _common_denominator(blocks: _Blocks) -> int | None:
+    """Give the number that makes all scores whole; None where there is no small one."""
     common = 1
-    for value in distinct:
+    for value in {score for block, _ in blocks for score in block.scores}:
         exact = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
         common = math.lcm(common, exact.denominator)
-        if abs(exact - Fraction(value)) > SAME or common > most:
-            return grid
+        if abs(exact - Fraction(value)) > SAME or common > LARGEST_DENOMINATOR:
+            return None
     return common
 
 
-def _most_steps(extent: float, bits: int, most_bits: int) -> int:
-    return max(1, int(most_bits / bits / max(extent, SAME)))
+def _counted(blocks: _Blocks, steps: int, bits: int) -> ExactTest:
+    """Count all labellings by the sum of the new scores, each of them in whole steps.
 
-
-def _exact_test(ways: Sequence[Ways], observed: int, change: float) -> ExactTest:
-    """Test how far from its mean a sum lies whose summands come about in these ways.
-
-    On a coarse grid the sum may lie on the other side of its mean than the ``change`` of the scores
-    themselves: then neither is significant.
+    On a coarse grid the sum may lie on the other side of its mean than the change of the scores themselves:
+    then neither is significant.
     """
-    cases = math.prod(sum(each.values()) for each in ways)
-    bits = cases.bit_length() + 1
+    observed, ways = 0, []
+    for at, block in enumerate(_each(blocks)):
+        whole = block.whole(steps, ((at * GOLDEN) % 1 - 0.5) * ALMOST_ONE)
+        observed += sum(whole[block.old :])
+        ways.append(block.new_sums(whole))
+    bits += -bits % 8
+    cases = math.prod(block.labellings**count for block, count in blocks)
     packed = _packed(ways, bits)
     middle = sum((_mean(each) for each in ways), Fraction(0))
     highest, lowest = sum(map(max, ways)), sum(map(min, ways))
@@ -308,14 +203,14 @@ def _exact_test(ways: Sequence[Ways], observed: int, change: float) -> ExactTest
         below = cases - _at_least(packed, math.floor(middle - distance) + 1, bits)
         return float(Fraction(above + below, cases))
 
+    change = math.fsum(count * block.change for block, count in blocks)
     opposed = (observed - middle) * Fraction(change) < 0
     p = 1.0 if opposed else share(abs(observed - middle))
     return ExactTest(p, share(max(highest - middle, middle - lowest)))
 
 
-def _either_sign(size: int) -> Ways:
-    """Count a difference's two signs: as what it adds to the sum of the positive ones."""
-    return {0: 1, size: 1} if size else {0: 2}
+def _each(blocks: _Blocks) -> Iterator[_Block]:
+    return (block for block, count in blocks for _ in range(count))
 
 
 def _mean(ways: Ways) -> Fraction:
@@ -329,6 +224,9 @@ def _packed(ways: Iterable[Ways], bits: int) -> int:
     """
     packed = 1
     for each in ways:
+        if len(each) > MANY_SUMS:
+            packed *= _digits(each, bits // 8)
+            continue
         shifted = (packed << (total * bits) for total in each)
         packed = sum(
             ways if count == 1 else ways * count for ways, count in zip(shifted, each.values(), strict=True)
@@ -336,7 +234,49 @@ def _packed(ways: Iterable[Ways], bits: int) -> int:
     return packed
 
 
+def _digits(ways: Ways, width: int) -> int:
+    digits = bytearray(width * (max(ways) + 1))
+    for total, count in ways.items():
+        digits[total * width : (total + 1) * width] = count.to_bytes(width, "little")
+    return int.from_bytes(digits, "little")
+
+
 def _at_least(packed: int, total: int, bits: int) -> int:
     """Count the ways to a sum of ``total`` or more."""
     # modulo base - 1 a number is the sum of its digits, and that sum is smaller than base - 1
     return (packed >> (max(total, 0) * bits)) % ((1 << bits) - 1)
+
+
+def _approximated(blocks: _Blocks, exact: int | None) -> ExactTest:
+    """Approximate how far from its mean the sum of the new scores lies, each of them in whole steps."""
+    ways: Counter[frozenset[tuple[int, int]]] = Counter()
+    observed = 0
+    steps = exact or LARGEST_DENOMINATOR
+    for block, count in blocks:
+        many = block.labellings > FEW_LABELLINGS
+        scale = max(1, steps // COARSE_GRID) if many else 1
+        whole = block.whole(steps // scale)
+        observed += count * scale * sum(whole[block.old :])
+        ways[frozenset((scale * total, number) for total, number in block.new_sums(whole).items())] += count
+    is_symmetric = all(block.old == block.new for block, _ in blocks)
+    return _tested({key: count for key, count in ways.items() if len(key) > 1}, observed, is_symmetric)
+
+
+def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int, is_symmetric: bool) -> ExactTest:
+    lattice = math.gcd(*(value - min(key)[0] for key in ways for value, _ in key))
+    up = SumTail((part_of(dict(key), count) for key, count in ways.items()), lattice)
+    down = up if is_symmetric else _mirrored(ways, lattice)
+
+    def share(distance: float) -> float:
+        if distance <= SAME:
+            return 1.0
+        sides = [side.at_least(side.next_from(side.mean + distance)) for side in {up, down}]
+        return min(1.0, math.fsum(sides) * 2 / len(sides))
+
+    return ExactTest(share(abs(observed - up.mean)), share(max(up.highest - up.mean, up.mean - up.lowest)))
+
+
+def _mirrored(ways: Mapping[frozenset[tuple[int, int]], int], lattice: int) -> SumTail:
+    return SumTail(
+        (part_of({-value: number for value, number in key}, count) for key, count in ways.items()), lattice
+    )

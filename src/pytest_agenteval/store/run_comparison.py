@@ -12,14 +12,24 @@ from pytest_agenteval.store.runs import damage_text, read_json
 COMPARISON = "comparison.json"
 
 
+RULES = 2
+"""The rules of today's verdicts: with those before, a verdict may be another."""
+
+
 class StoredVerdict(Record, frozen=True):
-    """What was said of one suite with its model and variant, and which of its buckets are worse or better."""
+    """What was said of one suite with its model and variant, and which of its buckets are worse or better.
+
+    ``rules`` is the number of the rules that it was made by, ``of_these_tasks`` says that it does not speak
+    of tasks like these.
+    """
 
     suite: str
     who: tuple[str, str]
     verdict: str
     buckets_worse: tuple[str, ...] = ()
     buckets_better: tuple[str, ...] = ()
+    of_these_tasks: bool = False
+    rules: int = RULES
 
 
 class StoredComparison(Record, frozen=True):
@@ -38,19 +48,24 @@ def read_comparison(folder: Path) -> tuple[StoredComparison | None, str]:
         data = read_json(path)
         if "gate" in data and "headline" not in data:  # gates alone: there was no baseline
             return None, ""
-        return StoredComparison(str(data["headline"]), tuple(map(_verdict, data["suites"]))), ""
+        rules = int(data.get("v", 1))
+        verdicts = tuple(_verdict(suite, rules) for suite in data["suites"])
+        return StoredComparison(str(data["headline"]), verdicts), ""
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
         return None, f"{COMPARISON}: left out: {damage_text(broken)}"
 
 
-def _verdict(suite: Mapping[str, Any]) -> StoredVerdict:
+def _verdict(suite: Mapping[str, Any], rules: int) -> StoredVerdict:
     model, variant = suite["new_who"]
+    whole = suite["suite"] or {}
     return StoredVerdict(
         suite=str(suite["name"]),
         who=(str(model), str(variant)),
-        verdict=str(suite["suite"]["verdict"]) if suite["suite"] else "cannot tell",
+        verdict=str(whole["verdict"]) if whole else "cannot tell",
         buckets_worse=tuple(_buckets(suite, "worse")),
         buckets_better=tuple(_buckets(suite, "better")),
+        of_these_tasks=bool(whole.get("of_these_tasks", False)),
+        rules=rules,
     )
 
 

@@ -40,10 +40,10 @@ def test_tasks_in_no_bucket_have_a_name_in_the_sentence() -> None:
 
 
 def test_too_few_tasks_that_moved_are_not_too_few_trials() -> None:
-    """35 tasks of three trials are enough; two that moved are not."""
+    """35 tasks of three trials are enough for a verdict; two that moved are not."""
     old = tasks("x", 35, 1.0, 1.0, 1.0)
     comparison = compare_sides(side("old", old), side("new", {**old, "x/x0": (1.0, 0.0), "x/x1": (0.0,)}))
-    assert "too few tasks moved to say better or worse" in " ".join(" ".join(screen(comparison)).split())
+    assert "too few differences for a verdict" in " ".join(" ".join(screen(comparison)).split())
 
 
 def test_the_heading_in_markdown_is_the_whole_sentence() -> None:

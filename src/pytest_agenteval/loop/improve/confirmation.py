@@ -24,8 +24,7 @@ from pytest_agenteval.loop.improve.compared_tasks import (
     with_model,
 )
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.comparison.headline import NO_BUCKET
-from pytest_agenteval.reports.comparison.phrases import format_p
+from pytest_agenteval.reports.comparison.phrases import NO_BUCKET, format_p
 from pytest_agenteval.reports.formatting import format_figure, one_line
 from pytest_agenteval.scoring.exact_tests import PairedScores, label_test
 from pytest_agenteval.store.run_metadata import Levels

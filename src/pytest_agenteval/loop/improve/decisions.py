@@ -106,7 +106,7 @@ def decide_round(comparison: Comparison, focus: FocusBuckets) -> RoundDecision:
     if doubtful := tuple(_doubtful(comparison)):
         reason = f"{listed(doubtful)} would be worse; trials that errored leave it open"
         return RoundDecision("discarded", reason, screen.focus)
-    return RoundDecision("kept for now", f"{screen.reason}, nothing is worse", screen.focus)
+    return RoundDecision("kept for now", f"{screen.reason}, no fall was shown", screen.focus)
 
 
 def _why_not_risen(focus: FocusChange) -> str:

@@ -26,7 +26,7 @@ from pytest_agenteval.loop.improve.trying import (
     trial_needs,
     worst_bucket,
 )
-from pytest_agenteval.reports.comparison.headline import NO_BUCKET
+from pytest_agenteval.reports.comparison.phrases import NO_BUCKET
 from pytest_agenteval.reports.formatting import format_duration, format_figure, one_line, pluralize
 from pytest_agenteval.store.run_reader import Run, load_run
 

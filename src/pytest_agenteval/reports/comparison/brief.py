@@ -10,7 +10,6 @@ from pytest_agenteval.reports.comparison.headline import bucket_name, suite_labe
 from pytest_agenteval.reports.comparison.phrases import (
     drift_text,
     format_change,
-    format_p,
     look_text,
     pooled_text,
     verdict_text,
@@ -56,8 +55,6 @@ def _suite_text(suite: SuiteComparison, change: Change) -> str:
     if change.interval is not None:
         low, high = (format_change(end) for end in (change.interval.low, change.interval.high))
         parts.append(f"{format_change(change.change)}, between {low} and {high}")
-    if change.testable:
-        parts.append(f"p {format_p(change.p)}")
     if pooled := pooled_text(suite):
         parts.append(pooled)
     if suite.look is not None:

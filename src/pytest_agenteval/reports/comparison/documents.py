@@ -12,15 +12,18 @@ from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.headline import headline
 from pytest_agenteval.reports.comparison.screen import comparison_lines
 from pytest_agenteval.reports.formatting import escape_markdown
+from pytest_agenteval.store.run_comparison import RULES
 
-FORMAT = 1
+FORMAT = RULES
+"""The form of the file changes with the rules that its verdicts were made by."""
+
 WIDE = 120
 """Columns of what is not written into a terminal."""
 
 
 def comparison_markdown(comparison: Comparison) -> str:
     """Give the verdict as a heading, and the screen folded away below it."""
-    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE)]
+    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
     verdict = KNOWN_SECRETS.text(headline(comparison))
     return "\n".join([f"### {escape_markdown(verdict, len(verdict))}", "", *_folded(lines), ""])
 

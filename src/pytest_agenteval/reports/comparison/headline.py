@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.reports.comparison.phrases import MOST_LEFT, MOST_NAME, NO_BUCKET, share_text
 from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
 from pytest_agenteval.reports.view import acting_model
 
@@ -13,10 +14,6 @@ MOST_CHANGES = 5
 """Suites and buckets of one verdict that the sentence names."""
 
 NO_SCORES = "no task has scores on both sides"
-
-MOST_NAME = 200
-NO_BUCKET = "(no bucket)"
-"""How the tasks that are in none are called beside buckets."""
 
 
 def headline(comparison: Comparison) -> str:
@@ -71,7 +68,7 @@ def _parts(comparison: Comparison) -> Iterator[str]:
     yield from _first(worse, "worse")
     yield from _first(better, "better")
     if better and not worse:
-        yield "nothing is worse"
+        yield "no fall was shown"
     yield from _undecided(comparison)
 
 
@@ -80,18 +77,40 @@ def _verdict_clauses(comparison: Comparison) -> Iterator[tuple[str, str]]:
     several = len(comparison.suites) > 1
     for suite in comparison.suites:
         for change in (*suite.buckets, *([suite.suite] if suite.suite else [])):
-            if change.verdict in ("better", "worse"):
+            if change.verdict in ("better", "worse") and not _is_of_a_bucket(change, suite):
                 is_bucket = change is not suite.suite
                 name = bucket_name(change)
                 label = f"{_short(suite, comparison)}: {name}" if several else name
                 subject = label if is_bucket else _whole(suite, comparison)
-                yield change.verdict, f"{subject} is {change.verdict}{_on_these(change)} ({_scores(change)})"
+                verdict = f"{subject} is {change.verdict}{_on_these(change)} ({_scores(change)})"
+                yield change.verdict, ", ".join([verdict, *_limits_of(change, comparison)])
+
+
+def _is_of_a_bucket(change: Change, suite: SuiteComparison) -> bool:
+    """Whether a suite's verdict speaks of these tasks alone, and one bucket's verdict says the same."""
+    share = change.share
+    return (
+        change.of_these_tasks
+        and share is not None
+        and share.rest <= MOST_LEFT
+        and any(each.name == share.bucket and each.verdict == change.verdict for each in suite.buckets)
+    )
 
 
 def _on_these(change: Change) -> str:
     if not change.of_these_tasks:
         return ""
     return " on this task" if change.tasks == 1 else f" on these {change.tasks} tasks"
+
+
+def _limits_of(change: Change, comparison: Comparison) -> Iterator[str]:
+    """Say how far a verdict on a suite carries: to tasks like these, and beyond one bucket."""
+    if share := share_text(change):
+        yield share
+    if change.like_these == "not worse":
+        yield f"and not worse by more than {comparison.tolerance:g} for tasks like these"
+    elif change.like_these is not None:
+        yield "but cannot tell for tasks like these"
 
 
 def _scores(change: Change) -> str:
@@ -108,8 +127,9 @@ def _undecided(comparison: Comparison) -> Iterator[str]:
     """Say of the suites without a verdict what can be said of them, those alike together."""
     names: dict[str, list[str]] = {}
     for suite in comparison.suites:
-        if suite.suite is None or suite.suite.verdict not in ("better", "worse"):
-            words = _words(suite.suite, comparison) if suite.suite else NO_SCORES
+        change = suite.suite
+        if change is None or change.verdict not in ("better", "worse") or _is_of_a_bucket(change, suite):
+            words = _words(change, comparison) if change else NO_SCORES
             names.setdefault(words, []).append(_whole(suite, comparison))
     for words, suites in names.items():
         yield f"{', '.join(suites)}: {words}"
@@ -122,11 +142,14 @@ def _whole(suite: SuiteComparison, comparison: Comparison) -> str:
 
 
 def _words(change: Change, comparison: Comparison) -> str:
-    if change.verdict == "not worse":
+    if "not worse" in (change.verdict, change.like_these):
         return f"not worse by more than {comparison.tolerance:g}"
     if change.verdict == "identical":
         return "identical, every trial scored as before"
-    return "cannot tell, for trials that errored" if change.undone else "cannot tell"
+    if change.verdict in ("better", "worse"):
+        return f"cannot tell for tasks like these ({_scores(change)})"
+    unknown = f"cannot tell whether it changed ({_scores(change)})"
+    return f"{unknown}, because of trials that errored" if change.undone else unknown
 
 
 def _short(suite: SuiteComparison, comparison: Comparison) -> str:

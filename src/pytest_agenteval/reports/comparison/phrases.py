@@ -7,9 +7,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
 from pytest_agenteval.compare.drift import RunDrift
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure
-from pytest_agenteval.scoring.sensitivity import MOST_REPETITIONS
+from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure, one_line
+from pytest_agenteval.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.store.repetitions import Reading, SuiteLook
+
+MOST_NAME = 200
+NO_BUCKET = "(no bucket)"
+"""How the tasks that are in none are called beside buckets."""
+
+MOST_LEFT, NOTHING_LEFT = 1 / 3, 0.05
+"""Shares of a suite's change that are left without its first bucket: so few that it is said."""
+
+BUCKETS_AGREE = 0.05
+"""The p, with buckets as units, up to which a change counts as seen across buckets."""
 
 
 def format_change(change: float) -> str:
@@ -35,7 +45,7 @@ def format_about(number: int) -> str:
 def repetitions_text(suite: SuiteComparison) -> str:
     """Write how often tasks were tried: ``x 3``; ``x 2-3, then x 3`` where the sides are not alike.
 
-    Where that was decided by a look against the old side: ``x 3, then x 2 of 2..6: decided after 2``.
+    Where that was decided by a look against the old side: ``x 3, then x 2 of 2..6: a verdict was clear``.
     """
     old, new = (f"x {low}" if low == high else f"x {low}-{high}" for low, high in suite.repetitions)
     if suite.look is not None:
@@ -44,9 +54,9 @@ def repetitions_text(suite: SuiteComparison) -> str:
 
 
 READINGS: Mapping[Reading, str] = {
-    "decided": "decided after {low}",
-    "hopeless": "no verdict in sight after {low}",
-    "no room": "no trials left for more",
+    "decided": "the verdict was clear after {low}",
+    "hopeless": "after {low} a verdict was out of reach",
+    "no room": "--agent-max-trials left no room for more",
 }
 
 
@@ -61,8 +71,8 @@ def elsewhere_text(suite: SuiteComparison) -> Iterator[str]:
     for look in suite.looks_elsewhere:
         between = f"{look.low}..{look.high}"
         yield (
-            f"Repetitions {between} were decided against {look.baseline}, not in this comparison: "
-            "its verdicts are at the plain levels, and wrong somewhat more often."
+            f"How often tasks were repeated ({between}) was decided in a comparison with {look.baseline}. "
+            "So a verdict here is somewhat more likely to be wrong."
         )
 
 
@@ -116,28 +126,53 @@ def held_out_text(suite: SuiteComparison) -> Iterator[str]:
 
 
 def verdict_text(change: Change) -> str:
-    """Write the verdict on a bucket; nothing where none is possible."""
+    """Write the verdict on a suite or bucket; nothing where none is possible."""
+    if change.verdict in ("better", "worse"):
+        these = "this task" if change.tasks == 1 else "these tasks"
+        return f"{change.verdict} on {these}" if change.of_these_tasks else change.verdict
     if not change.testable:
         return NOT_KNOWN
-    if change.verdict in ("better", "worse"):
-        return f"{change.verdict} on {'this task' if change.tasks == 1 else 'these tasks'}"
-    return "cannot tell, for errored trials" if change.undone else change.verdict
+    return "cannot tell, because of errored trials" if change.undone else change.verdict
+
+
+def share_text(change: Change) -> str:
+    """Say that one bucket makes most of a suite's change, or that buckets do not agree; else nothing."""
+    share = change.share
+    if share is None:
+        return ""
+    name = one_line(share.bucket, MOST_NAME) or NO_BUCKET
+    if share.rest <= MOST_LEFT:
+        return f"one bucket accounts for {'all' if share.rest < NOTHING_LEFT else 'most'} of it: {name}"
+    if share.p is not None and share.p > BUCKETS_AGREE:
+        return f"it is not seen across buckets, most of it is in {name}"
+    return ""
 
 
 def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str]:
     """Say what could have been seen, and what it would take to see as little as the tolerance."""
     if sensitivity.visible is None:
         return
-    text = f"A rise or fall of {format_figure(sensitivity.visible)} would be seen 4 times of 5."
+    text = f"A change of {format_figure(sensitivity.visible)} or more would be found 4 times in 5."
     if sensitivity.visible <= tolerance:
         yield text
     elif sensitivity.needed is None:
-        yield f"{text} Repeat trials (--repetitions 3) to learn how much of this is noise."
+        yield f"{text} Run with --repetitions 3 to learn how much of this is noise."
     elif sensitivity.needed.repetitions is None:
-        needed = f"takes more tasks, {format_about(sensitivity.needed.tasks)}"
-        yield f"{text} To see {tolerance:g} {needed}: {MOST_REPETITIONS} repetitions are not enough."
+        needed = f"{format_about(sensitivity.needed.tasks)} tasks"
+        yield f"{text} To find {tolerance:g} takes {needed}; more repetitions would not do."
     else:
-        yield f"{text} To see {tolerance:g}: {format_about(sensitivity.needed.repetitions)} repetitions."
+        needed = f"{format_about(sensitivity.needed.repetitions)} repetitions"
+        yield f"{text} To find {tolerance:g} takes {needed}."
+
+
+def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str]:
+    """Say how many tasks it takes to exclude a fall, where so few cannot, whatever they score."""
+    needed = tasks_to_exclude(tolerance, level)
+    if change.interval is not None and change.tasks < needed:
+        yield (
+            f'To show "not worse by more than {tolerance:g}" takes {needed} tasks or more: '
+            "fewer could miss rare breaks."
+        )
 
 
 def noise_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
@@ -146,11 +181,13 @@ def noise_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
     if noise is None or noise.trial_share is None or not noise.variance:
         return
     share = round(100 * noise.trial_share)
-    spread = f"Of the spread of differences {share} % is trial to trial, {100 - share} % tasks that moved."
-    yield f"{spread} {_judge_text(suite, comparison)}"
+    differences = "Of the variance of task differences"
+    parts = f"{share} % is noise between trials of a task, {100 - share} % is tasks that changed."
+    yield " ".join([f"{differences} {parts}", *_judge_text(suite, comparison)])
 
 
-def _judge_text(suite: SuiteComparison, comparison: Comparison) -> str:
+def _judge_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
     if suite.judge_share is not None:
-        return f"Of the trial-to-trial part {round(100 * suite.judge_share)} % is the judge's own."
-    return "The judge's part is unknown (--judge-noise)." if comparison.judges else "Nobody judged."
+        yield f"The judge makes {round(100 * suite.judge_share)} % of the noise."
+    elif comparison.judges:
+        yield "How much of the noise is the judge's is not known; --judge-noise measures it."

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.comparison.headline import (
-    MOST_NAME,
     NO_SCORES,
     bucket_name,
     headline,
@@ -15,6 +14,7 @@ from pytest_agenteval.reports.comparison.headline import (
     tasks_left_out,
 )
 from pytest_agenteval.reports.comparison.phrases import (
+    MOST_NAME,
     drift_text,
     elsewhere_text,
     format_change,
@@ -24,6 +24,8 @@ from pytest_agenteval.reports.comparison.phrases import (
     pooled_text,
     repetitions_text,
     sensitivity_text,
+    share_text,
+    too_few_text,
     verdict_text,
 )
 from pytest_agenteval.reports.formatting import (
@@ -49,12 +51,17 @@ MOST_OBSTACLES = 10
 UNCHANGED = 1e-9
 
 
-def comparison_lines(comparison: Comparison, width: int, *, whole: bool = False) -> list[StyledLine]:
-    """Give a comparison as lines of at most ``width`` columns; ``whole`` leaves nothing out."""
+def comparison_lines(
+    comparison: Comparison, width: int, *, whole: bool = False, basis: bool = False
+) -> list[StyledLine]:
+    """Give a comparison as lines of at most ``width`` columns.
+
+    ``basis`` adds what verdicts rest on: p, and whose the noise is. ``whole`` leaves nothing out.
+    """
     width = clamp_width(width)
     lines = headline_lines(comparison, width)
     for suite in comparison.suites:
-        lines += [StyledLine(""), *_suite_lines(suite, comparison, width, whole)]
+        lines += [StyledLine(""), *_suite_lines(suite, comparison, width, whole, basis or whole)]
     return [*lines, *_remarks(comparison, width, whole)]
 
 
@@ -64,12 +71,14 @@ def headline_lines(comparison: Comparison, width: int) -> list[StyledLine]:
 
 
 def _suite_lines(
-    suite: SuiteComparison, comparison: Comparison, width: int, whole: bool
+    suite: SuiteComparison, comparison: Comparison, width: int, whole: bool, basis: bool
 ) -> Iterator[StyledLine]:
     old, new = map(printable, (pooled_text(suite, names=whole) or comparison.old, comparison.new))
     runs = "same run" if comparison.same_run else f"{old} -> {new}"
-    differs = f"  differs: {', '.join(suite.differs) or 'nothing known'}"
-    yield from wrapped_lines(f"{suite_label(suite)}  {_tasks_text(suite)}, {runs}{differs}", width, indent="")
+    differs = ", ".join(suite.differs)
+    changed = f"changed: {differs}" if differs else "no difference found in prompts, settings, tools or code"
+    head = f"{suite_label(suite)}  {_tasks_text(suite)}, {runs}  {changed}"
+    yield from wrapped_lines(head, width, indent="")
     if suite.suite is None:
         yield from wrapped_lines("   ".join([NO_SCORES, *_errored_text(suite)]), width)
         return
@@ -77,10 +86,13 @@ def _suite_lines(
         yield from wrapped_lines(
             f"score {format_figure(suite.suite.new)}, every trial scored as before", width
         )
+        for text in too_few_text(suite.suite, comparison.tolerance, suite.levels.suite):
+            yield from wrapped_lines(text, width)
         return
-    for text in (_score_text(suite, suite.suite), *_sentences(suite, suite.suite, comparison)):
+    yield from wrapped_lines(_score_text(suite, suite.suite), width)
+    for text in _sentences(suite, suite.suite, comparison, basis):
         yield from wrapped_lines(text, width)
-    yield from _buckets(suite, width, whole)
+    yield from _buckets(suite, width, whole, basis)
     yield from _tasks(suite, width, whole)
     if whole:
         yield from _graders(suite, width)
@@ -99,20 +111,25 @@ def _tasks_text(suite: SuiteComparison) -> str:
 def _score_text(suite: SuiteComparison, change: Change) -> str:
     old, new = format_figure(change.old), format_figure(change.new)
     parts = [f"score {old} -> {new}", format_change(change.change)]
-    interval = change.interval
-    if not change.of_these_tasks and (interval is None or interval.low == interval.high):
-        parts[-1] += " in every task"
-    elif interval is not None:
-        low, high = format_change(interval.low), format_change(interval.high)
-        parts[-1] += f", between {low} and {high} ({interval.level:.1%})".replace("%)", " %)")
-    parts.append(f"p {format_p(change.p)}" if change.testable else _no_p_text(change))
+    if change.interval is not None:
+        low, high = format_change(change.interval.low), format_change(change.interval.high)
+        parts[-1] += f", between {low} and {high} for tasks like these"
+    if not change.testable:
+        parts.append("too few differences for a verdict")
     return "   ".join([*parts, *_errored_text(suite)])
 
 
-def _no_p_text(change: Change) -> str:
-    if change.of_these_tasks:
-        return "too few trials for a verdict"
-    return "too few tasks moved to say better or worse"
+def _basis_text(change: Change) -> Iterator[str]:
+    """Say which tests a verdict rests on, with their levels."""
+    if not change.testable:
+        return
+    text = f"p {format_p(change.p)} on these tasks (label test)"
+    if change.p_like_these is not None and change.interval is not None:
+        level = f"{change.interval.level:.1%}".replace("%", " %")
+        text += (
+            f", {format_p(change.p_like_these)} for tasks like these (sign-flip test); interval at {level}"
+        )
+    yield text
 
 
 def _errored_text(suite: SuiteComparison) -> Iterator[str]:
@@ -120,20 +137,27 @@ def _errored_text(suite: SuiteComparison) -> Iterator[str]:
         yield f"errored {suite.errored[0]} -> {suite.errored[1]}"
 
 
-def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison) -> Iterator[str]:
+def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison, basis: bool) -> Iterator[str]:
     if change.undone:
         errored = pluralize(sum(suite.errored), "errored trial")
-        yield f"With {errored} as 0 and as 1 the verdict is not the same: try them again."
+        yield f"The verdict depends on how {errored} would have scored. Run them again."
+    if basis:
+        yield from _basis_text(change)
+        if change.share is not None and share_text(change) and change.share.p is not None:
+            yield f"With buckets as units: p {format_p(change.share.p)}."
     yield from map(printable, drift_text(suite))
     yield from map(printable, elsewhere_text(suite))
     yield from held_out_text(suite)
     if suite.sensitivity is not None and change.verdict != "identical":
         if change.verdict in ("cannot tell", "not worse"):
             yield from sensitivity_text(suite.sensitivity, comparison.tolerance)
-        yield from noise_text(suite, comparison)
+        if change.verdict == "cannot tell":
+            yield from too_few_text(change, comparison.tolerance, suite.levels.suite)
+        if basis:
+            yield from noise_text(suite, comparison)
 
 
-def _buckets(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
+def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> Iterator[StyledLine]:
     """Give the buckets that were tested, then those without a verdict that moved."""
     testable = sorted((change for change in suite.buckets if change.testable), key=lambda change: change.p)
     others = [change for change in suite.buckets if not change.testable]
@@ -141,22 +165,22 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool) -> Iterator[Styled
     moved_most = sorted(moved, key=lambda change: -change.change) if whole else _furthest(moved)
     if testable or moved:
         yield StyledLine("")
-        yield from body_lines(_bucket_table([*testable, *moved_most]), width)
+        yield from body_lines(_bucket_table([*testable, *moved_most], basis), width)
     if len(moved_most) < len(moved):
         yield StyledLine(f"  {len(moved) - len(moved_most)} more that moved (-v)", "dim")
     if others:
         yield from wrapped_lines(_no_verdict_text(others, moved), width, "dim")
 
 
-def _bucket_table(changes: Sequence[Change]) -> ReportTable:
-    p = (format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
+def _bucket_table(changes: Sequence[Change], basis: bool) -> ReportTable:
+    p = tuple(format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
     columns = (
         Column("tasks", tuple(str(change.tasks) for change in changes)),
         Column("old", tuple(format_figure(change.old) for change in changes)),
         Column("new", tuple(format_figure(change.new) for change in changes)),
         Column("change", tuple(format_change(change.change) for change in changes)),
-        Column("p", tuple(p), spare=1),
-        Column("says", tuple(map(verdict_text, changes))),
+        *([Column("p", p, spare=1)] if basis else []),
+        Column("verdict", tuple(map(verdict_text, changes))),
     )
     return ReportTable("", "bucket", tuple(map(bucket_name, changes)), (columns,))
 
@@ -179,7 +203,7 @@ def _no_verdict_text(others: Sequence[Change], moved: Sequence[Change]) -> str:
     sizes = sorted({change.tasks for change in others})
     tasks = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     buckets = f"{pluralize(len(others), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
-    return f"no verdict possible, too few trials that differ: {buckets}, {len(moved) or 'none'} moved"
+    return f"{buckets}: too few differences for a verdict, {len(moved) or 'none'} changed"
 
 
 def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
@@ -210,7 +234,7 @@ def _settled(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
     if mended:
         yield from wrapped_lines(f"Mended (none passed, now all do): {', '.join(mended)}", width)
     if min(suite.repetitions[0][0], suite.repetitions[1][0]) >= LEAST_TRIALS or broken:
-        by_chance = f"by chance about {suite.broken_by_chance:.1f} expected"
+        by_chance = f"chance alone breaks about {suite.broken_by_chance:.1f}"
         text = f"Broken (all passed, now none does): {', '.join(broken) or 'none'} ({by_chance})"
         yield from wrapped_lines(text, width, "red" if broken else "")
 

@@ -136,8 +136,8 @@ def _before(suite: SuiteView, comparison: Comparison | None) -> tuple[str, str, 
 
 def _verdict_text(part: SuiteComparison) -> str:
     change = part.suite
-    if change is None or change.verdict in ("better", "worse"):
-        return change.verdict if change else NOT_KNOWN
+    if change is None:
+        return NOT_KNOWN
     return verdict_text(change) if change.testable else change.verdict
 
 
@@ -167,7 +167,7 @@ def _item(entry: JournalEntry, task_lines: TaskLines, change: float | None) -> s
 
 def _rest(comparison: Comparison, room: int) -> str:
     """Give the comparison's whole screen below its verdict, as much of it as has room."""
-    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE)]
+    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
     lines = lines[lines.index("") + 1 :] if "" in lines else []
     fitting = list(_fitting(lines, room - 300))
     rest = len(lines) - len(fitting)

@@ -154,7 +154,7 @@ def _figures(row: GroupStatistics, change: Change | None) -> Figures:
         change_low=change.interval.low if change and change.interval else None,
         change_high=change.interval.high if change and change.interval else None,
         verdict=change.verdict if change else "",
-        p=change.p if change else None,
+        p=change.p_of_verdict if change else None,
     )
 
 

@@ -83,7 +83,7 @@ def _screen(comparison: Comparison | None) -> str:
     """Give what the verdict rests on as a terminal shows it, without the verdict."""
     if comparison is None:
         return ""
-    lines = [KNOWN_SECRETS.text(line.text) for line in comparison_lines(comparison, WIDE)]
+    lines = [KNOWN_SECRETS.text(line.text) for line in comparison_lines(comparison, WIDE, basis=True)]
     return "\n".join(lines[lines.index("") + 1 :] if "" in lines else lines)
 
 
