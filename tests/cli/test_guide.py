@@ -44,7 +44,7 @@ def test_each_command_can_be_given(command: str) -> None:
 def test_each_verb_and_option_of_the_text_exists() -> None:
     """What is named between the commands is there too."""
     text = guide_page().markdown
-    assert {*re.findall(r"`agenteval ([a-z]+)", text)} <= {*VERBS, *NOT_YET}
+    assert {*re.findall(r"`agenteval ([a-z-]+)", text)} <= {*VERBS, *NOT_YET}
     assert {*_flags(text)} <= {"--json", "--split", *(row.flag for row in Settings.rows() if row.flag)}
 
 

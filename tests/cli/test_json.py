@@ -34,6 +34,7 @@ COMMANDS: dict[str, Sequence[str]] = {
     "sql": ("select trial, score from trials",),
     "compare": (OLD, "latest", "--allow"),
     "baseline": ("set", "latest", "--allow", "--to", "kept.json"),
+    "gate-check": (),
     "trend": (),
     "promote": ("s", "--runs=1", "--model=rules", "--tasks"),
     "demote": ("s", "--model=rules"),

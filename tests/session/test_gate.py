@@ -442,3 +442,42 @@ def _wait_for(path: Path) -> None:
     while not path.exists():
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+WAVERING = """
+calls = {}
+
+
+def greet(task_input, ctx):
+    name = task_input["content"]
+    calls[name] = calls.get(name, 0) + 1
+    return "Hello!" if name.startswith("night") and calls[name] == 2 else "Hello, Mina!"
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("greeter", greet)
+"""
+
+
+@pytest.mark.parametrize(
+    ("args", "line"),
+    [
+        ((), 'noise: a run in which nothing changed misses "score 0.85" in about * % of runs, '
+             '"night 0.60" in about * % of runs (agenteval gate-check)'),
+        (("--agent-gate=score=0.2,buckets.night=0.1",), ""),
+        (("-k", "morning"), ""),
+        (("--repetitions=1",), ""),
+    ],
+)  # fmt: skip
+def test_a_floor_that_runs_often_miss_where_nothing_changed_is_named(
+    pytester: pytest.Pytester, args: tuple[str, ...], line: str
+) -> None:
+    """By the run's own trials; not where few runs miss it, where it is not judged, nor where none repeats."""
+    write_greeters(pytester.path, {"score": 0.85, "buckets": {"night": 0.6, "morning": 0.5}})
+    write(pytester.path, {"conftest.py": WAVERING})
+
+    result = greet(pytester, *args)
+
+    noise = [each for each in result.outlines if each.startswith("noise: ")]
+    assert len(noise) == bool(line)
+    result.stdout.fnmatch_lines([line] * bool(line))

@@ -25,7 +25,7 @@ TASKS, REPETITIONS = (15, 41, 91), (1, 3)
 STORED = {3: "1x3 or 3x1", 15: "5x3"}
 """Stored trials of each task: as these runs with so many repetitions make them."""
 
-OFF, BUCKET_OFF, TOO_OFTEN = 0.08, 0.2, 0.025
+OFF, PROMOTED_OFF, BUCKET_OFF, TOO_OFTEN = 0.06, 0.08, 0.2, 0.025
 """How far a predicted chance may be off in the worst cell, and how often a floor of 1 in 100 may be missed.
 
 Of a bucket that has to pass as a whole, luck may have chosen the moment, as docs/gates.md says.
@@ -158,7 +158,7 @@ def _passes(suites: int, seed: int) -> Iterator[Row]:
         cell, worst = max(named, key=lambda each: each[1][1])
         error = math.sqrt(TOO_OFTEN / suites)
         yield Row(f"{model}: pass^3 below a floor of 1 in 100", worst[1], "<=", TOO_OFTEN, error, cell)
-        for bucket, goal in ((False, OFF), (True, BUCKET_OFF)):
+        for bucket, goal in ((False, PROMOTED_OFF), (True, BUCKET_OFF)):
             cases = list(product((15, 41), REPETITIONS))
             risks = in_parallel(promotions, [(model, *case, bucket, suites, seed) for case in cases])
             cells = [

@@ -24,6 +24,7 @@ VERBS: Mapping[str, str] = {
     "merge": "join runs of shards, or of several machines, into one",
     "compare": "two runs: is the new one better, worse, or can nobody tell?",
     "baseline": "keep a run as the file that later runs are compared with",
+    "gate-check": "how often a gate's floors fail a run in which nothing changed",
     "trend": "a suite over its last runs, and tasks that they make suspect",
     "calibrate": "start pytest on labels: do judges agree with them?",
     "review": "score a run's trials yourself: labels to calibrate judges with",
@@ -47,5 +48,5 @@ def verb_module(verb: str) -> ModuleType:
 
 
 def function_name(verb: str) -> str:
-    """Give the name of a verb's module and of its function in there: another where Python uses it itself."""
-    return f"{verb}_" if iskeyword(verb) else verb
+    """Give the name of a verb's module and of its function in there: another where Python has to."""
+    return f"{verb}_" if iskeyword(verb) else verb.replace("-", "_")

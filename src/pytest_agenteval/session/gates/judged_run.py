@@ -23,6 +23,7 @@ from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.reports.look_lines import look_lines
 from pytest_agenteval.reports.view import RunView, SuiteView, view_of
+from pytest_agenteval.session.gates.null_risks import risk_line
 from pytest_agenteval.session.gates.recheck import BrokenTask, RecheckedTasks
 from pytest_agenteval.store.run_gates import GATES, read_gates
 from pytest_agenteval.store.run_reader import Run
@@ -143,6 +144,12 @@ class JudgedRun:
     def outcome(self, rechecked: RecheckedTasks) -> GateOutcome:
         """Judge every gate, with what became of the broken tasks."""
         return judge_gates([self._gated(suite, rechecked) for suite in self.suites])
+
+    @cached_property
+    def risk_line(self) -> str:
+        """Which floors a run like this one often misses where nothing changed; empty where none is known."""
+        nothing = RecheckedTasks()
+        return risk_line(self.run, self.suites, [self._gated(suite, nothing) for suite in self.suites])
 
     def _gated(self, suite: SuiteView, rechecked: RecheckedTasks) -> GatedSuite:
         """Put together what the gate of a suite is judged by."""

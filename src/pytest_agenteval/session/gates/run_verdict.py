@@ -67,7 +67,7 @@ def verdict_on(config: pytest.Config, status: int) -> Verdict | None:
         line = "gate: not judged, the recheck was interrupted"
         return Verdict(comparison, lines=(line,), interrupted=True, old=judged.old)
     outcome = judged.outcome(rechecked)
-    lines = judged.trouble_lines(*rechecked.lines, outcome.line)
+    lines = judged.trouble_lines(*rechecked.lines, outcome.line, judged.risk_line)
     return Verdict(comparison, outcome, lines, old=judged.old)
 
 
@@ -93,7 +93,7 @@ def verdict_on_parts(run: Run, root: Path, named: Path | None, missing: str) -> 
         line = f"gate: not judged, {missing}" if judged.gates else ""
         return Verdict(comparison, lines=judged.trouble_lines(line), old=judged.old)
     outcome = judged.outcome(not_tried_again(judged.broken, "while merging"))
-    return Verdict(comparison, outcome, judged.trouble_lines(outcome.line), old=judged.old)
+    return Verdict(comparison, outcome, judged.trouble_lines(outcome.line, judged.risk_line), old=judged.old)
 
 
 def write_comparison(folder: Path, verdict: Verdict) -> None:

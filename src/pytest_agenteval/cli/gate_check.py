@@ -1,0 +1,331 @@
+"""``agenteval gate-check``: how often a gate's floors fail a run in which nothing changed."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cached_property
+from operator import attrgetter
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pytest_agenteval.cli.options import RUN, add_results_option, count
+from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
+from pytest_agenteval.cli.suite_files import suites_meant
+from pytest_agenteval.compare.drift import RunDrift, run_drifts
+from pytest_agenteval.compare.pairing import MAY_DIFFER, MUST_EQUAL
+from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
+from pytest_agenteval.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.record import FrozenValue, from_builtins
+from pytest_agenteval.reports.exports.document_text import document_schema
+from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure, model_label, pluralize
+from pytest_agenteval.reports.statistics import group_by_task
+from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines
+from pytest_agenteval.reports.text_width import StyledLine, clamp_width
+from pytest_agenteval.reports.view import Group, SuiteView, entries_by_group, suite_views
+from pytest_agenteval.scoring.intervals import FEWEST_TASKS
+from pytest_agenteval.scoring.null_runs import pass_rates
+from pytest_agenteval.session.gates.null_risks import Floor, floor_risk, floors_of, percent_text
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_gates import read_gates
+from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.run_schemas import Schema
+from pytest_agenteval.store.runs import RunFolder, find_run, read_header, whole_runs
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
+
+LAST = 10
+ALIKE = {**MUST_EQUAL, **MAY_DIFFER}
+"""Digests that make two trials trials of the same agent on the same task, and what authors call them."""
+
+_digests = attrgetter(*(f"digests.{name}" for name in ALIKE))
+ONE_IN_100 = "1 in 100: the floor that one in 100 runs in which nothing changed is below"
+UNKNOWN = "one trial of a task does not show how trials scatter: run the suite twice, or with --repetitions 3"
+
+
+class CheckedFloor(FrozenValue, frozen=True):
+    """A figure of a suite: what the newest run came to, and what its gate wants, null where that is nothing.
+
+    A run in which nothing changed is below the floor with this ``chance``, and below ``one_in_100`` in one
+    of a hundred runs; both are null where nobody knows.
+    """
+
+    figure: str
+    name: str
+    floor: float | None
+    today: float | None
+    chance: float | None
+    one_in_100: float | None
+
+
+class CheckedMisses(FrozenValue, frozen=True):
+    """Tasks of which no trial may miss: one does with this ``chance`` in a run where nothing changed."""
+
+    tasks: int
+    chance: float | None
+
+
+class PooledRun(FrozenValue, frozen=True):
+    """A run with so many ``trials`` that count, and so many others that ``differ`` from the newest run's."""
+
+    run: str
+    trials: int
+    others: int
+    differ: tuple[str, ...]
+
+
+class CheckedSuite(FrozenValue, frozen=True):
+    """A suite with one model and variant, whose gate judges runs with so many ``repetitions``.
+
+    ``trials`` of its ``tasks`` count, and so many tasks ``varied``: their trials do not all score the same.
+    ``gate`` is the file that its floors are from, or the run; empty where there are none and floors are
+    suggested. ``drifted`` says which runs score otherwise than the others by more than chance.
+    """
+
+    suite: str
+    kind: str
+    model: str
+    variant: str
+    repetitions: int
+    tasks: int
+    varied: int
+    trials: int
+    runs: tuple[PooledRun, ...]
+    drifted: tuple[str, ...]
+    gate: str
+    floors: tuple[CheckedFloor, ...]
+    misses: CheckedMisses | None
+
+
+class GateCheckDocument(Document, frozen=True, kw_only=True):
+    """The suites of the newest run, each with the floors of its gate, or with floors that are suggested."""
+
+    run: str
+    suites: tuple[CheckedSuite, ...]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    parser.description = (
+        "A floor in a gate (score, buckets, pass_hat_k) also fails runs in which nothing changed, as trials "
+        "scatter. This says how often, for each suite of the newest run, and which floor fails 1 in 100. "
+        "Trials of earlier runs count where task, graders, prompt, settings, tools, code and model are the "
+        "same. The gate is that of suite.yaml, or of the run where suite.yaml has no floor."
+    )
+    parser.epilog = RUN
+    add = parser.add_argument
+    add("run", nargs="*", metavar="RUN", help=f"these runs only (default: the newest {LAST} of its suites)")
+    add("--last", type=count, default=LAST, metavar="N", help=f"how many runs (default: {LAST})")
+    add("--repetitions", type=count, metavar="N", help="of the runs to be judged (default: as in the newest)")
+    add_json_option(parser)
+    add_results_option(parser)
+
+
+def gate_check(args: argparse.Namespace) -> int:
+    """Say what floors do to runs in which nothing changed; a UsageMistake says which run is not there."""
+    newest, *earlier = _folders(args)
+    run = load_run(newest.path)
+    pool = _Pool(run)
+    for folder in earlier:
+        pool.add(load_run(folder.path))  # one after the other: not all of them would fit into memory
+    own = _gates_of_files()
+    of_run = {each.suite: from_builtins(Gate, dict(each.gate)) for each in read_gates(newest.path)}
+    suites = []
+    for view in suite_views(run):
+        source, gate = own.get(view.suite, ("", NO_GATE))
+        if not any(floors_of(gate)):
+            source, gate = newest.path.name, of_run.get(view.suite, NO_GATE)
+        suites.append(_checked(view, pool, source, gate, args.repetitions or view.total.k))
+    if args.json:
+        write_document(args.json, GateCheckDocument(run=newest.path.name, suites=tuple(suites)))
+    if args.json != STDOUT:
+        width = clamp_width(shutil.get_terminal_size().columns)
+        for number, suite in enumerate(suites):
+            print_lines([StyledLine("")] if number else [])
+            print_lines(table_lines(_table(suite), width))
+    return 0
+
+
+def json_schema() -> Schema:
+    """Describe what ``--json`` writes."""
+    return document_schema("gate-check", GateCheckDocument)
+
+
+def _folders(args: argparse.Namespace) -> list[RunFolder]:
+    """Give the runs to read, newest first: those that are named, else the last ones of the newest's suites.
+
+    A run that grades stored trials again is none: its trials are another run's.
+    """
+    if args.run:
+        paths = dict.fromkeys(find_run(Path(args.results), name) for name in args.run)
+        named = [RunFolder(path, read_header(path)) for path in paths]
+        return sorted(named, key=lambda run: (run.header.started_at, run.path.name), reverse=True)
+    folders = [run for run in whole_runs(Path(args.results)) if not run.header.regraded]
+    if not folders:
+        raise UsageMistake(f"there are no runs in {args.results} yet")
+    suites = {suite.name for suite in folders[0].header.suites}
+    alike = [run for run in folders[1:] if suites & {suite.name for suite in run.header.suites}]
+    return [folders[0], *alike[: args.last - 1]]
+
+
+class _Pool:
+    """Trials of several runs, as far as they are of the same agent on the same tasks as the newest run's."""
+
+    def __init__(self, newest: Run) -> None:
+        self._digests: dict[TrialKey, set[tuple[str, ...]]] = {}
+        for entry in newest.entries:
+            if entry.averaged:
+                self._digests.setdefault(entry.key._replace(repetition=0), set()).add(_digests(entry))
+        self._carried_out: set[tuple[str, TrialKey]] = set()
+        self._sides: list[Side] = []
+        self.runs: dict[Group, list[PooledRun]] = {}
+        self.add(newest)
+
+    def add(self, run: Run) -> None:
+        """Add the trials of a run that count, but those that it has taken over from a run that is here."""
+        alike: list[JournalEntry] = []
+        for group, entries in entries_by_group(run).items():
+            tried = [
+                (entry, self._digests.get(entry.key._replace(repetition=0)))
+                for entry in entries
+                if entry.averaged
+            ]
+            known = [(entry, digests) for entry, digests in tried if digests and self._is_first(entry, run)]
+            same = [entry for entry, digests in known if _digests(entry) in digests]
+            differ = {word for entry, digests in known for word in _differences(entry, digests)}
+            if known:
+                others = len(known) - len(same)
+                own = PooledRun(run.folder.name, len(same), others, tuple(sorted(differ)))
+                self.runs.setdefault(group, []).append(own)
+            alike += same
+        self._sides.append(replace(side_of(run), name=run.folder.name, entries=tuple(alike)))
+
+    def _is_first(self, entry: JournalEntry, run: Run) -> bool:
+        origin = entry.origin.run if entry.origin is not None and entry.origin.run else run.folder.name
+        is_new = (origin, entry.key) not in self._carried_out
+        self._carried_out.add((origin, entry.key))
+        return is_new
+
+    @cached_property
+    def side(self) -> Side:
+        """All trials that count, each with its run."""
+        return pool_runs(self._sides)
+
+
+def _differences(entry: JournalEntry, wanted: Collection[tuple[str, ...]]) -> Iterator[str]:
+    """Name the digests of a trial that none of the newest run's trials of its task has."""
+    for at, (words, digest) in enumerate(zip(ALIKE.values(), _digests(entry), strict=True)):
+        if digest not in {each[at] for each in wanted}:
+            yield words
+
+
+def _gates_of_files() -> dict[str, tuple[str, Gate]]:
+    """Read the gates of the suites below the current folder, each with its file; none where one is broken."""
+    try:
+        return {each.suite.name: (short_path(each.path), each.suite.gate) for each in suites_meant(None)}
+    except AgentEvalError:
+        return {}
+
+
+def _checked(view: SuiteView, pool: _Pool, source: str, gate: Gate, k: int) -> CheckedSuite:
+    """Work out what floors of a suite do to runs with k repetitions."""
+    group = (view.suite, view.model, view.variant)
+    entries = [entry for entry in pool.side.entries if group_of(entry) == group]
+    floors = tuple(floors_of(gate))
+    drifts = run_drifts(entries, pool.side.run_of)
+    held = group_by_task([entry for entry in entries if entry.kind != "capability"]).values()
+    tasks = group_by_task(entries).values()
+    rates = pass_rates(_outcomes(tasks))
+    counts = [(sum(task), len(task)) for task in _outcomes(held)]
+    chance = None if rates is None else rates.chance_of_a_miss(counts, k)
+    return CheckedSuite(
+        suite=view.suite,
+        kind=view.kind,
+        model=view.model,
+        variant=view.variant,
+        repetitions=k,
+        tasks=len(tasks),
+        varied=sum(len({entry.score for entry in trials}) > 1 for trials in tasks),
+        trials=len(entries),
+        runs=tuple(pool.runs.get(group, ())),
+        drifted=tuple(_drift_text(each) for each in drifts if each.drifted),
+        gate=source if floors else "",
+        floors=tuple(_checked_floor(floor, view, entries, k) for floor in floors or _suggested(view, k)),
+        misses=CheckedMisses(len(counts), chance) if counts else None,
+    )
+
+
+def _outcomes(tasks: Iterable[Sequence[JournalEntry]]) -> list[list[bool]]:
+    return [[entry.ending == "passed" for entry in trials] for trials in tasks]
+
+
+def _suggested(view: SuiteView, k: int) -> Iterator[Floor]:
+    """Give the figures that a floor may be set for: of small buckets it would be too low to be of use."""
+    yield Floor("score")
+    if k > 1:
+        yield Floor("pass_hat_k")
+    if len(view.rows) > 1:
+        yield from (Floor("bucket", bucket=row.name) for row in view.rows if row.tasks >= FEWEST_TASKS)
+
+
+def _checked_floor(floor: Floor, view: SuiteView, entries: Sequence[JournalEntry], k: int) -> CheckedFloor:
+    risk = floor_risk(floor, entries, k)
+    row = next((row for row in view.rows if row.name == floor.bucket), None) if floor.bucket else view.total
+    if floor.figure == "pass_hat_k":
+        today = view.total.pass_hat_k.value if view.total.pass_hat_k and view.total.k == k else None
+    else:
+        today = row.mean.mean if row and row.mean else None
+    return CheckedFloor(floor.figure, floor.name(k), floor.least, today, risk.chance, risk.one_in_100)
+
+
+def _drift_text(drift: RunDrift) -> str:
+    return f"{drift.run} scored {format_figure(drift.mean)}, the others {format_figure(drift.others_mean)}"
+
+
+def _table(suite: CheckedSuite) -> ReportTable:
+    """Give the screen of a suite."""
+    who = model_label(suite.model, suite.variant)
+    of_runs = (
+        f"{pluralize(suite.trials, 'trial')} of {pluralize(sum(run.trials > 0 for run in suite.runs), 'run')}"
+    )
+    title = f"{suite.suite} with {who}: {pluralize(suite.tasks, 'task')} x {suite.repetitions}, by {of_runs}"
+    columns = [
+        Column("today", tuple(format_figure(floor.today) for floor in suite.floors)),
+        Column("1 in 100", tuple(format_figure(floor.one_in_100) for floor in suite.floors)),
+    ]
+    if suite.gate:
+        chances = (
+            NOT_KNOWN if floor.chance is None else percent_text(floor.chance) for floor in suite.floors
+        )
+        columns.insert(1, Column("misses it", tuple(chances)))
+    names = (f"{floor.name} {floor.floor:.2f}" if suite.gate else floor.name for floor in suite.floors)
+    head = f"floors of {suite.gate}" if suite.gate else "no floors in its gate"
+    return ReportTable(title, head, tuple(names), (tuple(columns),), notes=tuple(_notes(suite)))
+
+
+def _notes(suite: CheckedSuite) -> Iterator[Note]:
+    known = [floor.one_in_100 for floor in suite.floors if floor.one_in_100 is not None]
+    if suite.gate and known:
+        yield Note("misses it: the share of runs in which nothing changed that is below this floor")
+    yield Note(ONE_IN_100 if known else UNKNOWN)
+    if known and not suite.varied:
+        yield Note(
+            "no task's trials differ yet: of an agent that always does the same no run misses anything"
+        )
+    if known and not suite.gate:
+        yield Note(
+            f"to set one: gate: {{score: {known[0]:g}}} in suite.yaml, or --agent-gate=score={known[0]:g}"
+        )
+    if suite.misses is not None and suite.misses.chance is not None:
+        which = f"each trial of {pluralize(suite.misses.tasks, 'task')} has to pass"
+        yield Note(f"{which}: where nothing changed, about {percent_text(suite.misses.chance)} of runs fail")
+    for run in suite.runs:
+        if run.others:
+            differ = ", ".join(run.differ)
+            yield Note(f"{pluralize(run.others, 'trial')} of {run.run} not counted: another {differ}")
+    for text in suite.drifted:
+        yield Note(f"{text}: more than chance, and such drift comes on top of these figures")
