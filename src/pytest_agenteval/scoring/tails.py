@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from operator import mul
 from typing import NamedTuple
 
 NEAR = 1e-5
@@ -133,16 +134,14 @@ def _cumulants(part: Part, t: float) -> tuple[float, float, float]:
 
 
 def _cumulants_of_several(part: Part, t: float) -> tuple[float, float, float]:
-    largest = max(t * value for value in part.values)
-    weights = [
-        share * math.exp(t * value - largest) for value, share in zip(part.values, part.shares, strict=True)
-    ]
+    values = part.values
+    largest = t * (max(values) if t > 0 else min(values))
+    exp = math.exp
+    weights = [share * exp(t * value - largest) for value, share in zip(values, part.shares, strict=True)]
     whole = sum(weights)
-    mean = sum(value * weight for value, weight in zip(part.values, weights, strict=True)) / whole
-    spread = (
-        sum((value - mean) ** 2 * weight for value, weight in zip(part.values, weights, strict=True)) / whole
-    )
-    return largest + math.log(whole), mean, spread
+    mean = sum(map(mul, values, weights)) / whole
+    away = [value - mean for value in values]
+    return largest + math.log(whole), mean, sum(map(mul, map(mul, away, away), weights)) / whole
 
 
 def part_of(ways: Mapping[float, int], count: int = 1) -> Part:
