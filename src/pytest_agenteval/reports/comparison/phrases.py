@@ -18,8 +18,11 @@ NO_BUCKET = "(no bucket)"
 MOST_LEFT, NOTHING_LEFT = 1 / 3, 0.05
 """Shares of a suite's change that are left without its first bucket: so few that it is said."""
 
-BUCKETS_AGREE = 0.05
-"""The p, with buckets as units, up to which a change counts as seen across buckets."""
+BUCKETS_AGREE = 0.1
+"""The p, with buckets as units, up to which a change counts as seen across buckets.
+
+At 0.05 a third of true rises of a few tasks in 8 buckets would be doubted, at 0.1 one in 20.
+"""
 
 
 def format_change(change: float) -> str:
@@ -143,7 +146,7 @@ def share_text(change: Change) -> str:
     name = one_line(share.bucket, MOST_NAME) or NO_BUCKET
     if share.rest <= MOST_LEFT:
         return f"one bucket accounts for {'all' if share.rest < NOTHING_LEFT else 'most'} of it: {name}"
-    if share.p is not None and share.p > BUCKETS_AGREE:
+    if share.p is not None and share.p > BUCKETS_AGREE and not change.of_these_tasks:
         return f"it is not seen across buckets, most of it is in {name}"
     return ""
 
