@@ -149,6 +149,14 @@ def test_tasks_in_which_no_trial_may_miss_have_a_chance_of_their_own(
     assert "no task's trials differ yet" in screen
 
 
+def test_a_promotion_counts_before_the_next_run(capsys: pytest.CaptureFixture[str]) -> None:
+    """What suite.yaml says today decides, whatever the kind of the stored trials was."""
+    store({f"t{at}": [1.0] * 5 for at in range(8)})
+    suite_file("regression: {buckets: [x]}\n")
+
+    assert checked(capsys)["misses"]["tasks"] == 6
+
+
 def test_a_run_that_drifted_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     """Its trials count, and the screen says that they are not alike by more than chance."""
     low, high = ({f"t{at}": [score] * 3 for at in range(12)} for score in (0.0, 1.0))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -66,12 +67,16 @@ def test_what_always_passed_is_promoted_and_then_fails(
     assert "+++ evals/suite.yaml\n" in shown
     assert "+regression:\n+  buckets:\n+    - polite\n" in shown
     assert "  polite (2 tasks and 1 held out): 8 trials passed\n" in shown
+    risk = r"a run in which nothing changed fails about \d+ % of the time \(after 4 passes each\)"
+    assert re.search(f"  these 2 tasks: {risk}", shown)
     assert "  passed in 0 of 2 runs: short: 4 of 8 trials missed, the newest in 2" in shown
 
     written = printed(capsys, "promote", "--runs=2", "--model=scripted", "--write")
     assert file.read_text() == PROMOTED
     assert "evals/suite.yaml: written" in written
-    assert "nothing to promote" in printed(capsys, "promote", "--runs=2", "--model=scripted")
+    again = printed(capsys, "promote", "--runs=2", "--model=scripted")
+    assert "nothing to promote" in again
+    assert "  all 2 promoted tasks: a run in which nothing changed fails about " in again
 
     greetings(pytester.path, morning="Juna")
     file.write_text(PROMOTED)

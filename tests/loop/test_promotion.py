@@ -8,7 +8,15 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.loop.promotion import broken, buckets_of, lapse, standing, stragglers, unpromoted
+from pytest_agenteval.loop.promotion import (
+    broken,
+    buckets_of,
+    lapse,
+    null_misses,
+    standing,
+    stragglers,
+    unpromoted,
+)
 from pytest_agenteval.loop.suite_history import (
     SuiteHistory,
     SuiteRun,
@@ -187,3 +195,37 @@ def test_offline_models_count_only_where_they_are_named(tmp_path: Path) -> None:
     of_rules = suite_run(stored, "s", {"rules"})
     assert of_rules is not None
     assert of_rules.models == ("rules",)
+
+
+def test_what_is_promoted_fails_runs_in_which_nothing_changed() -> None:
+    """By the passes in the mature runs, what other tasks show of the suite, and a run's repetitions."""
+    tasks = [SuiteTask(name, "x") for name in "abcdef"]
+    steady = dict.fromkeys("abcd", "++")
+    runs = [run(f"r{number}", None, **steady, e="+-", f="-+") for number in range(5)]
+    past = history(*runs, needed=5, tasks=tasks)
+
+    some, all_four, with_misses, alone = (
+        null_misses(set(ids), tasks, past) for ids in ("ab", "abcd", "abe", "z")
+    )
+
+    assert alone is None
+    assert some is not None
+    assert all_four is not None
+    assert with_misses is not None
+    assert (some.tasks, some.passes, all_four.tasks, with_misses.passes) == (2, 10, 4, 5)
+    assert some.chance is not None
+    assert all_four.chance is not None
+    assert with_misses.chance is not None
+    # After 10 passes of 10 a trial misses between 1 time of 100 and, by Jeffreys' prior, 1 of 22.
+    assert 1 - 0.99**4 < some.chance < 1 - (10.5 / 11 * 11.5 / 12) ** 2
+    assert 1 - all_four.chance == pytest.approx((1 - some.chance) ** 2)
+    assert with_misses.chance > 0.5
+    assert some.needed is not None
+    assert some.needed > 10
+
+
+def test_one_trial_of_each_task_does_not_show_how_often_it_misses() -> None:
+    """No chance is made up."""
+    once = null_misses({"a"}, TASKS, history(run("r", None, **FULL), needed=1))
+    assert once is not None
+    assert (once.passes, once.chance, once.needed) == (1, None, None)

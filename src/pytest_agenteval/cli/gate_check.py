@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
 
+import msgspec
 from msgspec.structs import replace
 
 from pytest_agenteval.cli.options import RUN, add_results_option, count
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
-from pytest_agenteval.cli.suite_files import suites_meant
+from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant
 from pytest_agenteval.compare.drift import RunDrift, run_drifts
 from pytest_agenteval.compare.pairing import MAY_DIFFER, MUST_EQUAL
 from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
@@ -31,7 +32,7 @@ from pytest_agenteval.scoring.intervals import FEWEST_TASKS
 from pytest_agenteval.scoring.null_runs import pass_rates
 from pytest_agenteval.session.gates.null_risks import Floor, floor_risk, floors_of, percent_text
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_gates import read_gates
+from pytest_agenteval.store.run_gates import GATES, read_gates
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import RunFolder, find_run, read_header, whole_runs
@@ -132,14 +133,11 @@ def gate_check(args: argparse.Namespace) -> int:
     pool = _Pool(run)
     for folder in earlier:
         pool.add(load_run(folder.path))  # one after the other: not all of them would fit into memory
-    own = _gates_of_files()
-    of_run = {each.suite: from_builtins(Gate, dict(each.gate)) for each in read_gates(newest.path)}
-    suites = []
-    for view in suite_views(run):
-        source, gate = own.get(view.suite, ("", NO_GATE))
-        if not any(floors_of(gate)):
-            source, gate = newest.path.name, of_run.get(view.suite, NO_GATE)
-        suites.append(_checked(view, pool, source, gate, args.repetitions or view.total.k))
+    files, of_run = _suite_files(), _run_gates(newest)
+    suites = [
+        _checked(view, pool, files.get(view.suite), of_run.get(view.suite, NO_GATE), args.repetitions)
+        for view in suite_views(run)
+    ]
     if args.json:
         write_document(args.json, GateCheckDocument(run=newest.path.name, suites=tuple(suites)))
     if args.json != STDOUT:
@@ -176,6 +174,7 @@ class _Pool:
     """Trials of several runs, as far as they are of the same agent on the same tasks as the newest run's."""
 
     def __init__(self, newest: Run) -> None:
+        self.newest = newest.folder.name
         self._digests: dict[TrialKey, set[tuple[str, ...]]] = {}
         for entry in newest.entries:
             if entry.averaged:
@@ -223,24 +222,40 @@ def _differences(entry: JournalEntry, wanted: Collection[tuple[str, ...]]) -> It
             yield words
 
 
-def _gates_of_files() -> dict[str, tuple[str, Gate]]:
-    """Read the gates of the suites below the current folder, each with its file; none where one is broken."""
+def _suite_files() -> dict[str, SuiteFile]:
+    """Read the suites' files below the current folder, by the suites' names; none where one is broken."""
     try:
-        return {each.suite.name: (short_path(each.path), each.suite.gate) for each in suites_meant(None)}
+        return {each.suite.name: each for each in suites_meant(None)}
     except AgentEvalError:
         return {}
 
 
-def _checked(view: SuiteView, pool: _Pool, source: str, gate: Gate, k: int) -> CheckedSuite:
-    """Work out what floors of a suite do to runs with k repetitions."""
-    group = (view.suite, view.model, view.variant)
+def _run_gates(run: RunFolder) -> dict[str, Gate]:
+    """Read the gates that a run was judged by, by the suites' names."""
+    try:
+        return {each.suite: from_builtins(Gate, dict(each.gate)) for each in read_gates(run.path)}
+    except msgspec.ValidationError as odd:  # of a later version, perhaps
+        raise UsageMistake(f"{run.path / GATES}: the run's gates cannot be read ({odd})") from None
+
+
+def _checked(
+    view: SuiteView, pool: _Pool, file: SuiteFile | None, of_run: Gate, repetitions: int | None
+) -> CheckedSuite:
+    """Work out how often floors of a suite's file, or else of the run, fail where nothing changed."""
+    k, group = repetitions or view.total.k, (view.suite, view.model, view.variant)
     entries = [entry for entry in pool.side.entries if group_of(entry) == group]
-    floors = tuple(floors_of(gate))
+    source, floors = (short_path(file.path), [*floors_of(file.suite.gate)]) if file else ("", [])
+    if not floors:
+        source, floors = pool.newest, [*floors_of(of_run)]
     drifts = run_drifts(entries, pool.side.run_of)
-    held = group_by_task([entry for entry in entries if entry.kind != "capability"]).values()
     tasks = group_by_task(entries).values()
-    rates = pass_rates(_outcomes(tasks))
-    counts = [(sum(task), len(task)) for task in _outcomes(held)]
+    counts = [
+        (sum(entry.ending == "passed" for entry in trials), len(trials))
+        for trials in tasks
+        if (file.suite.kind_of(trials[0].key.task, trials[0].bucket) if file else trials[0].kind)
+        != "capability"
+    ]
+    rates = pass_rates([[entry.ending == "passed" for entry in trials] for trials in tasks])
     chance = None if rates is None else rates.chance_of_a_miss(counts, k)
     return CheckedSuite(
         suite=view.suite,
@@ -257,10 +272,6 @@ def _checked(view: SuiteView, pool: _Pool, source: str, gate: Gate, k: int) -> C
         floors=tuple(_checked_floor(floor, view, entries, k) for floor in floors or _suggested(view, k)),
         misses=CheckedMisses(len(counts), chance) if counts else None,
     )
-
-
-def _outcomes(tasks: Iterable[Sequence[JournalEntry]]) -> list[list[bool]]:
-    return [[entry.ending == "passed" for entry in trials] for trials in tasks]
 
 
 def _suggested(view: SuiteView, k: int) -> Iterator[Floor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
@@ -18,9 +18,14 @@ from pytest_agenteval.cli.suite_files import (
 )
 from pytest_agenteval.cli.suite_runs import add_run_arguments, check_model, offline_models, suite_runs
 from pytest_agenteval.loop.promotion import (
+    MOST_NULL_MISSES,
     STRAGGLER_TRIALS,
+    NullMisses,
     Standing,
+    TaskGroup,
     broken,
+    null_misses,
+    promoted,
     standing,
     stragglers,
     unpromoted,
@@ -31,6 +36,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.text_width import StyledLine
+from pytest_agenteval.session.gates.null_risks import percent_text
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.tasks.suite_spec import Regression
 
@@ -65,7 +71,9 @@ class SuitePromotion(FrozenValue, frozen=True):
     """What of a suite may be promoted, by the ``needed`` newest mature runs with ``models``.
 
     ``buckets`` and ``tasks`` are those that may, or now are; ``change`` is what comes of the suite's file.
-    ``offline_models`` would count if one was named. Stragglers never passed; broken ones no longer do.
+    ``null_misses`` says how often that fails a run in which nothing changed, ``null_misses_in_all`` how often
+    with what was promoted before; both are null where there is none. ``offline_models`` would count if one
+    was named. Stragglers never passed; broken ones no longer do.
     """
 
     suite: str
@@ -80,6 +88,8 @@ class SuitePromotion(FrozenValue, frozen=True):
     tasks: tuple[str, ...]
     stragglers: tuple[str, ...]
     broken: tuple[str, ...]
+    null_misses: NullMisses | None
+    null_misses_in_all: NullMisses | None
     change: SuiteChange
 
 
@@ -121,6 +131,8 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
         single = [standing(task, history) for task in unpromoted(tasks, wider, single=True)]
         standings = [*(each for each in standings if not each.reason), *single]
     runs = history.mature
+    ready = _ids(each.group for each in standings if not each.reason)
+    before = _ids(promoted(tasks, regression))
     named = args.model or len(runs) == history.needed or not capability
     return SuitePromotion(
         suite=name,
@@ -135,8 +147,14 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
         tasks=tuple(each.group.name for each in single if not each.reason),
         stragglers=tuple(stragglers(tasks, history)),
         broken=tuple(broken(tasks, history)),
+        null_misses=null_misses(ready, tasks, history),
+        null_misses_in_all=null_misses(ready | before, tasks, history) if before else None,
         change=SuiteChange(str(file.path)),
     )
+
+
+def _ids(groups: Iterable[TaskGroup]) -> frozenset[str]:
+    return frozenset(task.id for group in groups for task in group.tasks)
 
 
 def _group_standing(each: Standing) -> GroupStanding:
@@ -167,6 +185,7 @@ def _lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterator[str]:
     if not (suite.buckets or suite.tasks):
         yield f"{suite.suite}: nothing to promote"
     yield from (_ready_line(each) for each in suite.groups if not each.lacks)
+    yield from _null_miss_lines(suite)
     yield from _lacking_lines(suite)
     yield from _suspect_lines(suite)
     yield from change_lines(suite.change)
@@ -186,6 +205,25 @@ def _history_lines(suite: SuitePromotion, model: str) -> Iterator[str]:
 def _ready_line(ready: GroupStanding) -> str:
     unproven = f", {ready.unproven} of them without what only a judge decides" if ready.unproven else ""
     return f"  {ready.name}{_size(ready)}: {pluralize(ready.trials, 'trial')} passed{unproven}"
+
+
+def _null_miss_lines(suite: SuitePromotion) -> Iterator[str]:
+    """Say how often what is promoted fails a run in which nothing changed."""
+    if (misses := suite.null_misses) is not None:
+        which = "this task" if misses.tasks == 1 else f"these {misses.tasks} tasks"
+        more = ""
+        if misses.needed and misses.chance and misses.chance > MOST_NULL_MISSES:
+            more = f"; {misses.needed} passes each would make it {percent_text(MOST_NULL_MISSES)}"
+        after = f" (after {pluralize(misses.passes, 'pass')} each){more}"
+        yield from wrapped(f"  {which}: {_null_miss_text(misses)}{after}")
+    if (misses := suite.null_misses_in_all) is not None:
+        yield from wrapped(f"  all {pluralize(misses.tasks, 'promoted task')}: {_null_miss_text(misses)}")
+
+
+def _null_miss_text(misses: NullMisses) -> str:
+    if misses.chance is None:
+        return "one trial each does not show how often they miss by chance"
+    return f"a run in which nothing changed fails about {percent_text(misses.chance)} of the time"
 
 
 def _size(ready: GroupStanding) -> str:

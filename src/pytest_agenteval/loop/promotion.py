@@ -5,18 +5,23 @@ Passes count in mature runs only, misses in every run: what is promoted fails th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from pytest_agenteval.loop.suite_history import SuiteHistory, SuiteRun, SuiteTask, trials_by_task
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.statistics import grades_lacking_judge
 from pytest_agenteval.scoring.broken_tasks import is_broken
+from pytest_agenteval.scoring.null_runs import pass_rates
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.tasks.suite_spec import Regression
 
 STRAGGLER_TRIALS = 10
 """From so many trials on, a task that none passes is told: agent, task or grader may be the reason."""
+
+
+MOST_NULL_MISSES = 0.05
+"""The share of runs in which nothing changed that may have a miss, by which the passes needed are counted."""
 
 
 class TaskGroup(FrozenValue, frozen=True):
@@ -38,6 +43,19 @@ class Standing(FrozenValue, frozen=True):
     trials: int
     unproven: int
     reason: str
+
+
+class NullMisses(FrozenValue, frozen=True):
+    """How often a run in which nothing changed has a miss in ``tasks`` of which no trial may miss.
+
+    Each has ``passes`` or more in the mature runs. The ``chance`` is None where most tasks were tried once.
+    With ``needed`` passes of each, and no miss, it would be at most 5 %; None where 100 would not do.
+    """
+
+    tasks: int
+    passes: int
+    chance: float | None
+    needed: int | None
 
 
 class Lapse(FrozenValue, frozen=True):
@@ -72,6 +90,29 @@ def standing(group: TaskGroup, history: SuiteHistory) -> Standing:
         len(passes),
         sum(bool(grades_lacking_judge(entry)) for entry in passes),
         _reason(group, history, len(newest)),
+    )
+
+
+def null_misses(
+    held: Collection[str], tasks: Iterable[SuiteTask], history: SuiteHistory
+) -> NullMisses | None:
+    """Say how often a run misses in the tasks of these ids where nothing changed; None where none was tried.
+
+    By all dev tasks in the mature runs (``PassRates``), for a run that repeats tasks as the newest does.
+    """
+    dev = {task.id for task in tasks if not task.is_held_out}
+    trials = {task: own for task, own in trials_by_task(history.mature).items() if task in dev}
+    counts = [(sum(map(_passed, trials[task])), len(trials[task])) for task in trials if task in held]
+    if not counts:
+        return None
+    newest = trials_by_task(history.mature[:1])
+    repetitions = max(1, round(sum(map(len, newest.values())) / len(newest)))
+    rates = pass_rates([[*map(_passed, own)] for own in trials.values()])
+    return NullMisses(
+        len(counts),
+        min(passed for passed, _ in counts),
+        None if rates is None else rates.chance_of_a_miss(counts, repetitions),
+        None if rates is None else rates.passes_needed(len(counts), repetitions, MOST_NULL_MISSES),
     )
 
 
