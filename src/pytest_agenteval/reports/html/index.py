@@ -40,7 +40,8 @@ class Figures(FrozenValue, frozen=True):
 
     Scores and ends of intervals run from 0 to 1; ``passed`` is the mean of
     tasks' shares of trials that passed. ``mark`` is ``*`` where trials lack a
-    grade that only a judge gives, as in every table.
+    grade that only a judge gives, as in every table. ``says`` is the verdict
+    in words: of these tasks alone, perhaps.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Figures(FrozenValue, frozen=True):
     change_low: float | None = None
     change_high: float | None = None
     verdict: str = ""
+    says: str = ""
     p: float | None = None
 
 

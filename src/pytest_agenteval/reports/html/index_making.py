@@ -11,6 +11,7 @@ from pytest_agenteval.compare.sides import Side, group_of
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.headline import headline
+from pytest_agenteval.reports.comparison.phrases import verdict_text
 from pytest_agenteval.reports.doubts import doubts
 from pytest_agenteval.reports.explanations import ending_reason
 from pytest_agenteval.reports.html.index import (
@@ -154,6 +155,7 @@ def _figures(row: GroupStatistics, change: Change | None) -> Figures:
         change_low=change.interval.low if change and change.interval else None,
         change_high=change.interval.high if change and change.interval else None,
         verdict=change.verdict if change else "",
+        says=verdict_text(change) if change and change.testable else "",
         p=change.p_of_verdict if change else None,
     )
 

@@ -26,17 +26,17 @@ const bucketsOf = (suite) => (suite.buckets.length > 1 ? [...suite.buckets].sort
 const suitesInOrder = () => (COMPARED ? [...SUITES].sort((a, b) => b.buckets.some(moved) - a.buckets.some(moved)) : SUITES);
 
 function FigureRow({figures, name, kind, href, current}) {
-  const {score, mark, low, high, verdict, change, change_low, change_high, p, passed, tasks, trials, planned, errored} = figures, left = planned - trials - errored;
+  const {score, mark, low, high, verdict, says, change, change_low, change_high, p, passed, tasks, trials, planned, errored} = figures, left = planned - trials - errored;
   const share = passed === null ? '' : percent(passed), over = interval(change_low, change_high);
   const part = comparedPart(figures);
   const facts = [`${plural(tasks, 'task')}, ${plural(trials, 'trial')}${errored ? ` and ${errored} errored` : ''}${left > 0 ? `, ${left} not run` : ''}`, share && `pass rate ${share}`,
-    interval(low, high) && `score within ${interval(low, high)}`, part, verdict, over && `change within ${over}`, typeof p === 'number' && probability(p)].filter(Boolean);
+    interval(low, high) && `score within ${interval(low, high)}`, part, says || verdict, over && `change within ${over}`, typeof p === 'number' && probability(p)].filter(Boolean);
   return html`<li><a class="figures ${kind}" href=${href} aria-current=${current ? 'true' : undefined} title=${facts.join(' · ')}>
     <span class="name">${breakable(name)}${part && html`<span class="part dim"> ${part}</span>`}</span>
     <${ScorePlot} figures=${figures} />
     <span class="number">${figure(score)}${mark}</span>
     ${COMPARED
-      ? html`<span class="number ${tone(verdict)}">${signed(change)}<span class="verdict" aria-hidden="true">${VERDICTS[verdict] ?? ''}</span><span class="hidden"> ${verdict}</span></span>`
+      ? html`<span class="number ${tone(verdict)}">${signed(change)}<span class="verdict" aria-hidden="true">${VERDICTS[verdict] ?? ''}</span><span class="hidden"> ${says || verdict}</span></span>`
       : html`<span class="number dim">${share || '–'}<span class="hidden"> pass rate</span></span>`}
   </a></li>`;
 }
