@@ -126,7 +126,7 @@ def test_a_fall_is_never_confirmed() -> None:
     old, new = {**FLAT, **tasks("x", 4, 1.0, 1.0, 1.0)}, FLAT
     confirmation = confirm(compared(old, new), ("x",), 1)
     assert not any((confirmation.confirmed, *(test.confirmed for test in confirmation.tests)))
-    assert confirmation.reason.startswith("worse on held-out tasks: x (1.00 -> 0.17)")
+    assert confirmation.worse == ("s as a whole (0.89 -> 0.61)", "x (1.00 -> 0.17)")
 
 
 def test_a_rise_with_a_worse_bucket_is_not_confirmed() -> None:
@@ -178,7 +178,8 @@ def test_what_one_of_several_models_confirms_names_it() -> None:
     assert [test.name for test in confirm(both, ("x",), 1).tests] == [
         *(f"s as a whole with {name}", f"x with {name}", "s as a whole with other", "x with other")
     ]
-    assert confirm(both, ("x",), 1).worse == ("x (1.00 -> 0.17) with other",)
+    worse = confirm(both, ("x",), 1).worse
+    assert worse == ("s as a whole (0.89 -> 0.61) with other", "x (1.00 -> 0.17) with other")
     assert decide_round(both, ("y",)).accepted is False
 
 

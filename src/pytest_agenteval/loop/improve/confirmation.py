@@ -149,7 +149,7 @@ def _fallen(suite: SuiteComparison) -> Iterator[str]:
     if not scores:
         return
     findings = suite_findings(scores)
-    if findings.suite.direction < 0:
+    if findings.these.direction < 0:
         everything = [pair for pairs in scores.values() for pair in pairs]
         yield f"{suite_name(suite)} as a whole ({_both(everything)})"
     for name, finding in findings.buckets.items():
