@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -15,10 +14,10 @@ from pytest_agenteval.scoring.exact_tests import PairedScores
 from pytest_agenteval.store.run_metadata import Levels, RepetitionRule
 from tests.compare.samples import side, tasks
 from tests.simulations.adaptive import CHANGES, MOST, changed
-from tests.simulations.repetition_rules import SPENDING, ended
+from tests.simulations.repetition_rules import ended
 from tests.simulations.score_model import compared, drawn_suite
 
-SIMULATED = replace(SPENDING, futile_bucket=0.05, stored=3)
+STORED = 3
 SIZES = (4, 2, 2, 1, 1)
 SUITES = 70
 RULE = RepetitionRule(2, 6)
@@ -33,10 +32,9 @@ def test_a_run_decides_as_was_simulated() -> None:
         before = drawn_suite(sum(SIZES), random)
         tried = compared(before, changed(change, before, SIZES[0], random), MOST, MOST, random)
 
-        ending = ended(SIMULATED, tried, SIZES, buckets=True)
-        shipped = _shipped(tried)
+        ending = ended(RULE, tried, SIZES, STORED)
 
-        assert shipped == (ending.suite, ending.bucket, ending.anything, ending.trials), number
+        assert _shipped(tried) == (ending.suite, ending.bucket, ending.anything, ending.trials), number
         goes_on += ending.trials > RULE.low
     assert SUITES // 5 < goes_on < SUITES * 4 // 5
 
@@ -57,7 +55,7 @@ def _shipped(tried: list[PairedScores]) -> tuple[int, int, bool, float]:
 def _sides(tried: list[PairedScores], repetitions: int) -> tuple[Side, Side]:
     bucket = [at for at, size in enumerate(SIZES) for _ in range(size)]
     names = [f"b{at}/t{number}" for number, at in enumerate(bucket)]
-    old = {name: scores[0][: SIMULATED.stored] for name, scores in zip(names, tried, strict=True)}
+    old = {name: scores[0][:STORED] for name, scores in zip(names, tried, strict=True)}
     new = {name: scores[1][:repetitions] for name, scores in zip(names, tried, strict=True)}
     return side("old", old), side("new", new)
 

@@ -9,12 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from tests.simulations.rows import Row
+from tests.simulations.rows import PATIENCE, Row
 
 QUICK, FULL = 0.02, 1.0
-PATIENCE = 3.0
-"""Standard errors by which a quick figure may miss its goal: few draws scatter, and CI shall not cry wolf."""
-
 Simulation = Callable[[float, int], Iterable[Row]]
 """``run(scale, seed)``: scale 1 is as many draws as the goals need; the same seed gives the same rows."""
 
@@ -35,29 +32,29 @@ def main(arguments: Sequence[str]) -> int:
     known = simulations()
     parser = argparse.ArgumentParser(prog="python -m tests.simulations", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"one of {', '.join(known)} (default: all)")
-    parser.add_argument("--quick", action="store_true", help="few draws, goals with room for their scatter")
+    parser.add_argument("--quick", action="store_true", help="few draws")
     parser.add_argument("--seed", type=int, default=20261122)
     settings = parser.parse_args(arguments)
     unknown = [name for name in settings.names if name not in known]
     if unknown:
         parser.error(f"no simulation {unknown[0]!r}: there are {', '.join(known)}")
-    scale, patience = (QUICK, PATIENCE) if settings.quick else (FULL, 0.0)
+    scale = QUICK if settings.quick else FULL
     missed = 0
-    print(f"{'':64} {'figure':>9}    {'goal':>9}")
+    print(f"{'':80} {'figure':>9}    {'goal':>9}")
     for name in settings.names or known:
         began = time.monotonic()
         for row in known[name](scale, settings.seed):
-            missed += not row.holds(patience)
-            print(_line(row, patience), flush=True)
+            missed += not row.holds()
+            print(_line(row), flush=True)
         print(f"  {name}: {time.monotonic() - began:.1f} s", flush=True)
     return 1 if missed else 0
 
 
-def _line(row: Row, patience: float) -> str:
-    room = f" ± {patience * row.error:.4f}" if patience * row.error else ""
-    verdict = "holds" if row.holds(patience) else "MISSED"
+def _line(row: Row) -> str:
+    room = f" ± {PATIENCE * row.error:.4f}" if row.error else ""
+    verdict = "holds" if row.holds() else "MISSED"
     figures = f"{row.figure:9.4f} {row.relation} {row.goal:9.4f}{room}"
-    return f"{row.what:64} {figures}  {verdict}  {row.note}".rstrip()
+    return f"{row.what:80} {figures}  {verdict}  {row.note}".rstrip()
 
 
 if __name__ == "__main__":

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from random import Random
 from statistics import fmean, median, quantiles, stdev
 
-from pytest_agenteval.compare.findings import LEVEL, difference
-from pytest_agenteval.scoring.exact_tests import PairedScores, sign_flip_test
+from pytest_agenteval.compare.findings import LEVEL, difference, suite_findings
+from pytest_agenteval.scoring.exact_tests import PairedScores
 from pytest_agenteval.scoring.sensitivity import (
     difference_noise,
     repetitions_needed,
@@ -16,7 +16,7 @@ from pytest_agenteval.scoring.sensitivity import (
 )
 from tests.simulations.parallel import in_parallel
 from tests.simulations.rows import Row
-from tests.simulations.score_model import compared, drawn_suite, risen
+from tests.simulations.score_model import MEAN, compared, drawn_suite, risen
 
 RUNS, PARTS = 6_000, 6
 ROUNDS = 3
@@ -97,7 +97,7 @@ class Comparisons:
         self.means.append(fmean(differences))
         self.predicted.append(math.sqrt(then / len(pairs)))
         self.needed.append(needed.repetitions or 1_000 if needed else 1_000)
-        self.significant += sign_flip_test(differences).p <= 1 - LEVEL and self.means[-1] > 0
+        self.significant += suite_findings({"": pairs}).like_these.direction == 1
 
     def extend(self, others: Comparisons) -> None:
         """Add what others say."""
@@ -134,6 +134,6 @@ def comparisons(effect: str, rise: float, tasks: int, repetitions: int, runs: in
     seen = Comparisons()
     for _ in range(runs):
         before = drawn_suite(tasks, random)
-        after = risen(before, effect, rise, random)
+        after = risen(before, effect, rise / (1 - MEAN), random)
         seen.add(compared(before, after, repetitions, repetitions, random))
     return seen

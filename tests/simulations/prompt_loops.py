@@ -11,21 +11,17 @@ kept prompt against the first on held-out tasks. All decisions are those of ``im
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from random import Random
 from statistics import fmean
-from typing import TypeAlias
 
 from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
-from pytest_agenteval.compare.findings import Finding, suite_findings
-from pytest_agenteval.compare.verdict import Change, Verdict
 from pytest_agenteval.loop.improve.confirmation import confirm, repetitions_to_confirm
 from pytest_agenteval.loop.improve.decisions import decide_round, decide_screen
 from pytest_agenteval.loop.improve.held_out import MOST_REPETITIONS
 from pytest_agenteval.loop.improve.improver import WITHOUT_KEEP
-from pytest_agenteval.scoring.exact_tests import PairedScores
 from tests.simulations.parallel import in_parallel
 from tests.simulations.rows import Row, share_row
 from tests.simulations.score_model import (
@@ -39,15 +35,13 @@ from tests.simulations.score_model import (
     trials,
     true_mean,
 )
-from tests.simulations.shapes import MANY_SMALL
+from tests.simulations.shapes import MANY_SMALL, TOLERANCE, Buckets, judged
 
 ROUNDS, REPETITIONS = 8, 3
 LOOPS, PARTS, FEW, LOOKS = 2_000, 10, 50, 5
 ALL_LOOKS = range(1, LOOKS + 1)
 ANY_LOOK = 0.05 * sum(1 / look for look in ALL_LOOKS)
 """What levels of 5 % / look add up to over five looks."""
-
-Buckets: TypeAlias = Mapping[str, Sequence[PairedScores]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,14 +164,13 @@ def _tried(old: Sequence[Suite], new: Sequence[Suite], times: int, random: Rando
 
 def comparison(buckets: Buckets) -> Comparison:
     """Give what ``compare`` says of these scores, without what nobody decides by."""
-    findings = suite_findings(buckets)
-    everything = [pair for pairs in buckets.values() for pair in pairs]
+    change = judged(buckets)
     suite = SuiteComparison(
         name="simulated",
         old_who=("any", ""),
         new_who=("any", ""),
-        suite=_change("simulated", everything, findings.suite),
-        buckets=tuple(_change(name, buckets[name], of_name) for name, of_name in findings.buckets.items()),
+        suite=change.suite,
+        buckets=change.buckets,
         tasks=tuple(
             TaskChange(f"{name}_{number}", name, "", tuple(old), tuple(new), (), ())
             for name, pairs in buckets.items()
@@ -194,15 +187,7 @@ def comparison(buckets: Buckets) -> Comparison:
         seconds=Pair(None, None),
         cost_usd=Pair(None, None),
     )
-    return Comparison("old", "new", same_run=True, tolerance=0.05, suites=(suite,))
-
-
-def _change(name: str, pairs: Sequence[PairedScores], finding: Finding) -> Change:
-    verdicts: dict[int, Verdict] = {1: "better", -1: "worse", 0: "cannot tell"}
-    old, new = (fmean(fmean(pair[side]) for pair in pairs) for side in (0, 1))
-    return Change(
-        name, len(pairs), old, new, verdicts[finding.direction], finding.p, testable=finding.testable
-    )
+    return Comparison("old", "new", same_run=True, tolerance=TOLERANCE, suites=(suite,))
 
 
 def endings(loop: Loop, loops: int, seed: str) -> list[Ending]:

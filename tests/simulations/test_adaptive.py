@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 from random import Random
 
 import pytest
 
 from pytest_agenteval.compare.findings import suite_findings
+from pytest_agenteval.scoring.exact_tests import PairedScores
 from tests.simulations.adaptive import MOST, Figures, equal_power, equal_trials
-from tests.simulations.repetition_rules import RULES, TWO_LOOKS, Rule, ended, fixed
+from tests.simulations.repetition_rules import RULES, ended, fixed
 from tests.simulations.score_model import compared, diffuse, drawn_suite
 from tests.simulations.shapes import FOUR_EVEN
 
@@ -25,27 +26,24 @@ def test_a_fixed_rule_finds_what_a_comparison_finds(repetitions: int) -> None:
     for _ in range(10):
         before = drawn_suite(TASKS, random)
         tried = compared(before, diffuse(before, 0.1), MOST, MOST, random)
-        ending = ended(fixed(repetitions), tried, FOUR_EVEN, buckets=True)
+        ending = ended(fixed(repetitions), tried, FOUR_EVEN)
         pairs = [(old[:repetitions], new[:repetitions]) for old, new in tried]
         by_bucket = {str(at): pairs[10 * at : 10 * at + 10] for at in range(4)}
         findings = suite_findings(by_bucket)
-        assert ending.suite == findings.suite.direction
+        assert ending.like_these == findings.like_these.direction
+        assert ending.suite == findings.these.direction
         assert ending.bucket == findings.buckets["0"].direction
         assert ending.trials == repetitions
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
-def test_what_is_plain_at_the_first_look_costs_no_more(rule: Rule) -> None:
-    """All tasks mended: better, after the first look's trials."""
-    ending = ended(rule, MENDED, FOUR_EVEN, buckets=True)
-    assert (ending.suite, ending.trials) == (1, rule.looks[0])
-
-
-def test_what_cannot_change_a_verdict_is_not_repeated() -> None:
-    """Nothing changed: an end above .3 ends at once, varied tasks are none, the plain rule spends it all."""
-    assert ended(TWO_LOOKS, UNCHANGED, FOUR_EVEN, buckets=True).trials == 6
-    assert ended(replace(TWO_LOOKS, futile=0.3), UNCHANGED, FOUR_EVEN, buckets=True).trials == 2
-    assert ended(replace(TWO_LOOKS, varied=True), UNCHANGED, FOUR_EVEN, buckets=True).trials == 2
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize(("tried", "verdict"), [(MENDED, 1), (UNCHANGED, 0)], ids=["mended", "unchanged"])
+def test_what_is_plain_at_the_first_look_costs_no_more(
+    name: str, tried: Sequence[PairedScores], verdict: int
+) -> None:
+    """All tasks mended, or none changed at all: after the first look's trials."""
+    ending = ended(RULES[name], tried, FOUR_EVEN)
+    assert (ending.suite, ending.trials) == (verdict, RULES[name].low)
 
 
 def test_a_rule_is_measured_between_fixed_repetitions() -> None:
