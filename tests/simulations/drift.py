@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from random import Random
 
 from pytest_agenteval.compare.drift import run_drifts
@@ -11,31 +11,20 @@ from pytest_agenteval.compare.sides import Side, pool_runs
 from tests.compare.samples import side
 from tests.simulations.parallel import in_parallel
 from tests.simulations.rows import Row, share_row
-from tests.simulations.score_model import Suite, compared, diffuse, drawn_suite, trials
+from tests.simulations.score_model import MODELS, Suite, compared, diffuse, trials
 
 BASELINES, PARTS = 4_000, 4
+QUARTERS, PASS_FAIL = "quarters", "pass/fail, p ~ Beta(.3, .3)"
 TASKS, DRIFT = 41, 0.1
 
 FALSE = 0.06
 """The level, 5 %, which exact tests of quarters nearly use up, and three errors of so many draws."""
 
 SEEN = {(3, 3): (0.7, 0.5), (3, 1): (0.2, 0.15), (2, 3): (0.7, 0.5)}
-"""By runs of a baseline and repetitions of each: how often drift is seen, in quarters and by pass or fail."""
+"""By runs of a baseline and repetitions of each: how often it is seen, in quarters and pass or fail."""
 
 FOUND = {3: (0.49, 0.36), 9: (0.74, 0.61)}
-"""By the baseline's repetitions: how often a rise is found, in quarters and by pass or fail."""
-
-
-def pass_or_fail(tasks: int, random: Random) -> Suite:
-    """Draw tasks that pass, with a chance of their own, or fail: most do nearly always either."""
-    chances = (random.betavariate(0.3, 0.3) for _ in range(tasks))
-    return [(1 - chance, 0.0, 0.0, 0.0, chance) for chance in chances]
-
-
-MODELS: Mapping[str, Callable[[int, Random], Suite]] = {
-    "quarters": drawn_suite,
-    "pass or fail": pass_or_fail,
-}
+"""By the baseline's repetitions: how often a rise is found, in quarters and in pass/fail tasks."""
 
 
 def run(scale: float, seed: int) -> Iterator[Row]:
@@ -45,7 +34,7 @@ def run(scale: float, seed: int) -> Iterator[Row]:
     is found where the suite is better on these tasks; the note says how often it is for tasks like these.
     """
     number = max(10, round(BASELINES * scale / PARTS))
-    for at, model in enumerate(MODELS):
+    for at, model in enumerate((QUARTERS, PASS_FAIL)):
         for (runs, repetitions), goals in SEEN.items():
             what = f"{runs} runs of {TASKS}x{repetitions}, {model}"
             shape = (model, runs, repetitions)
@@ -70,7 +59,7 @@ def drifted(model: str, runs: int, repetitions: int, by: float, baselines: int, 
     random = Random(f"drift {model} {runs} {repetitions} {by} {seed}")
     alarms = 0
     for _ in range(baselines):
-        suite = MODELS[model](TASKS, random)
+        suite = MODELS[model].suite(TASKS, random)
         agents = [*[suite] * (runs - 1), diffuse(suite, by) if by else suite]
         pooled = pool_runs([_tried(str(at), agent, repetitions, random) for at, agent in enumerate(agents)])
         alarms += any(drift.drifted for drift in run_drifts(pooled.entries, pooled.run_of))
@@ -87,7 +76,7 @@ def rises_found(model: str, old: int, comparisons: int, seed: int) -> tuple[int,
     random = Random(f"pooled {model} {old} {seed}")
     these = like_these = 0
     for _ in range(comparisons):
-        before = MODELS[model](TASKS, random)
+        before = MODELS[model].suite(TASKS, random)
         findings = suite_findings({"": compared(before, diffuse(before, DRIFT), old, 3, random)})
         these += findings.these.direction == 1
         like_these += findings.like_these.direction == 1
