@@ -92,8 +92,8 @@ def test_an_inverted_judge_fails(letters: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "tidy: 3 of 3 thresholds not reached",
-            "  spearman of order 0.7 or more (found -1.00, -1.00 to -1.00)",
-            "  spearman of tone 0.7 or more (found -1.00, -1.00 to -1.00)",
+            "  spearman of order 0.7 or more (found -1.00, -1.00 to -0.*",
+            "  spearman of tone 0.7 or more (found -1.00, -1.00 to -0.*",
             "  mae of order 0.5 or less (found 0.60*",
         ]
     )
@@ -133,7 +133,7 @@ def test_a_noisy_judge_has_the_figures_of_its_noise(letters: pytest.Pytester) ->
     assert len(pairs) == 80
     row = figures(found, "noisy", "order")["spearman"]
     assert row["value"] == pytest.approx(spearman(pairs))
-    assert 0.8 < row["low"] < row["value"] < row["high"] < 1
+    assert 0.3 < row["low"] < row["value"] < row["high"] < 1
     (measured,) = [one for one in found["measured"] if one["dimension"] == "order"]
     assert 0.1 < measured["noise"]["spread"]["value"] < 0.3 / 3**0.5
     assert 0 < measured["noise"]["flips"]["value"] < 0.6

@@ -1,4 +1,4 @@
-"""Intervals over tasks, and Wilson's interval."""
+"""Intervals over tasks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from pytest_agenteval.scoring.intervals import (
     beta_interval,
     mean_over_tasks,
     moment_interval,
-    wilson,
 )
 
 SCORES = st.sampled_from([0.0, 0.25, 0.5, 1.0]) | st.floats(0, 1)
@@ -156,42 +155,6 @@ def test_scores_and_levels_off_the_scale_are_refused() -> None:
         mean_over_tasks([("a", 1.0), ("b", 0.0)], level=95)
     with pytest.raises(ValueError, match="a level"):
         beta_interval([], level=0)
-
-
-@pytest.mark.parametrize("n", [1, 2, 5, 30, 1000])
-def test_wilsons_interval_is_statsmodels(n: int) -> None:
-    """The proportion_confint of statsmodels, method wilson, gives the same ends."""
-    proportion = oracle("statsmodels.stats.proportion")
-    for successes in {0, 1, n // 3, n - 1, n}:
-        low, high = proportion.proportion_confint(successes, n, alpha=0.1, method="wilson")
-        found = wilson(successes, n, level=0.9)
-        assert found is not None
-        assert found.low == pytest.approx(float(low), abs=1e-12)
-        assert found.high == pytest.approx(float(high), abs=1e-12)
-
-
-def test_wilsons_interval_touches_the_end_it_must() -> None:
-    """No successes leave 0 possible and all successes leave 1 possible, exactly."""
-    none, every = wilson(0, 10), wilson(10, 10)
-    assert none == Interval(0.0, none.high if none else 0.0, 0.95)
-    assert every == Interval(every.low if every else 0.0, 1.0, 0.95)
-    assert wilson(0, 0) is None
-    with pytest.raises(ValueError, match="cannot be"):
-        wilson(3, 2)
-
-
-@given(st.integers(1, 200), st.data(), st.floats(0.5, 0.999))
-def test_wilsons_interval_mirrors_when_successes_become_misses(
-    n: int, data: st.DataObject, level: float
-) -> None:
-    """The interval of the misses is the mirror image, and it holds the share."""
-    c = data.draw(st.integers(0, n))
-    passed, missed = wilson(c, n, level), wilson(n - c, n, level)
-    assert passed is not None
-    assert missed is not None
-    assert passed.low == pytest.approx(1 - missed.high, abs=1e-12)
-    assert 0 <= passed.low <= c / n + 1e-12
-    assert c / n - 1e-12 <= passed.high <= 1
 
 
 def _coverage(tasks: int, repetitions: int, by_task: bool, runs: int = 1000) -> float:

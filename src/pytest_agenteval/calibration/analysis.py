@@ -10,8 +10,13 @@ from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJud
 from pytest_agenteval.calibration.plan import SCORED, CalibrationPlan, MetricThreshold
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.agreement import Agreement, JudgeNoise, agreement, judge_noise, reaches
-from pytest_agenteval.scoring.bootstrap import BootstrapEstimate, BootstrapSettings, bootstrap_estimate
-from pytest_agenteval.scoring.inter_rater import krippendorff_alpha
+from pytest_agenteval.scoring.bootstrap import (
+    BootstrapEstimate,
+    BootstrapSettings,
+    bootstrap_estimate,
+    corner_scores,
+)
+from pytest_agenteval.scoring.inter_rater import Unit, krippendorff_alpha
 
 PANEL = ""
 """The name of all judges together."""
@@ -182,8 +187,12 @@ def _between_judges(
     bootstrap: BootstrapSettings,
 ) -> BootstrapEstimate:
     """Say how far the judges agree with each other, the labels left aside."""
-    units = [[[ask.score(judge, dimension) for judge in judges] for ask in asks] for asks in by_example]
-    return bootstrap_estimate(units, krippendorff_alpha, bootstrap)
+    units: list[list[Unit]] = [
+        [[ask.score(judge, dimension) for judge in judges] for ask in asks] for asks in by_example
+    ]
+    most_asks = max(map(len, units), default=0)
+    corners: list[list[Unit]] = [[scores] * most_asks for scores in corner_scores(len(judges))]
+    return bootstrap_estimate(units, krippendorff_alpha, corners, bootstrap)
 
 
 def _disagreements(asks: Iterable[ExampleJudgement], judge: str) -> tuple[Disagreement, ...]:

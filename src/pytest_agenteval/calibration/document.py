@@ -16,16 +16,12 @@ Scores = Mapping[str, float | None]
 
 
 class Figure(FrozenValue, frozen=True):
-    """A figure with the ends of its interval; ``reason`` says why one is missing.
-
-    ``degenerate`` counts the draws of the bootstrap in which the figure was undefined.
-    """
+    """A figure with the ends of its interval; ``reason`` says why one is missing."""
 
     value: float | None
     low: float | None = None
     high: float | None = None
     reason: str = ""
-    degenerate: int = 0
 
 
 class LabelsRead(FrozenValue, frozen=True):

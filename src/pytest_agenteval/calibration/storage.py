@@ -144,8 +144,6 @@ def _estimate(estimate: BootstrapEstimate) -> dict[str, Any]:
         data |= {"low": estimate.interval.low, "high": estimate.interval.high}
     if estimate.reason:
         data["reason"] = estimate.reason
-    if estimate.degenerate:
-        data["degenerate"] = estimate.degenerate
     return data
 
 

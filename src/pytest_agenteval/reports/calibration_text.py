@@ -114,11 +114,12 @@ def format_threshold_value(threshold: JsonObject) -> str:
 
 
 def format_estimate(estimate: JsonObject) -> str:
-    """Say what was found: ``0.55, 95 % 0.31 to 0.72``, or why nothing was."""
+    """Say what was found: ``0.55, 0.31 to 0.72``, or why there is no figure or no interval."""
     if estimate["value"] is None:
         return f"none: {estimate['reason']}"
+    beside = format_estimate_interval(estimate, " to ") or estimate.get("reason", "")
     value = format_statistic(estimate["value"])
-    return f"{value}, {format_estimate_interval(estimate, ' to ')}" if "low" in estimate else value
+    return f"{value}, {beside}" if beside else value
 
 
 def format_estimate_interval(estimate: JsonObject, between: str = "-") -> str:
@@ -135,7 +136,8 @@ def format_noise(noise: JsonObject) -> str:
     spread, flips = noise["spread"], noise["flips"]
     if spread["value"] is None:
         return f"noise not known: {spread['reason']}"
-    interval = f" ({format_estimate_interval(spread, ' to ')})" if "low" in spread else ""
+    beside = format_estimate_interval(spread, " to ") or spread.get("reason", "")
+    interval = f" ({beside})" if beside else ""
     deviation = f"standard deviation {format_statistic(spread['value'])}{interval}"
     between = f" ({flips['low']:.0%} to {flips['high']:.0%})" if "low" in flips else ""
     share = f"{flips['value']:.0%} of {pluralize(noise['examples'], 'example')}{between}"
@@ -201,10 +203,12 @@ def _confusion(agreement: JsonObject) -> str:
 
 
 def _undefined(figures: JsonObject) -> Iterator[str]:
-    """Name the figures of the table that have no value, those with one reason together."""
+    """Say why figures of the table have no value, those with one reason together, or no interval."""
     reasons = {metric: figures[metric]["reason"] for metric in FIGURES if figures[metric]["value"] is None}
     for reason in dict.fromkeys(reasons.values()):
         yield f"no {', '.join(metric for metric, why in reasons.items() if why == reason)}: {reason}"
+    shown = [figures[metric] for metric in FIGURES if figures[metric]["value"] is not None]
+    yield from dict.fromkeys(estimate["reason"] for estimate in shown if "reason" in estimate)
 
 
 def _panel_notes(data: JsonObject) -> Iterator[str]:

@@ -13,6 +13,8 @@ from pytest_agenteval.scoring.bootstrap import (
     BootstrapEstimate,
     BootstrapSettings,
     bootstrap_estimate,
+    corner_scores,
+    point_estimate,
 )
 from pytest_agenteval.scoring.inter_rater import (
     CategoryPair,
@@ -28,11 +30,13 @@ from pytest_agenteval.scoring.inter_rater import (
     spearman,
     weighted_kappa,
 )
-from pytest_agenteval.scoring.intervals import wilson
 
 TOLERANCE = 0.15
 # As floats, 0.4 is farther from 0.25 than 0.15.
 ROUNDING = 1e-9
+
+TOO_LOW = "no interval: the fewer the labels, the lower this figure comes out"
+"""Ranks among few values spread near scores apart: 8 labels show 0.90 of a judge who has 0.95."""
 
 METRICS: Mapping[str, str] = {
     "spearman": "Spearman's rank correlation, -1 to 1",
@@ -77,15 +81,24 @@ def agreement(
     none. Every pair counts alike; intervals draw examples, not pairs.
     """
     decided = [[(label, score) for label, score in example if score is not None] for example in examples]
-    labels = [label for example in examples for label, _ in example]
-    categories = categories_of(labels)
+    asks = max(map(len, examples), default=0)
+    corners = [[(label, score)] * asks for label, score in corner_scores(2)]
+    categories = categories_of([label for example in examples for label, _ in example])
     figures = {
-        name: bootstrap_estimate(decided, statistic, how) for name, statistic in _of_scores(tolerance).items()
+        name: bootstrap_estimate(decided, statistic, corners, how)
+        for name, statistic in _of_scores(tolerance).items()
     }
-    placed = [category_pairs(example, categories) for example in decided]
-    figures |= {name: bootstrap_estimate(placed, statistic, how) for name, statistic in _OF_PLACES.items()}
+    figures["alpha_ordinal"] = point_estimate(decided, partial(_alpha, level="ordinal"), TOO_LOW)
+    placed, placed_corners = (
+        [category_pairs(example, categories) for example in of] for of in (decided, corners)
+    )
+    figures |= {
+        name: bootstrap_estimate(placed, statistic, placed_corners, how)
+        for name, statistic in _OF_PLACES.items()
+    }
+    flags = [[score is not None for _, score in example] for example in examples]
+    figures["decided"] = bootstrap_estimate(flags, _share, [[True] * asks, [False] * asks] * 2, how)
     pairs = [pair for example in decided for pair in example]
-    figures["decided"] = _decided_share(len(pairs), len(labels), how.level)
     return Agreement(
         examples=len(examples),
         scored=sum(map(bool, decided)),
@@ -121,7 +134,6 @@ def _of_scores(tolerance: float) -> Mapping[str, Callable[[list[Pair]], float]]:
         "mae": mean_absolute_error,
         "within": partial(share_within, tolerance=tolerance),
         "alpha": partial(_alpha, level="interval"),
-        "alpha_ordinal": partial(_alpha, level="ordinal"),
     }
 
 
@@ -140,10 +152,10 @@ _OF_PLACES: Mapping[str, Callable[[list[CategoryPair]], float]] = {
 }
 
 
-def _decided_share(pairs: int, asks: int, level: float) -> BootstrapEstimate:
-    if not asks:
-        return BootstrapEstimate(None, reason="no example has a label")
-    return BootstrapEstimate(pairs / asks, wilson(pairs, asks, level))
+def _share(flags: Sequence[bool]) -> float:
+    if not flags:
+        raise UndefinedStatistic("no example has a label")
+    return sum(flags) / len(flags)
 
 
 def _refuse_none(pairs: Sequence[Pair]) -> None:
@@ -171,11 +183,13 @@ def judge_noise(
     """Measure the noise of a judge: each example holds its score of every ask, None where there was none."""
     decided = [[score for score in example if score is not None] for example in examples]
     repeated = [scores for scores in decided if len(scores) > 1]
-    units = [[scores] for scores in repeated]  # an example is drawn with all of its scores, or not at all
+    # An example is drawn with all of its scores, or not at all.
+    units: list[list[Sequence[float]]] = [[scores] for scores in repeated]
+    corners = [[scores] for scores in corner_scores(max(map(len, repeated), default=0))]
     return JudgeNoise(
         len(repeated),
-        bootstrap_estimate(units, spread_within, how),
-        bootstrap_estimate(units, lambda all_scores: share_flipping(all_scores, pass_threshold), how),
+        bootstrap_estimate(units, spread_within, corners, how),
+        bootstrap_estimate(units, partial(share_flipping, threshold=pass_threshold), corners, how),
     )
 
 

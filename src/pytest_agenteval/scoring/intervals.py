@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.scoring.aggregates import decided_scores, mean_score
-from pytest_agenteval.scoring.distributions import beta_quantile, normal_quantile
+from pytest_agenteval.scoring.distributions import beta_quantile
 
 FEWEST_TASKS = 5
 """Below so many an interval would be true and say nothing, 0.24-0.99 perhaps: none is given."""
@@ -104,39 +104,11 @@ def moment_interval(mean: float, squares: float, tasks: float, level: float = 0.
     return Interval(low, 1 - missing, level)
 
 
-def wilson(successes: float, n: int, level: float = 0.95) -> Interval | None:
-    """Give the Wilson score interval of a share, or None when ``n`` is 0.
-
-    (Wilson 1927.) It stays within 0..1 and has a width even at no successes or no misses, where its
-    end is exactly 0 or 1. ``successes`` need not be whole: a sum of partial scores varies at most as
-    much as a share with the same mean, so the interval is then too wide rather than too narrow.
-    Raises ValueError unless 0 <= successes <= n and 0 < level < 1.
-    """
-    if not 0 <= successes <= n:
-        raise ValueError(f"{successes!r} successes of {n} cannot be")
-    z = _two_sided(level)
-    if n == 0:
-        return None
-    share = successes / n
-    return Interval(_wilson_low(share, n, z), 1 - _wilson_low(1 - share, n, z), level)
-
-
 def _mean(scores: Sequence[float]) -> float:
     return mean_score(scores) or 0.0
-
-
-def _two_sided(level: float) -> float:
-    return normal_quantile((1 + _checked_level(level)) / 2)
 
 
 def _checked_level(level: float) -> float:
     if not 0 < level < 1:
         raise ValueError(f"a level is a number between 0 and 1, not {level!r}")
     return level
-
-
-def _wilson_low(share: float, n: int, z: float) -> float:
-    """Give the lower root of (x - share)² = z²·x(1-x)/n, in the form that is exactly 0 at share 0."""
-    middle = share + z * z / (2 * n)
-    spread = z * math.sqrt(share * (1 - share) / n + (z / (2 * n)) ** 2)
-    return share * share / (middle + spread)
