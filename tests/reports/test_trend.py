@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Event, Transcript
 from pytest_agenteval.records.trial import Digests, Trial
 from pytest_agenteval.reports.trend.sparkline import sparkline
+from pytest_agenteval.reports.trend.suspects import trials_that_exclude_chance
 from pytest_agenteval.reports.trend.trend import Series, Trend, last_runs, suite_names, trend_of
 from pytest_agenteval.reports.trend.trend_text import trend_lines
 from pytest_agenteval.store.journal_writer import JournalWriter
@@ -329,7 +331,7 @@ def test_the_scale_is_fixed(scores: list[float | None], drawn: str) -> None:
 
 def test_suspects_are_told_by_what_real_models_did(tmp_path: Path) -> None:
     """Missed by all, solved by oracle only, passed by all: with counts; what rules miss is no evidence."""
-    by_claude: Scores = {"a": (0.0, 0.0), "b": (0.0, 0.0), "c": (1.0, 1.0), "d": (1.0, 0.0)}
+    by_claude: Scores = {"a": (0.0,) * 4, "b": (0.0,) * 4, "c": (1.0,) * 4, "d": (1.0, 0.0) * 2}
     for day in (1, 2):
         models = {
             CLAUDE: by_claude,
@@ -343,17 +345,21 @@ def test_suspects_are_told_by_what_real_models_did(tmp_path: Path) -> None:
 
     suspects = found.suspects
     (missed,), (solved,), (saturated,) = suspects.missed, suspects.only_oracle, suspects.saturated
-    assert (missed.task, missed.part, missed.whole, missed.runs) == ("a", 0, 4, 2)
+    assert (missed.task, missed.part, missed.whole, missed.runs) == ("a", 0, 8, 2)
     assert missed.remark == "rules passed 0 of 4, oracle passed 0 of 2"
     assert solved.task == "b"
-    assert (saturated.task, saturated.part, saturated.whole, saturated.models) == ("c", 4, 4, ("claude",))
+    assert (saturated.task, saturated.part, saturated.whole, saturated.models) == ("c", 8, 8, ("claude",))
     (unsteady,) = suspects.unsteady
     assert (unsteady.task, unsteady.part, unsteady.whole) == ("d", 2, 2)
-    assert (suspects.real, suspects.trials) == (("claude",), 16)
+    assert (suspects.real, suspects.trials) == (("claude",), 32)
     printed = " ".join(text(found).split())
-    assert "counted: 16 graded trials of claude; rules, oracle asked no LLM" in printed
-    assert "a 0 of 4 trials passed, 2 runs with claude; rules passed 0 of 4, oracle passed 0 of 2" in printed
-    assert "d 2 of 2 times, 2 of 4 trials passed, claude" in printed
+    assert "counted: 32 graded trials of claude; rules, oracle asked no LLM" in printed
+    assert "a 0 of 8 trials passed, 2 runs with claude; rules passed 0 of 4, oracle passed 0 of 2" in printed
+    assert "d 2 of 2 times, 4 of 8 trials passed, claude" in printed
+    assert (
+        "if all of its 7 trials or more missed, or passed: if each task passed half of the time, "
+        "chance would name any in less than 5 % of suites" in printed
+    )
 
 
 @pytest.mark.parametrize("model", [RULES, NOP])
@@ -370,15 +376,24 @@ def test_without_a_real_model_nothing_is_said_of_missing_or_passing_always(
     assert f"no real model ran: what {model.name} misses or passes says nothing" in text(found)
 
 
-def test_two_trials_are_too_few_to_say_that_all_miss(tmp_path: Path) -> None:
-    """Half of all tasks that pass half of the time would be named after two trials by one of four."""
-    store(tmp_path, 1, trials(dict.fromkeys(TASKS, (0.0, 0.0))))
-
+def test_trials_that_all_miss_by_chance_are_too_few(tmp_path: Path) -> None:
+    """Of four tasks that pass half of the time one would miss 6 of 6 in 6.1 % of suites, 7 of 7 in 3.1 %."""
+    store(tmp_path, 1, trials(dict.fromkeys(TASKS, (0.0,) * 6)))
     found = trend(tmp_path)
-
     assert found.suspects.missed == ()
     assert found.suspects.too_few == 4
-    assert "4 tasks with fewer than 3 such trials" in text(found)
+    assert "4 tasks with fewer such trials: too few to exclude chance" in text(found)
+
+    store(tmp_path, 2, trials({"a": (0.0,)}))
+    assert [each.task for each in trend(tmp_path).suspects.missed] == ["a"]
+
+
+@pytest.mark.parametrize("tasks", [1, 4, 41, 91, 150])
+def test_the_least_number_of_trials_that_excludes_chance_is_taken(tasks: int) -> None:
+    """Counted exactly: the chance that any of the tasks, passing half of the time, misses every trial."""
+    enough = trials_that_exclude_chance(tasks)
+    by_chance = [1 - (1 - Fraction(1, 2**trials)) ** tasks for trials in (enough, enough - 1)]
+    assert by_chance[0] < Fraction(5, 100) < by_chance[1] * Fraction(103, 100)
 
 
 def test_a_part_of_the_suite_is_evidence_on_its_tasks(tmp_path: Path) -> None:

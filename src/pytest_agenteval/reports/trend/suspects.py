@@ -5,13 +5,14 @@ Only trials that were graded count; errored ones say nothing of a task.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.reports.trend.samples import Sample, TaskTally
 
-ENOUGH = 3
-"""Trials of real models from which on "every one" is worth a line: two of two are often chance."""
+BY_CHANCE = 0.05
+"""The chance that any task is named as missed by all, or as passed by all, if each passes half the time."""
 
 ORACLE = "oracle"
 
@@ -39,8 +40,8 @@ class Suspects(Record, frozen=True):
     ``unsteady``: in one run, with one model, some repetitions passed and some did not.
     ``saturated``: every trial of every real model passed.
 
-    ``real`` and ``offline`` name the models, ``trials`` counts graded trials of real ones. ``too_few`` tasks
-    were tried by real models, but too seldom to say that all of it passed or missed.
+    ``real`` and ``offline`` name the models, ``trials`` counts graded trials of real ones. ``enough`` are the
+    trials that a task takes to be missed or saturated; ``too_few`` tasks have fewer.
     """
 
     missed: tuple[Suspect, ...]
@@ -52,6 +53,7 @@ class Suspects(Record, frozen=True):
     offline: tuple[str, ...]
     trials: int
     too_few: int
+    enough: int
 
 
 Tried = Sequence[tuple[Sample, TaskTally]]
@@ -66,7 +68,8 @@ def suspects_among(samples: Sequence[Sample]) -> Suspects:
             if tally.averaged:
                 by_task.setdefault(task, []).append((sample, tally))
     real = {task: [pair for pair in tried if not pair[0].offline] for task, tried in by_task.items()}
-    counted = {task: tried for task, tried in real.items() if _trials(tried) >= ENOUGH}
+    enough = trials_that_exclude_chance(sum(map(bool, real.values())))
+    counted = {task: tried for task, tried in real.items() if _trials(tried) >= enough}
     missed = [_suspect(task, tried) for task, tried in counted.items() if not _passed(tried)]
     solved = {task for task, tried in by_task.items() if _passed(_of_model(tried, ORACLE))}
     return Suspects(
@@ -84,8 +87,18 @@ def suspects_among(samples: Sequence[Sample]) -> Suspects:
         real=_models(sample for sample in samples if not sample.offline),
         offline=_models(sample for sample in samples if sample.offline),
         trials=sum(map(_trials, real.values())),
-        too_few=sum(0 < _trials(tried) < ENOUGH for tried in real.values()),
+        too_few=sum(0 < _trials(tried) < enough for tried in real.values()),
+        enough=enough,
     )
+
+
+def trials_that_exclude_chance(tasks: int) -> int:
+    """Give in how many trials a task has to miss, each time, for chance to be excluded among so many tasks.
+
+    A task that passes in half of its trials misses n of n with the chance 1 / 2^n; that any of the tasks does
+    is to have a chance of BY_CHANCE at most (Bonferroni): 7 trials of 4 tasks, 10 of 41, 11 of 91.
+    """
+    return math.ceil(math.log2(max(tasks, 1) / BY_CHANCE))
 
 
 def _all_of(by_task: Mapping[str, Tried], look: Callable[[str, Tried], Suspect | None]) -> Iterable[Suspect]:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pytest_agenteval.reports.formatting import MOST_NAME, one_line, pluralize
 from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
-from pytest_agenteval.reports.trend.suspects import ENOUGH, Suspect, Suspects
+from pytest_agenteval.reports.trend.suspects import BY_CHANCE, Suspect, Suspects
 from pytest_agenteval.reports.trend.trend import Trend
 
 MOST_LISTED = 5
@@ -51,9 +51,12 @@ def _counted(suspects: Suspects) -> Iterator[str]:
     models = ", ".join(suspects.real)
     beside = f"; {offline} asked no LLM and is no evidence that models miss" if offline else ""
     yield f"counted: {pluralize(suspects.trials, 'graded trial')} of {models}{beside}"
+    yield (
+        f"a task is named if all of its {suspects.enough} trials or more missed, or passed: if each task "
+        f"passed half of the time, chance would name any in less than {100 * BY_CHANCE:g} % of suites"
+    )
     if suspects.too_few:
-        tasks = pluralize(suspects.too_few, "task")
-        yield f"{tasks} with fewer than {ENOUGH} such trials: too few to say that all miss or pass"
+        yield f"{pluralize(suspects.too_few, 'task')} with fewer such trials: too few to exclude chance"
 
 
 def _kinds(suspects: Suspects) -> Iterator[_Kind]:
