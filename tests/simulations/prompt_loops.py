@@ -40,8 +40,8 @@ from tests.simulations.shapes import MANY_SMALL, TOLERANCE, Buckets, judged
 ROUNDS, REPETITIONS = 8, 3
 LOOPS, PARTS, FEW, LOOKS = 2_000, 10, 50, 5
 ALL_LOOKS = range(1, LOOKS + 1)
-ANY_LOOK = 0.05 * sum(1 / look for look in ALL_LOOKS)
-"""What levels of 5 % / look add up to over five looks."""
+ANY_LOOK = 0.05
+"""What the levels of all looks add up to."""
 
 
 @dataclass(frozen=True, slots=True)

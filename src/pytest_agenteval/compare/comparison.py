@@ -94,8 +94,8 @@ class SuiteComparison(FrozenValue, frozen=True):
     broken tasks are to be expected if nothing changed. ``judge_share`` is how much of the trial-to-trial
     variance is the judges' own; None where nobody knows. Costs are means over trials. ``look`` says how it
     was decided how often the new side's tasks are repeated, where that was against this old side: verdicts
-    are at its ``levels``, divided by ``held_out_looks`` where held-out tasks are compared: the how-manieth
-    comparison of them this is. ``looks_elsewhere`` were against other runs, and count for nothing here.
+    are at its ``levels``, or stricter where held-out tasks are compared: ``held_out_looks`` says the
+    how-manieth comparison of them this is. ``looks_elsewhere`` were against other runs and do not count.
     ``own_models`` are those that an agent asked by itself, old and new. ``baseline_runs`` are the runs of the
     old side, where there are several, each beside the others.
     """

@@ -2,7 +2,7 @@
 
 There are two tests in all: of all held-out tasks, and of the focus's. Both are compare/'s test of a suite:
 would tasks like these get better, and where there are too few to say so, did these very ones change more than
-trying them again would? Both share 5 % one-sided, divided by how often anybody has looked at the split.
+trying them again would? Both share 5 % one-sided over all looks at the split, of which this is one.
 """
 
 from __future__ import annotations
@@ -10,7 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
-from pytest_agenteval.compare.findings import FEWEST_FOR_SIGNS, PLAIN, Finding, suite_findings
+from pytest_agenteval.compare.findings import (
+    FEWEST_FOR_SIGNS,
+    PLAIN,
+    Finding,
+    share_of_look,
+    suite_findings,
+)
 from pytest_agenteval.compare.verdict import AT_WORST
 from pytest_agenteval.loop.improve.compared_tasks import (
     MOST_NAME,
@@ -30,7 +36,7 @@ from pytest_agenteval.scoring.exact_tests import PairedScores, label_test
 from pytest_agenteval.store.run_metadata import Levels
 
 LEVEL = 0.05
-"""How often, one-sided, something that is no better may be confirmed: at one look at the held-out split."""
+"""How often, one-sided, something that is no better may be confirmed: at all looks at the held-out split."""
 
 
 class HeldOutTest(FrozenValue, frozen=True):
@@ -62,12 +68,12 @@ class Confirmation(FrozenValue, frozen=True):
 def confirm(comparison: Comparison, focus: FocusBuckets, looks: int) -> Confirmation:
     """Decide on held-out tasks, at the look of that number (1 or more): the kept prompts against the first.
 
-    Each test is confirmed if its mean rose and its two-sided p is at most 0.05 / looks, which is 2.5 %
-    one-sided for each of the two (Bonferroni); where several models are compared they share it. One is
+    Each test is confirmed if its mean rose and its two-sided p is at most the look's share of 0.05, whose
+    half is the one-sided level of each of the two; where several models are compared they share it. One is
     enough, if no suite and no testable bucket is worse, which no further look makes harder to see. Errored
     trials, at their worst for the change, must not undo it.
     """
-    level = LEVEL / max(looks, 1) / max(len(comparison.suites), 1)
+    level = LEVEL * share_of_look(looks) / max(len(comparison.suites), 1)
     tests = tuple(
         test for suite in comparison.suites for test in _held_out_tests(comparison, suite, focus, level)
     )
@@ -96,7 +102,7 @@ def repetitions_to_confirm(
     at most ``most`` even where that is not enough; ``least`` where the focus has no held-out task, for then
     no number helps.
     """
-    needed = [(focus_tasks, LEVEL / max(looks, 1))] if focus_tasks else []
+    needed = [(focus_tasks, LEVEL * share_of_look(looks))] if focus_tasks else []
     if needed and len(buckets) > 1:
         needed.append((min(buckets), (1 - PLAIN.buckets) / len(buckets)))
     for repetitions in range(least, most + 1) if needed else ():

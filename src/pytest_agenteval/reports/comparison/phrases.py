@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
 from pytest_agenteval.compare.drift import RunDrift
+from pytest_agenteval.compare.findings import share_of_look
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure, one_line
 from pytest_agenteval.scoring.difference_interval import tasks_to_exclude
@@ -122,10 +123,12 @@ def _differing_runs(runs: Sequence[RunDrift]) -> str:
 
 
 def held_out_text(suite: SuiteComparison) -> Iterator[str]:
-    """Say how often these held-out tasks were looked at, from the second time on: verdicts become rarer."""
-    if suite.held_out_looks > 1:
-        looks = suite.held_out_looks
-        yield f"Look {looks} at these held-out tasks: verdicts are wrong in 5 % / {looks} of such looks."
+    """Say the how-manieth look at these held-out tasks it is: verdicts become rarer with each."""
+    if look := suite.held_out_looks:
+        yield (
+            f"Look {look} at these held-out tasks: chance alone gives a verdict in at most "
+            f"{5 * share_of_look(look):.2g} % of such looks, and over all looks in at most 5 %."
+        )
 
 
 def verdict_text(change: Change) -> str:
