@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from random import Random
 from statistics import fmean
@@ -153,6 +154,7 @@ def _figures(endings: Mapping[str, Sequence[Ending]]) -> Figures:
     )
 
 
+@cache
 def score_shown(rule: RepetitionRule) -> float:
     """Give the score, on average, of unchanged tasks that pass 9 times of 10."""
     random = Random(f"score shown {rule}")
