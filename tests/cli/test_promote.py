@@ -69,7 +69,7 @@ def test_what_always_passed_is_promoted_and_then_fails(
     assert "  polite (2 tasks and 1 held out): 8 trials passed\n" in shown
     risk = r"a run in which nothing changed fails about \d+ % of the time \(after 4 passes each\)"
     assert re.search(f"  these 2 tasks: {risk}", shown)
-    assert "  passed in 0 of 2 runs: short: 4 of 8 trials missed, the newest in 2" in shown
+    assert "  passed in the newest 0 of 2 runs: short: 4 of 8 trials missed, the newest in 2" in shown
 
     written = printed(capsys, "promote", "--runs=2", "--model=scripted", "--write")
     assert file.read_text() == PROMOTED
@@ -116,7 +116,7 @@ def test_nothing_to_promote_says_why(pytester: pytest.Pytester, capsys: pytest.C
     assert "  not counted: offline models (scripted); --model=NAME counts one\n" in offline
     assert "greetings: 1 of 5 mature runs with scripted: 2" in few
     assert ": 1 of 4 tasks\n" in few
-    assert "  passed in 1 of 5 runs: polite: too few mature runs\n" in few
+    assert "  passed in the newest 1 of 5 runs: polite: too few mature runs\n" in few
     assert "---" not in few
     with (pytester.path / "evals" / "suite.yaml").open("a") as file:
         file.write("regression: {buckets: [polite]}\n")

@@ -198,11 +198,11 @@ def test_two_runs_are_compared_and_more_stand_side_by_side(
     names = [store_run(Path(RUNS), MIXED, PLANNED).folder.name for _ in range(3)]
 
     assert run_report(names[0], names[1]) == 0
-    assert capsys.readouterr().out.startswith("s: cannot tell.")
+    assert capsys.readouterr().out.startswith("s: cannot tell")
     assert run_report(*names) == 0
     assert "bucket" in capsys.readouterr().out.splitlines()[1].split()
     assert run_report(names[0], names[1], "--markdown", "-") == 0
-    assert capsys.readouterr().out.startswith("### s: cannot tell.")
+    assert capsys.readouterr().out.startswith("### s: cannot tell")
 
 
 def test_rows_of_any_kind_become_files(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,18 +52,19 @@ def gated(label: str = "s", *, gate: Gate, **more: Any) -> GatedSuite:
 @pytest.mark.parametrize(
     ("not_worse", "comparison", "line"),
     [
-        (True, compared("cannot tell"), "gate: held (s not worse)"),
-        (True, compared("better", a="better"), "gate: held (s not worse)"),
+        (True, compared("cannot tell"), "gate: held (s shows no fall)"),
+        (True, compared("better", a="better"), "gate: held (s shows no fall)"),
         (True, compared("worse", a="worse"), "gate: broken: a is worse (0.90 -> 0.80); "
                                              "s is worse (0.90 -> 0.80)"),
         (True, compared(None), "gate: broken: s: no task can be compared with the baseline"),
         (True, None, "gate: broken: s: no task can be compared with the baseline"),
-        (0.05, compared("cannot tell", low=-0.1, a="better"), "gate: broken: s may be worse by more than 0.05"),
+        (0.05, compared("cannot tell", a="better"), "gate: broken: s may be worse by more than 0.05"),
         (0.05, compared("not worse", low=-0.04), "gate: held (s not worse by more than 0.05)"),
         (0.05, compared("identical", low=-0.04), "gate: held (s not worse by more than 0.05)"),
         (0.05, compared("identical", low=-0.06), "gate: broken: s may be worse by more than 0.05"),
-        (0.01, compared("identical", low=-0.06), "gate: broken: s may be worse by more than 0.01: "
-                                                 "100 tasks cannot show less, 437 can"),
+        (0.01, compared("identical", low=-0.06), "gate: broken: s may be worse by more than 0.01: 100 tasks "
+                                                 "are too few to exclude it, even if all score as before "
+                                                 "(437 are not)"),
         (0.05, compared("worse", low=-0.04), "gate: held (s not worse by more than 0.05)"),
         (0.05, compared("worse", low=-0.05), "gate: broken: s may be worse by more than 0.05"),
         (0.05, compared("not worse", low=-0.04, a="worse"), "gate: broken: a is worse (0.90 -> 0.80)"),
@@ -86,7 +87,7 @@ def test_a_suite_that_the_baseline_lacks_breaks_only_what_somebody_asked() -> No
     asked = judge_gates([gated(gate=gate, comparison=known), gated("new", gate=gate)])
 
     assert beside.line == (
-        "gate: held (s not worse); not judged, new: no task can be compared with the baseline"
+        "gate: held (s shows no fall); not judged, new: no task can be compared with the baseline"
     )
     assert asked.line == "gate: broken: new: no task can be compared with the baseline"
     assert judge_gates([assumed]).line == "gate: broken: new: no task can be compared with the baseline"

@@ -26,7 +26,7 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
 import_multiprocessing()
-WORSE = "night is worse on these 5 tasks (1.00 -> 0.00)"
+WORSE = "greetings is worse on these 12 tasks (1.00 -> 0.58)"
 
 
 def test_the_verdict_stands_above_the_suites(
@@ -50,7 +50,7 @@ def test_the_verdict_stands_above_the_suites(
     assert gate == "gate: broken: night is worse (1.00 -> 0.00)"
     assert lines.count(gate) == 1
     xml = (pytester.path / "junit.xml").read_text()
-    assert 'name="agenteval.verdict" value="night is worse on these 5 tasks' in xml
+    assert 'name="agenteval.verdict" value="greetings is worse on these 12 tasks' in xml
     assert 'name="agenteval.gate" value="broken: night is worse' in xml
     assert f"### {WORSE}" in summary.read_text().replace("\\", "").replace("&gt;", ">")
     assert "gate: broken: night is worse" in summary.read_text().replace("\\", "")
@@ -89,7 +89,7 @@ def test_a_run_that_is_as_good_holds(pytester: pytest.Pytester, executor: str, w
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         ["greetings: identical, every trial scored as before.",
-         "gate: held (greetings 0 of 36 errored; greetings not worse)"]
+         "gate: held (greetings 0 of 36 errored; greetings shows no fall)"]
     )  # fmt: skip
     assert latest_header(pytester.path)["exit_status"] == 0
 
@@ -172,7 +172,7 @@ def test_how_much_is_shown_is_for_pytests_own_options(pytester: pytest.Pytester)
     assert any(WORSE in line for line in quiet)
     assert not any(line.startswith("  greetings with nop") for line in quiet)
     assert "gate: broken: night is worse (1.00 -> 0.00)" in quiet
-    assert "night is better on these 5 tasks (0.00 -> 1.00)" in talkative
+    assert "one bucket accounts for all of it: night (0.00 -> 1.00)" in " ".join(talkative.split())
     assert "  bucket " in talkative
     assert "Mended (none passed, now all do): night_0, night_1" in talkative
 
@@ -211,7 +211,7 @@ def test_a_baseline_of_two_runs_counts_all_of_their_trials(
     result = greet(pytester, workers=workers)
 
     text = " ".join(result.outlines)
-    assert "night is worse on these 5 tasks (0.50 -> 0.00)" in text
+    assert "one bucket accounts for all of it: night (0.50 -> 0.00)" in " ".join(text.split())
     assert "(the baseline's runs differ)." in " ".join(text.split())
     assert "baseline of 2 runs" in " ".join(text.split())
     folder = pytester.path / ".agenteval/runs/latest"
@@ -222,7 +222,7 @@ def test_a_baseline_of_two_runs_counts_all_of_their_trials(
         (pytest.approx(7 / 12), True),
     ]
     names = [each["run"] for each in suite["baseline_runs"]]
-    sentence = f"The baseline's runs differ: {names[1]} scored 0.58 where the other scored 1.00 (p <0.001)."
+    sentence = f"the runs differ by more than chance ({names[0]} 1.00, {names[1]} 0.58; p <0.001)"
     assert sentence in " ".join(text.split())
     assert sentence in " ".join(summary.read_text().split())
     assert main(["compare", "evals/two.json", "latest", "--json", "compared.json"]) == 1

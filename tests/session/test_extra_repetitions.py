@@ -152,7 +152,7 @@ def test_more_is_tried_only_where_it_may_change_a_verdict(improved: tuple[Path, 
     out = " ".join(str(result.stdout).split())
     assert "[100%]" in out
     assert "repetitions: 42 of 2..4 not needed" in out
-    assert "x 2 of 2..4: the verdict was clear after 2" in out
+    assert "x 2 of 2..4: stopped after 2, the verdict was clear" in out
     assert "x 4" in out
 
 
@@ -222,7 +222,7 @@ def test_against_any_other_run_levels_are_plain_and_that_is_said(
     main(["compare", "base.json", str(other)])
     turned = " ".join(capsys.readouterr().out.split())
 
-    assert "x 2 of 2..4: the verdict was clear after 2" in own
+    assert "x 2 of 2..4: stopped after 2, the verdict was clear" in own
     assert "was decided in a comparison with" not in own
     for text in (strange, turned):
         assert f"tasks were repeated (2..4) was decided in a comparison with {name}" in text

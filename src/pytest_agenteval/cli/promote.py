@@ -242,7 +242,7 @@ def _lacking_lines(suite: SuitePromotion) -> Iterator[str]:
         if each.lacks:
             alike.setdefault((-each.runs_in_a_row, each.lacks), []).append(each.name)
     for (runs, reason), names in sorted(alike.items())[:MOST_ROWS]:
-        passed = f"passed in {-runs} of {pluralize(suite.needed, 'run')}"
+        passed = f"passed in the newest {-runs} of {pluralize(suite.needed, 'run')}"
         yield from wrapped(f"  {passed}: {', '.join(names)}: {reason}")
     if len(alike) > MOST_ROWS:
         yield f"  and {len(alike) - MOST_ROWS} lines more"

@@ -92,7 +92,10 @@ def _blessed(below: Path) -> Iterator[str]:
         folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
         for path in (Path(folder, name) for name in files if name.endswith(".json")):
             if holds_baseline(path):
-                head = read_json(path)
+                try:
+                    head = read_json(path)
+                except ValueError:  # a merge conflict, perhaps: what it names is not known
+                    raise UsageMistake(f"{path}: a baseline that cannot be read; no run is removed") from None
                 runs = head.get("runs")
                 names = (head.get("run"), *(runs if isinstance(runs, list) else ()))
                 yield from (name for name in names if isinstance(name, str))

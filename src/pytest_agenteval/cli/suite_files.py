@@ -76,7 +76,12 @@ def _suites_below(folder: Path) -> Iterator[SuiteFile]:
 
 
 def _is_passed_over(folder: Path) -> bool:
-    return is_set_aside_folder(folder.name) or (folder / "pyvenv.cfg").is_file()
+    """Whether a folder holds no suite of the user's: set aside, an environment, or our own templates."""
+    return (
+        is_set_aside_folder(folder.name)
+        or (folder / "pyvenv.cfg").is_file()
+        or folder == Path(__file__).parent / "starters"
+    )
 
 
 def holds_suite(path: Path) -> bool:

@@ -27,6 +27,7 @@ from pytest_agenteval.store.repetitions import SuiteLook
 from pytest_agenteval.store.run_metadata import Levels
 
 TOLERANCE = 0.05
+NO_VARIANCE = 1e-12
 
 
 class Pair(FrozenValue, frozen=True):
@@ -270,7 +271,7 @@ def _passes(entries: Sequence[JournalEntry]) -> tuple[bool, ...]:
 def _sensitivity(change: SuiteChange, tolerance: float, level: float) -> Sensitivity:
     tasks = [pair for of_bucket in change.scores.values() for pair in of_bucket]
     noise = difference_noise(tasks)
-    if change.suite.interval is None or not noise.variance or len(tasks) < FEWEST_FOR_POWER:
+    if not change.suite.testable or noise.variance < NO_VARIANCE or len(tasks) < FEWEST_FOR_POWER:
         return Sensitivity(noise, None, None)
     visible = smallest_visible_change(noise.variance, len(tasks), level)
     needed = repetitions_needed(noise, len(tasks), tolerance, level) if visible > tolerance else None

@@ -66,12 +66,14 @@ TASKS_OF_LARGE_BUCKETS = 4
 class BucketShare(FrozenValue, frozen=True):
     """How far one bucket alone makes a suite's change: the one that moved most in its direction.
 
-    ``rest`` is the part of the change, 1 for all of it, that the other buckets' tasks make; below 0 they
-    moved the other way. ``p`` is that of the sign-flip test with buckets as units; None where they are too
-    few, or too many and small, to be units.
+    ``old`` and ``new`` are the bucket's own scores. ``rest`` is the part of the change, 1 for all of it, that
+    the other buckets' tasks make; below 0 they moved the other way. ``p`` is that of the sign-flip test with
+    buckets as units; None where they are too few, or too many and small, to be units.
     """
 
     bucket: str
+    old: float
+    new: float
     rest: float
     p: float | None = None
 
@@ -125,7 +127,8 @@ def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
     tasks = sum(map(len, buckets.values()))
     as_units = FEWEST_FOR_SIGNS <= len(sums) <= tasks / TASKS_OF_LARGE_BUCKETS
     p = sign_flip_test(sums.values()).p if as_units else None
-    return BucketShare(most, 1 - sums[most] / whole, p)
+    old, new = (mean([mean(pair[side]) for pair in buckets[most]]) for side in (0, 1))
+    return BucketShare(most, old, new, 1 - sums[most] / whole, p)
 
 
 def difference(scores: PairedScores) -> float:

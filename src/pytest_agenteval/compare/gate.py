@@ -170,7 +170,8 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[Finding]:
     elif tolerance is not True and not change.excludes_fall(tolerance):
         yield "broken", f"{suite.label} may be worse{by_more}{_too_few(suite, change, tolerance)}"
     elif not worse:
-        yield "held", f"{suite.label} not worse{by_more}"
+        shown = f"not worse{by_more}" if by_more else "shows no fall"
+        yield "held", f"{suite.label} {shown}"
 
 
 def _uncompared(suite: GatedSuite) -> Iterator[Finding]:
@@ -184,7 +185,10 @@ def _too_few(suite: GatedSuite, change: Change, tolerance: float) -> str:
     """Say how many tasks a rule needs that so few tasks cannot hold, whatever they score."""
     level = suite.comparison.levels.suite if suite.comparison else LEVEL
     needed = tasks_to_exclude(tolerance, level)
-    return f": {change.tasks} tasks cannot show less, {needed} can" if change.tasks < needed else ""
+    if change.tasks >= needed:
+        return ""
+    few = "1 task is" if change.tasks == 1 else f"{change.tasks} tasks are"
+    return f": {few} too few to exclude it, even if all score as before ({needed} are not)"
 
 
 def _worse_text(change: Change, name: str) -> str:

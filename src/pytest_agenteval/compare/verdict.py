@@ -205,6 +205,6 @@ def _change(name: str, tasks: Sequence[PairedScores], findings: Sequence[Finding
 
 
 def _is_same(old: Sequence[float], new: Sequence[float]) -> bool:
-    return len(old) == len(new) and all(
-        abs(before - after) < SAME for before, after in zip(sorted(old), sorted(new), strict=True)
-    )
+    if len(old) != len(new):  # alike only where the task always scores the same
+        return max(*old, *new) - min(*old, *new) < SAME
+    return all(abs(before - after) < SAME for before, after in zip(sorted(old), sorted(new), strict=True))

@@ -73,28 +73,43 @@ def _parts(comparison: Comparison) -> Iterator[str]:
 
 
 def _verdict_clauses(comparison: Comparison) -> Iterator[tuple[str, str]]:
-    """Give the verdicts that are better or worse, with the words for them: buckets, then whole suites."""
+    """Give the verdicts that are better or worse, with the words for them: whole suites, then buckets.
+
+    The bucket that a suite's own words name is not named again.
+    """
     several = len(comparison.suites) > 1
-    for suite in comparison.suites:
-        for change in (*suite.buckets, *([suite.suite] if suite.suite else [])):
-            if change.verdict in ("better", "worse") and not _is_of_a_bucket(change, suite):
-                is_bucket = change is not suite.suite
-                name = bucket_name(change)
-                label = f"{_short(suite, comparison)}: {name}" if several else name
-                subject = label if is_bucket else _whole(suite, comparison)
-                verdict = f"{subject} is {change.verdict}{_on_these(change)} ({_scores(change)})"
-                yield change.verdict, ", ".join([verdict, *_limits_of(change, comparison)])
+    whole = [suite for suite in comparison.suites if suite.suite and _has_verdict(suite.suite)]
+    for suite in whole:
+        assert suite.suite is not None
+        yield suite.suite.verdict, _clause(_short(suite, comparison), suite.suite, comparison)
+    buckets = [
+        (f"{_short(suite, comparison)}: {bucket_name(change)}" if several else bucket_name(change), change)
+        for suite in comparison.suites
+        for change in suite.buckets
+        if _has_verdict(change) and not _is_named_by(suite.suite, change)
+    ]
+    for name, change in sorted(buckets, key=lambda pair: -abs(pair[1].change)):
+        yield change.verdict, _clause(name, change, comparison)
 
 
-def _is_of_a_bucket(change: Change, suite: SuiteComparison) -> bool:
-    """Whether a suite's verdict speaks of these tasks alone, and one bucket's verdict says the same."""
-    share = change.share
+def _has_verdict(change: Change) -> bool:
+    return change.verdict in ("better", "worse")
+
+
+def _is_named_by(suite: Change | None, bucket: Change) -> bool:
+    """Whether a suite's verdict is that of one bucket, and says so."""
     return (
-        change.of_these_tasks
-        and share is not None
-        and share.rest <= MOST_LEFT
-        and any(each.name == share.bucket and each.verdict == change.verdict for each in suite.buckets)
+        suite is not None
+        and suite.verdict == bucket.verdict
+        and suite.share is not None
+        and suite.share.bucket == bucket.name
+        and suite.share.rest <= MOST_LEFT
     )
+
+
+def _clause(name: str, change: Change, comparison: Comparison) -> str:
+    verdict = f"{name} is {change.verdict}{_on_these(change)} ({_scores(change)})"
+    return ", ".join([verdict, *_limits_of(change, comparison)])
 
 
 def _on_these(change: Change) -> str:
@@ -108,7 +123,7 @@ def _limits_of(change: Change, comparison: Comparison) -> Iterator[str]:
     if share := share_text(change):
         yield share
     if change.like_these == "not worse":
-        yield f"and not worse by more than {comparison.tolerance:g} for tasks like these"
+        yield f"and tasks like these are not worse by more than {comparison.tolerance:g}"
     elif change.like_these is not None:
         yield "but cannot tell for tasks like these"
 
@@ -120,16 +135,15 @@ def _scores(change: Change) -> str:
 def _first(texts: list[str], verdict: str) -> Iterator[str]:
     yield from texts[:MOST_CHANGES]
     if len(texts) > MOST_CHANGES:
-        yield f"{len(texts) - MOST_CHANGES} more are {verdict}"
+        yield f"{len(texts) - MOST_CHANGES} more buckets or suites are {verdict}"
 
 
 def _undecided(comparison: Comparison) -> Iterator[str]:
     """Say of the suites without a verdict what can be said of them, those alike together."""
     names: dict[str, list[str]] = {}
     for suite in comparison.suites:
-        change = suite.suite
-        if change is None or change.verdict not in ("better", "worse") or _is_of_a_bucket(change, suite):
-            words = _words(change, comparison) if change else NO_SCORES
+        if suite.suite is None or not _has_verdict(suite.suite):
+            words = _words(suite.suite, comparison) if suite.suite else NO_SCORES
             names.setdefault(words, []).append(_whole(suite, comparison))
     for words, suites in names.items():
         yield f"{', '.join(suites)}: {words}"
@@ -137,17 +151,16 @@ def _undecided(comparison: Comparison) -> Iterator[str]:
 
 def _whole(suite: SuiteComparison, comparison: Comparison) -> str:
     """Name a suite so that it cannot be taken for a bucket of its that has a verdict, too."""
-    bucket_verdicts = any(change.verdict in ("better", "worse") for change in suite.buckets)
+    bucket_verdicts = any(map(_has_verdict, suite.buckets))
     return f"{_short(suite, comparison)} as a whole" if bucket_verdicts else _short(suite, comparison)
 
 
 def _words(change: Change, comparison: Comparison) -> str:
-    if "not worse" in (change.verdict, change.like_these):
-        return f"not worse by more than {comparison.tolerance:g}"
+    if change.verdict == "not worse":
+        return f"not worse by more than {comparison.tolerance:g} ({_scores(change)})"
     if change.verdict == "identical":
-        return "identical, every trial scored as before"
-    if change.verdict in ("better", "worse"):
-        return f"cannot tell for tasks like these ({_scores(change)})"
+        more = f", and tasks like these are not worse by more than {comparison.tolerance:g}"
+        return f"identical, every trial scored as before{more if change.like_these == 'not worse' else ''}"
     unknown = f"cannot tell whether it changed ({_scores(change)})"
     return f"{unknown}, because of trials that errored" if change.undone else unknown
 

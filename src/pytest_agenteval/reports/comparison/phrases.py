@@ -58,8 +58,8 @@ def repetitions_text(suite: SuiteComparison) -> str:
 
 
 READINGS: Mapping[Reading, str] = {
-    "decided": "the verdict was clear after {low}",
-    "hopeless": "after {low} a verdict was out of reach",
+    "decided": "stopped after {low}, the verdict was clear",
+    "hopeless": "stopped after {low}, more would not decide it",
     "no room": "--agent-max-trials left no room for more",
 }
 
@@ -89,11 +89,8 @@ def pooled_text(suite: SuiteComparison, *, names: bool = False) -> str:
 
 def alike_text(runs: Sequence[RunDrift]) -> str:
     """Say whether the runs of a baseline are alike; where they are not, which differ and what follows."""
-    if differing := _differing_runs(runs):
-        follows = (
-            "a comparison with this baseline counts their difference as chance, so a verdict may be wrong"
-        )
-        return f"the runs differ: {differing}: {follows}"
+    if any(run.drifted for run in runs):
+        return f"{_apart(runs)}. Set the baseline again with runs that agree, or verdicts may be wrong"
     compared = [run for run in runs if run.mean is not None]
     if not compared:
         return f"the {len(runs)} runs share no task with a score, so whether they are alike is unknown"
@@ -104,22 +101,15 @@ def alike_text(runs: Sequence[RunDrift]) -> str:
 
 def drift_text(suite: SuiteComparison) -> Iterator[str]:
     """Say that the runs of the baseline differ, where they do."""
-    if differing := _differing_runs(suite.baseline_runs):
-        yield (
-            f"The baseline's runs differ: {differing}. This comparison counts their difference as chance, "
-            "so its verdict may be wrong."
-        )
+    if any(run.drifted for run in suite.baseline_runs):
+        yield f"In the baseline {_apart(suite.baseline_runs)}: the verdict may be wrong."
 
 
-def _differing_runs(runs: Sequence[RunDrift]) -> str:
-    drifted = [run for run in runs if run.drifted]
-    others = "the others" if len(runs) > 2 else "the other"
-    # Of two runs each differs from the other, which is said once.
-    return "; ".join(
-        f"{run.run} scored {format_figure(run.mean or 0.0)} where {others} scored "
-        f"{format_figure(run.others_mean or 0.0)} (p {format_p(run.p)})"
-        for run in (drifted if len(runs) > 2 else drifted[-1:])
-    )
+def _apart(runs: Sequence[RunDrift]) -> str:
+    """Say what each run scored, where they are more apart than chance makes them."""
+    scores = ", ".join(f"{run.run} {format_figure(run.mean)}" for run in runs if run.mean is not None)
+    least = min(run.p for run in runs if run.drifted)
+    return f"the runs differ by more than chance ({scores}; p {format_p(least)})"
 
 
 def held_out_text(suite: SuiteComparison) -> Iterator[str]:
@@ -147,10 +137,12 @@ def share_text(change: Change) -> str:
     if share is None:
         return ""
     name = one_line(share.bucket, MOST_NAME) or NO_BUCKET
+    scores = f"({format_figure(share.old)} -> {format_figure(share.new)})"
     if share.rest <= MOST_LEFT:
-        return f"one bucket accounts for {'all' if share.rest < NOTHING_LEFT else 'most'} of it: {name}"
+        part = "all" if share.rest < NOTHING_LEFT else "most"
+        return f"one bucket accounts for {part} of it: {name} {scores}"
     if share.p is not None and share.p > BUCKETS_AGREE and not change.of_these_tasks:
-        return f"it is not seen across buckets, most of it is in {name}"
+        return f"but only some buckets changed, {name} the most {scores}"
     return ""
 
 
@@ -165,19 +157,19 @@ def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str
         yield f"{text} Run with --repetitions 3 to learn how much of this is noise."
     elif sensitivity.needed.repetitions is None:
         needed = f"{format_about(sensitivity.needed.tasks)} tasks"
-        yield f"{text} To find {tolerance:g} takes {needed}; more repetitions would not do."
+        yield f"{text} To find {tolerance:g} you need {needed}; more repetitions do not help."
     else:
         needed = f"{format_about(sensitivity.needed.repetitions)} repetitions"
-        yield f"{text} To find {tolerance:g} takes {needed}."
+        yield f"{text} To find {tolerance:g} you need {needed}."
 
 
 def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str]:
-    """Say how many tasks it takes to exclude a fall, where so few cannot, whatever they score."""
+    """Say how many tasks it takes to exclude a fall, where so few cannot even if all score as before."""
     needed = tasks_to_exclude(tolerance, level)
     if change.interval is not None and change.tasks < needed:
         yield (
-            f'To show "not worse by more than {tolerance:g}" takes {needed} tasks or more: '
-            "fewer could miss rare breaks."
+            f"To exclude a fall of {tolerance:g} you need {needed} tasks or more: "
+            "fewer may not show that a few tasks break."
         )
 
 
@@ -187,13 +179,12 @@ def noise_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
     if noise is None or noise.trial_share is None or not noise.variance:
         return
     share = round(100 * noise.trial_share)
-    differences = "Of the variance of task differences"
-    parts = f"{share} % is noise between trials of a task, {100 - share} % is tasks that changed."
-    yield " ".join([f"{differences} {parts}", *_judge_text(suite, comparison)])
+    parts = f"{share} % is chance between repetitions, {100 - share} % is tasks that really changed."
+    yield " ".join([f"Of the variance of the tasks' changes {parts}", *_judge_text(suite, comparison)])
 
 
 def _judge_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
     if suite.judge_share is not None:
-        yield f"The judge makes {round(100 * suite.judge_share)} % of the noise."
+        yield f"The judge makes {round(100 * suite.judge_share)} % of that chance."
     elif comparison.judges:
-        yield "How much of the noise is the judge's is not known; --judge-noise measures it."
+        yield "How much of that chance is the judge's is not known; --judge-noise measures it."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
-from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.compare.verdict import LEAST_SHOWN, Change
 from pytest_agenteval.reports.comparison.headline import (
     NO_SCORES,
     bucket_name,
@@ -112,23 +112,26 @@ def _score_text(suite: SuiteComparison, change: Change) -> str:
     old, new = format_figure(change.old), format_figure(change.new)
     parts = [f"score {old} -> {new}", format_change(change.change)]
     if change.interval is not None:
-        low, high = format_change(change.interval.low), format_change(change.interval.high)
+        low, high = map(_format_end, (change.interval.low, change.interval.high))
         parts[-1] += f", between {low} and {high} for tasks like these"
     if not change.testable:
-        parts.append("too few differences for a verdict")
+        parts.append("too few differences to call it better or worse")
     return "   ".join([*parts, *_errored_text(suite)])
+
+
+def _format_end(end: float) -> str:
+    """Write an end of an interval: one that a verdict has moved just beyond 0 is 0 here."""
+    return format_change(0.0 if abs(end) <= LEAST_SHOWN else end)
 
 
 def _basis_text(change: Change) -> Iterator[str]:
     """Say which tests a verdict rests on, with their levels."""
     if not change.testable:
         return
-    text = f"p {format_p(change.p)} on these tasks (label test)"
+    text = f"p {format_p(change.p)} on these tasks"
     if change.p_like_these is not None and change.interval is not None:
-        level = f"{change.interval.level:.1%}".replace("%", " %")
-        text += (
-            f", {format_p(change.p_like_these)} for tasks like these (sign-flip test); interval at {level}"
-        )
+        level = f"{change.interval.level:.3f}"
+        text += f", {format_p(change.p_like_these)} for tasks like these; interval at level {level}"
     yield text
 
 
@@ -140,7 +143,7 @@ def _errored_text(suite: SuiteComparison) -> Iterator[str]:
 def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison, basis: bool) -> Iterator[str]:
     if change.undone:
         errored = pluralize(sum(suite.errored), "errored trial")
-        yield f"The verdict depends on how {errored} would have scored. Run them again."
+        yield f"The verdict depends on how {errored} would have scored. Run them: pytest --agent-only=errored"
     if basis:
         yield from _basis_text(change)
         if change.share is not None and share_text(change) and change.share.p is not None:
@@ -149,10 +152,12 @@ def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison, b
     yield from map(printable, elsewhere_text(suite))
     yield from held_out_text(suite)
     if suite.sensitivity is not None and change.verdict != "identical":
-        if change.verdict in ("cannot tell", "not worse"):
-            yield from sensitivity_text(suite.sensitivity, comparison.tolerance)
-        if change.verdict == "cannot tell":
-            yield from too_few_text(change, comparison.tolerance, suite.levels.suite)
+        texts: list[str] = []
+        if change.verdict == "not worse" or "cannot tell" in (change.verdict, change.like_these):
+            texts += sensitivity_text(suite.sensitivity, comparison.tolerance)
+        if change.verdict == "cannot tell" and not any(" tasks;" in text for text in texts):
+            texts += too_few_text(change, comparison.tolerance, suite.levels.suite)
+        yield from texts
         if basis:
             yield from noise_text(suite, comparison)
 
@@ -203,7 +208,7 @@ def _no_verdict_text(others: Sequence[Change], moved: Sequence[Change]) -> str:
     sizes = sorted({change.tasks for change in others})
     tasks = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
     buckets = f"{pluralize(len(others), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
-    return f"{buckets}: too few differences for a verdict, {len(moved) or 'none'} changed"
+    return f"-  too few differences for a verdict: {buckets}, {len(moved) or 'none'} of which changed"
 
 
 def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
@@ -219,7 +224,7 @@ def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLi
             yield from wrapped_lines(_task_text(task), width, indent="    ")
     elif moved and moved[0][1] < 0:
         yield from wrapped_lines(f"Fell most: {_task_text(moved[0][0])}", width)
-    yield from _settled(suite, width)
+    yield from _settled(suite, width, whole)
 
 
 def _task_text(task: TaskChange) -> str:
@@ -227,13 +232,13 @@ def _task_text(task: TaskChange) -> str:
     return f"{printable(task.task)}  {old} -> {new}"
 
 
-def _settled(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
+def _settled(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
     """Name tasks that were mended or broken; with fewer repetitions too many would be so by chance alone."""
     mended = [printable(task.task) for task in suite.tasks if task.mended]
     broken = [printable(task.task) for task in suite.tasks if task.broken]
     if mended:
         yield from wrapped_lines(f"Mended (none passed, now all do): {', '.join(mended)}", width)
-    if min(suite.repetitions[0][0], suite.repetitions[1][0]) >= LEAST_TRIALS or broken:
+    if broken or (whole and min(suite.repetitions[0][0], suite.repetitions[1][0]) >= LEAST_TRIALS):
         by_chance = f"chance alone breaks about {suite.broken_by_chance:.1f}"
         text = f"Broken (all passed, now none does): {', '.join(broken) or 'none'} ({by_chance})"
         yield from wrapped_lines(text, width, "red" if broken else "")

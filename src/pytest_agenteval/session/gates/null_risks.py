@@ -14,6 +14,9 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.gate_spec import Gate
 
+UNDER, OVER = 0.005, 0.995
+"""Chances beyond which no digit is shown."""
+
 WORTH_A_LINE = 0.05
 """The chance of a miss where nothing changed, from which on a run says so."""
 
@@ -89,11 +92,12 @@ def _often_missed(suite: GatedSuite, entries: Sequence[JournalEntry]) -> Iterato
         chance = None if narrowed else floor_risk(floor, entries, suite.k).chance
         if chance is not None and chance >= WORTH_A_LINE:
             name = suite.name_of(f"{floor.name(suite.k)} {floor.least:.2f}")
-            yield f'"{name}" in about {percent_text(chance)} of runs'
+            about = "" if chance > OVER else "about "
+            yield f'"{name}" in {about}{percent_text(chance)} of runs'
 
 
 def percent_text(chance: float) -> str:
     """Write a chance without digits that nobody can rely on: ``24 %``, ``under 1 %``."""
-    if chance < 0.005:
+    if chance < UNDER:
         return "under 1 %"
-    return "over 99 %" if chance > 0.995 else f"{100 * chance:.0f} %"
+    return "over 99 %" if chance > OVER else f"{100 * chance:.0f} %"
