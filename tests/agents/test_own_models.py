@@ -454,6 +454,6 @@ def test_another_model_of_the_agents_own_is_told_where_runs_are_compared(
     trend = " ".join(capsys.readouterr().out.split())
 
     assert "weather, own: gpt-x -> own: gpt-y" in compared
-    assert "differs: model score" in compared
+    assert "changed: model score" in compared
     assert ": gpt-x, gpt-y: 2 runs" in trend
     assert "model " in trend.partition("scale:")[0]

@@ -10,6 +10,9 @@ import pytest
 
 from pytest_agenteval.cli.schema import schema_named
 
+FORMS = {"compare": 2}
+"""Forms of documents that changed since the first."""
+
 
 def valid_document(verb: str, text: str) -> Any:
     """Read a document, and have the verb's schema take it, and nothing with a key more."""
@@ -19,5 +22,6 @@ def valid_document(verb: str, text: str) -> Any:
     validator = jsonschema.Draft202012Validator(schema)
     validator.validate(document)
     assert not validator.is_valid({**document, "foreign": 1})
-    assert (document["v"], schema["$id"]) == (1, f"urn:pytest-agenteval:{verb}:1")
+    form = FORMS.get(verb, 1)
+    assert (document["v"], schema["$id"]) == (form, f"urn:pytest-agenteval:{verb}:{form}")
     return document

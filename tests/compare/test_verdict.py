@@ -142,9 +142,9 @@ def test_a_suite_of_one_bucket_is_judged_once() -> None:
 
 
 def test_a_rise_that_chance_makes_is_no_verdict() -> None:
-    """Three of ten tasks up, two down: cannot tell, and what could have been seen is said."""
-    old = {**tasks("x", 5, 0.5, 0.5), **tasks("y", 3, 0.0, 1.0), **tasks("z", 2, 1.0, 1.0)}
-    new = {**tasks("x", 5, 0.5, 0.5), **tasks("y", 3, 1.0, 1.0), **tasks("z", 2, 0.0, 1.0)}
+    """Six of twenty tasks up, four down: cannot tell, and what could have been seen is said."""
+    old = {**tasks("x", 10, 0.5, 0.5), **tasks("y", 6, 0.0, 1.0), **tasks("z", 4, 1.0, 1.0)}
+    new = {**tasks("x", 10, 0.5, 0.5), **tasks("y", 6, 1.0, 1.0), **tasks("z", 4, 0.0, 1.0)}
     suite = compared(old, new)
     assert verdict(suite) == "cannot tell"
     assert suite.sensitivity is not None
@@ -159,6 +159,26 @@ def test_what_would_be_seen_is_said_where_it_would_be(number: int, says: bool) -
     sensitivity = compared(tasks("x", number, 0.5), new).sensitivity
     assert sensitivity is not None
     assert (sensitivity.visible is not None) == says
+
+
+def test_a_bucket_is_named_only_where_no_other_moved_as_it_did() -> None:
+    """a and b rose wholly and c fell: b and c cancel, and still a does not account for all of it."""
+    old = {**tasks("a", 10, 0.0, 0.0, 0.0), **tasks("b", 8, 0.0, 0.0, 0.0), **tasks("c", 8, 1.0, 1.0, 1.0)}
+    new = {**tasks("a", 10, 1.0, 1.0, 1.0), **tasks("b", 8, 1.0, 1.0, 1.0), **tasks("c", 8, 0.0, 0.0, 0.0)}
+    change = compared(old, new).suite
+    assert change is not None
+    assert change.share is not None
+    assert (change.share.bucket, change.share.rest) == ("a", pytest.approx(8 / 18))
+
+
+def test_a_tiny_change_lies_within_its_interval() -> None:
+    """8 of 10,000 tasks fell by 0.1: the end that a verdict moves beyond 0 stays beyond the change."""
+    old = tasks("x", 10_000, 1.0)
+    change = compared(old, {**old, **tasks("x", 8, 0.9)}).suite
+    assert change is not None
+    assert change.interval is not None
+    assert (change.verdict, change.of_these_tasks) == ("worse", False)
+    assert change.interval.low < change.change <= change.interval.high < 0
 
 
 @pytest.mark.parametrize(("number", "says"), [(40, "cannot tell"), (120, "not worse")])

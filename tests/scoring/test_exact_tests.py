@@ -188,6 +188,33 @@ def test_where_scores_cannot_be_counted_p_is_that_of_nearly_all_labellings() -> 
     assert label_test(tasks).p == pytest.approx(expected, rel=0.03)
 
 
+@pytest.mark.parametrize("jitter", [0.05, 0.1])
+@pytest.mark.parametrize("wholly", [4, 5])
+def test_a_few_tasks_that_change_wholly_among_others_that_jitter(wholly: int, jitter: float) -> None:
+    """Their sums lie in heaps, which no smooth approximation follows: beside all 2^18 signs."""
+    random = Random(wholly)
+    differences = [1.0] * wholly + [random.uniform(-jitter, jitter) for _ in range(18 - wholly)]
+    signs = 1 - 2 * ((np.arange(2**18)[:, None] >> np.arange(18)) & 1)
+    sums = np.abs(signs @ np.array(differences))
+    expected = float((sums >= abs(sum(differences)) - 1e-9).mean())
+    assert sign_flip_test(differences).p == pytest.approx(expected, rel=0.03)
+
+
+ANY_SCORES = st.lists(st.floats(0, 1), min_size=1, max_size=8)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.tuples(ANY_SCORES, ANY_SCORES), min_size=1, max_size=40))
+def test_any_scores_mirror_and_scale(tasks: list[PairedScores]) -> None:
+    """Old and new exchanged, or all scores in a narrow range: the same p, to what rounding may cost."""
+    test = label_test(tasks)
+    assert label_test([(new, old) for old, new in tasks]).p == pytest.approx(test.p, rel=1e-6, abs=1e-9)
+    narrow: list[PairedScores] = [
+        ([0.98 + score / 128 for score in old], [0.98 + score / 128 for score in new]) for old, new in tasks
+    ]
+    assert label_test(narrow).p == pytest.approx(test.p, rel=0.05, abs=1e-3)
+
+
 @pytest.mark.parametrize(("tasks", "repetitions", "seconds"), [(41, 8, 0.5), (500, 3, 0.5), (10_000, 3, 2.0)])
 def test_a_test_of_any_scores_is_quick(tasks: int, repetitions: int, seconds: float) -> None:
     """Processor time of one test; the goals are those of a machine that is not slow, tripled."""

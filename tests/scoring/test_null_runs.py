@@ -56,7 +56,8 @@ def test_chances_of_a_beta_variable_are_scipys(a: float, b: float) -> None:
 def test_both_the_stored_and_the_new_run_scatter() -> None:
     """The variance of the predicted mean is the pooled one within tasks, over the new and the stored trials.
 
-    By hand: 40 tasks, half of which pass 2 trials of 3, the others none; 13.33 squares and half a miss more over 81.
+    By hand: 40 tasks, half of which pass 2 trials of 3, the others none: 13.33 squares, and half a miss more,
+    over 81.
     """
     tasks = [[1.0, 1.0, 0.0], [0.0, 0.0, 0.0]] * 20
     within = (20 * 2 / 3 + (1 - 1 / 3) / 2) / 81

@@ -25,9 +25,9 @@ def test_reports_are_written_with_what_the_run_is_compared_with(
 
     assert result.outlines.count("report: out/report.html") == 1
     assert result.outlines.count("report: report.md") == 1
-    assert "night is worse" in (pytester.path / "report.md").read_text()
+    assert "greetings is worse" in (pytester.path / "report.md").read_text()
     page = Page(pytester.path / "out/report.html")
-    assert page.index["headline"].startswith("night is worse on these 5 tasks (1.00 -> 0.00)")
+    assert page.index["headline"].startswith("greetings is worse on these 12 tasks (1.00 -> 0.58)")
     worst = min(page.index["tasks"], key=lambda task: task["change"])
     old, new = (page.trial(page.index["trials"][worst[side][0]]) for side in ("old", "trials"))
     assert (old["ending"], new["ending"]) == ("passed", "missed")

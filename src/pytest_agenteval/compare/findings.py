@@ -66,9 +66,9 @@ TASKS_OF_LARGE_BUCKETS = 4
 class BucketShare(FrozenValue, frozen=True):
     """How far one bucket alone makes a suite's change: the one that moved most in its direction.
 
-    ``old`` and ``new`` are the bucket's own scores. ``rest`` is the part of the change, 1 for all of it, that
-    the other buckets' tasks make; below 0 they moved the other way. ``p`` is that of the sign-flip test with
-    buckets as units; None where they are too few, or too many and small, to be units.
+    ``old`` and ``new`` are the bucket's own scores. Of all that buckets moved in that direction, ``rest`` is
+    the part, 0..1, that the others moved. ``p`` is that of the sign-flip test with buckets as units; None
+    where they are too few, or too many and small, to be units.
     """
 
     bucket: str
@@ -122,13 +122,14 @@ def _finding(test: ExactTest, level: float, direction: int) -> Finding:
 def _bucket_share(buckets: Mapping[str, Sequence[PairedScores]]) -> BucketShare:
     """Say which bucket moved most the way the suite did, and what the others did."""
     sums = {bucket: math.fsum(map(difference, tasks)) for bucket, tasks in buckets.items()}
-    whole = math.fsum(sums.values())
-    most = max(sums, key=lambda bucket: sums[bucket] / whole)
+    direction = math.copysign(1, math.fsum(sums.values()))
+    moved = {bucket: max(0.0, direction * moved) for bucket, moved in sums.items()}
+    most = max(moved, key=lambda bucket: moved[bucket])
     tasks = sum(map(len, buckets.values()))
     as_units = FEWEST_FOR_SIGNS <= len(sums) <= tasks / TASKS_OF_LARGE_BUCKETS
     p = sign_flip_test(sums.values()).p if as_units else None
     old, new = (mean([mean(pair[side]) for pair in buckets[most]]) for side in (0, 1))
-    return BucketShare(most, old, new, 1 - sums[most] / whole, p)
+    return BucketShare(most, old, new, 1 - moved[most] / math.fsum(moved.values()), p)
 
 
 def difference(scores: PairedScores) -> float:

@@ -166,7 +166,8 @@ def _not_worse(suite: GatedSuite, tolerance: float | bool) -> Iterator[Finding]:
     worse = [each for each in _changes(suite) if each.verdict == "worse" and each is not change]
     yield from (("broken", _worse_text(each, suite.name_of(each.name))) for each in worse)
     if tolerance is True and change.verdict == "worse" and not (worse and change.of_these_tasks):
-        yield "broken", _worse_text(change, suite.label)  # of these tasks alone the buckets say it
+        here = " on these tasks" if change.of_these_tasks else ""
+        yield "broken", _worse_text(change, suite.label, here)  # where buckets say so, they are enough
     elif tolerance is not True and not change.excludes_fall(tolerance):
         yield "broken", f"{suite.label} may be worse{by_more}{_too_few(suite, change, tolerance)}"
     elif not worse:
@@ -191,8 +192,8 @@ def _too_few(suite: GatedSuite, change: Change, tolerance: float) -> str:
     return f": {few} too few to exclude it, even if all score as before ({needed} are not)"
 
 
-def _worse_text(change: Change, name: str) -> str:
-    return f"{name} is worse ({change.old:.2f} -> {change.new:.2f})"
+def _worse_text(change: Change, name: str, here: str = "") -> str:
+    return f"{name} is worse{here} ({change.old:.2f} -> {change.new:.2f})"
 
 
 def _compared(suite: GatedSuite) -> tuple[Change | None, str]:

@@ -33,7 +33,7 @@ Buckets: TypeAlias = Mapping[str, Sequence[PairedScores]]
 WORDS: Mapping[int, Verdict] = {1: "better", -1: "worse", 0: "cannot tell"}
 
 LEAST_SHOWN = 1e-4
-"""Where a change is significant, its interval leaves out 0, at least by so much."""
+"""Where a change is significant, its interval leaves out 0: at least by so much, or by half the change."""
 
 AT_WORST, AT_BEST = (1.0, 0.0), (0.0, 1.0)
 """What an errored trial counts as, on the old side and on the new one."""
@@ -157,7 +157,7 @@ def _suite(
     if like_these:
         return change
     beyond: Verdict = "not worse" if change.excludes_fall(tolerance) else "cannot tell"
-    if change.verdict == "cannot tell" and not change.undone:
+    if change.verdict == "cannot tell":
         return replace(change, verdict=beyond)
     return replace(change, of_these_tasks=True, like_these=beyond)
 
@@ -174,11 +174,13 @@ def _tasks(scores: Buckets) -> list[PairedScores]:
 
 def _interval(scores: Buckets, like_these: Finding, level: float) -> Interval:
     """Give the interval of the mean change, which leaves out 0 if and only if the change is significant."""
-    interval = difference_interval([difference(pair) for pair in _tasks(scores)], level)
+    differences = [difference(pair) for pair in _tasks(scores)]
+    interval = difference_interval(differences, level)
+    least = min(LEAST_SHOWN, abs(mean(differences)) / 2)
     if like_these.direction > 0:
-        return replace(interval, low=max(interval.low, LEAST_SHOWN))
+        return replace(interval, low=max(interval.low, least))
     if like_these.direction < 0:
-        return replace(interval, high=min(interval.high, -LEAST_SHOWN))
+        return replace(interval, high=min(interval.high, -least))
     return _around_zero(interval)
 
 

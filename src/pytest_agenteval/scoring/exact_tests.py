@@ -1,15 +1,13 @@
 """Exact tests of old against new scores, paired by task: no distribution is assumed, nothing is drawn.
 
 Both tests ask how often chance alone would move the mean of the tasks' differences as far as it moved. All
-cases are counted by adding up distributions: in how many ways each sum can come about, in whole numbers. For
-that, scores are made whole: fractions with a small common denominator (halves, quarters, twelfths) exactly.
+cases are counted by adding up distributions: how likely each sum is, in whole numbers. For that, scores are
+made whole: fractions with a small common denominator (halves, quarters, twelfths) exactly, others on a grid.
+Rounding treats old and new alike, so the test keeps its level.
 
-Where scores have no such denominator, or the count would be too large, there are two ways:
-
-- Of more than 2^40 cases, as 10 tasks x 3 have them, p is a saddlepoint approximation (``tails``), within 2 %
-  of the exact p.
-- Of fewer, scores stand on a grid of 1/1000 of the largest, or 1/100 where tasks have 6 repetitions or more.
-  Rounding treats old and new alike, so the test keeps its level.
+Where the grid would have to be too coarse, p is a saddlepoint approximation (``tails``): from some hundred
+tasks on. Either is within about 3 % of the exact p, but where a few tasks change wholly and all others by
+less than a hundredth of that.
 """
 
 from __future__ import annotations
@@ -30,22 +28,32 @@ PairedScores: TypeAlias = tuple[Sequence[float], Sequence[float]]
 Ways: TypeAlias = Mapping[int, int]
 """In how many ways a sum can come about, by sum; sums are 0 or more."""
 
-GRID = 1_000
-COARSE_GRID = 100
-"""Where a task has more than FEW_LABELLINGS: with 6 repetitions or more of any scores."""
+GRID, GRID_OF_FEW = 250, 20_000
+"""Steps of the largest score at least, when counting; and at most, for tasks of 20 labellings or fewer."""
+
+COARSE_GRID, FINE_GRID = 100, 100_000
+"""Steps of the largest score when approximating: of tasks with many different sums, and of others."""
 
 LARGEST_DENOMINATOR = 1_000_000
 SAME = 1e-9
 GOLDEN = (math.sqrt(5) - 1) / 2
 ALMOST_ONE = 1 - 1e-3
 
-MOST_BITS = 2_000_000
-"""What one distribution may take in memory, and so the time that counting takes: a fifth of a second."""
+DIGIT_BITS, WHOLE_BITS = 128, 90
+"""How a share is written when counting: certainty is 2^90, and the rest of a digit is room to multiply."""
 
-ENOUGH_BITS = 40
-"""Of so many cases, 2^40, on the approximation is within 2 %, also of 3 tasks x 10."""
+MOST_WORK = 8_000_000
+KARATSUBA = math.log2(3) - 1
+"""Multiplying two numbers of n and m digits, n the longer one, takes about n m^0.585 steps."""
 
+FINE, TOO_COARSE = 0.005, 0.02
+"""Of the standard deviation of the sum, what rounding may move it by: what a grid aims at, and at most."""
+
+FEW_TRIALS = math.comb(6, 3)
 FEW_LABELLINGS = 1_000
+"""Up to how many labellings of a task are written out, and its different sums approximated with."""
+
+MOST_LABELLINGS = 1 << (DIGIT_BITS - WHOLE_BITS - 2)
 
 MOST_DISTINCT = 2_000
 """Tasks with different scores from which on scores are rounded to 3 digits, so that more tasks are alike."""
@@ -84,20 +92,21 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     alike = Counter((tuple(old), tuple(new)) for old, new in tasks)
     blocks = _blocks(alike)
     if len(blocks) > MOST_DISTINCT:
-        blocks = _blocks(_rounded(alike))
+        blocks = _blocks(_rounded(alike, max(block.largest for block, _ in blocks)))
     if not blocks:
         return NO_CHANGE
-    bits = 2 + math.ceil(math.fsum(count * math.log2(block.labellings) for block, count in blocks))
-    extent = math.fsum(count * block.spread for block, count in blocks)
-    most_steps = MOST_BITS / bits / extent
+    most_steps = _most_steps(blocks)
     exact = _common_denominator(blocks)
     if exact is not None and exact <= most_steps:
-        return _counted(blocks, exact, bits)
-    if bits > ENOUGH_BITS:
-        return _approximated(blocks, exact)
-    largest = max(score for block, _ in blocks for score in block.scores)
-    grid = COARSE_GRID if any(block.labellings > FEW_LABELLINGS for block, _ in blocks) else GRID
-    return _counted(blocks, max(1, min(math.ceil(grid / largest), int(most_steps))), bits)
+        return _counted(blocks, exact)
+    largest, rounding = max(block.largest for block, _ in blocks), _rounding(blocks)
+    fine = max(GRID / largest, rounding / FINE)
+    if all(block.labellings <= FEW_TRIALS for block, _ in blocks):  # whose sums are lumpy
+        fine = GRID_OF_FEW / largest
+    steps = int(min(fine, most_steps))
+    if steps and rounding <= TOO_COARSE * steps:
+        return _counted(blocks, steps)
+    return _approximated(blocks, exact)
 
 
 class _Block:
@@ -113,8 +122,21 @@ class _Block:
         self.old, self.new = len(old), len(new)
         self.labellings = math.comb(self.old + self.new, self.new)
         self.change = math.fsum(new) / self.new - math.fsum(old) / self.old
-        self.spread = math.fsum(sorted(self.scores)[self.old :])
-        """The largest that the sum of the new ones can be."""
+        self.largest = max(self.scores)
+
+    @property
+    def spread(self) -> float:
+        """How far the largest sum of the new ones is from the smallest."""
+        ordered = sorted(self.scores)
+        return math.fsum(ordered[self.old :]) - math.fsum(ordered[: self.new])
+
+    @property
+    def variance(self) -> float:
+        """That of the sum of the new ones over all labellings: of draws without replacement."""
+        trials = self.old + self.new
+        mean = math.fsum(self.scores) / trials
+        squares = math.fsum((score - mean) ** 2 for score in self.scores)
+        return self.old * self.new * squares / trials / (trials - 1)
 
     def whole(self, steps: int, tilt: float = 0.0) -> list[int]:
         """Give the scores in whole steps.
@@ -156,15 +178,34 @@ def _blocks(alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int]) ->
 
 
 def _rounded(
-    alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int],
+    alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int], largest: float
 ) -> Counter[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Round scores to a thousandth of the largest of those that vary."""
+    step = largest / 1_000
     rounded: Counter[tuple[tuple[float, ...], tuple[float, ...]]] = Counter()
     for (old, new), count in alike.items():
-        rounded[
-            tuple(round(score * GRID) / GRID for score in old),
-            tuple(round(score * GRID) / GRID for score in new),
-        ] += count
+        key = (
+            tuple(step * round(score / step) for score in old),
+            tuple(step * round(score / step) for score in new),
+        )
+        rounded[key] += count
     return rounded
+
+
+def _most_steps(blocks: _Blocks) -> float:
+    """Give the finest grid, in steps of a score of 1, on which counting takes a tenth of a second or two."""
+    if max(block.labellings for block, _ in blocks) > MOST_LABELLINGS:
+        return 0.0
+    extent = math.fsum(count * block.spread for block, count in blocks)
+    each = math.fsum(count * block.spread**KARATSUBA for block, count in blocks)
+    return math.pow(MOST_WORK / extent / each, 1 / (1 + KARATSUBA))
+
+
+def _rounding(blocks: _Blocks) -> float:
+    """Give how far rounding moves the sum, in steps, by its standard deviation, in scores."""
+    squares = math.fsum(count * block.old * block.new / (block.old + block.new) for block, count in blocks)
+    variance = math.fsum(count * block.variance for block, count in blocks)
+    return math.sqrt(squares / 12 / variance)
 
 
 def _common_denominator(blocks: _Blocks) -> int | None:
@@ -178,33 +219,38 @@ def _common_denominator(blocks: _Blocks) -> int | None:
     return common
 
 
-def _counted(blocks: _Blocks, steps: int, bits: int) -> ExactTest:
+def _counted(blocks: _Blocks, steps: int) -> ExactTest:
     """Count all labellings by the sum of the new scores, each of them in whole steps.
 
-    On a coarse grid the sum may lie on the other side of its mean than the change of the scores themselves:
-    then neither is significant.
+    On a grid the sum may lie on the other side of its mean than the change of the scores themselves: then
+    neither is significant.
     """
     observed, ways = 0, []
     for at, block in enumerate(_each(blocks)):
         whole = block.whole(steps, ((at * GOLDEN) % 1 - 0.5) * ALMOST_ONE)
-        observed += sum(whole[block.old :])
-        ways.append(block.new_sums(whole))
-    cases = math.prod(block.labellings**count for block, count in blocks)
-    packed = _packed(ways, bits)
-    middle = sum((_mean(each) for each in ways), Fraction(0))
-    highest, lowest = sum(map(max, ways)), sum(map(min, ways))
+        sums = block.new_sums(whole)
+        lowest = min(sums)
+        observed += sum(whole[block.old :]) - lowest
+        ways.append({total - lowest: count for total, count in sums.items()})
+    shares = _shares(ways)
+    mean = sum((_mean(each) for each in ways), Fraction(0))
+    highest = sum(map(max, ways))
+    whole_share = _at_least(shares, 0)
 
     def share(distance: Fraction) -> float:
         if not distance:
             return 1.0
-        above = _at_least(packed, math.ceil(middle + distance), bits)
-        below = cases - _at_least(packed, math.floor(middle - distance) + 1, bits)
-        return float(Fraction(above + below, cases))
+        above = _at_least(shares, math.ceil(mean + distance))
+        below = whole_share - _at_least(shares, math.floor(mean - distance) + 1)
+        return float(Fraction(above + below, whole_share))
 
+    ends = {0: mean, highest: highest - mean}
+    farthest = max(ends.values())
+    smallest_p = math.fsum(_share_of(end, ways) for end, away in ends.items() if away == farthest)
     change = math.fsum(count * block.change for block, count in blocks)
-    opposed = (observed - middle) * Fraction(change) < 0
-    p = 1.0 if opposed else share(abs(observed - middle))
-    return ExactTest(p, share(max(highest - middle, middle - lowest)))
+    opposed = (observed - mean) * Fraction(change) < 0
+    p = 1.0 if opposed else share(abs(observed - mean))
+    return ExactTest(max(p, min(1.0, smallest_p)), min(1.0, smallest_p))
 
 
 def _each(blocks: _Blocks) -> Iterator[_Block]:
@@ -215,35 +261,50 @@ def _mean(ways: Ways) -> Fraction:
     return Fraction(sum(total * count for total, count in ways.items()), sum(ways.values()))
 
 
-def _packed(ways: Iterable[Ways], bits: int) -> int:
-    """Add up distributions: the ways to each sum s, as the digit s of one number to the base 2^bits.
+def _share_of(end: int, ways: Sequence[Ways]) -> float:
+    """Give the share of all cases whose sum is the lowest of all, 0, or the highest."""
+    counts = math.prod(each[max(each) if end else 0] for each in ways)
+    return float(Fraction(counts, math.prod(sum(each.values()) for each in ways)))
 
-    A whole distribution is then shifted and added at once, which is what makes hundreds of tasks quick.
+
+def _shares(ways: Iterable[Ways]) -> int:
+    """Add up distributions: the share of each sum s, as the digit s of one number to the base 2^128.
+
+    Two distributions are added by multiplying their numbers. What a digit then has too much is cut off at its
+    end: of shares that add up to 2^90, some 10^-25 of the whole.
     """
-    packed = 1
+    packed, size, certainty = 1, 0, 1
+    width = DIGIT_BITS // 8
     for each in ways:
-        shifted = (packed << (total * bits) for total in each)
-        packed = sum(
-            ways if count == 1 else ways * count for ways, count in zip(shifted, each.values(), strict=True)
-        )
+        digits = bytearray(width * (max(each) + 1))
+        for total, count in each.items():
+            digits[total * width : (total + 1) * width] = count.to_bytes(width, "little")
+        packed *= int.from_bytes(digits, "little")
+        size += max(each)
+        certainty *= sum(each.values())
+        if excess := max(0, certainty.bit_length() - WHOLE_BITS):
+            kept = ((1 << (DIGIT_BITS - excess)) - 1).to_bytes(width, "little") * (size + 1)
+            packed = (packed >> excess) & int.from_bytes(kept, "little")
+            certainty >>= excess
     return packed
 
 
-def _at_least(packed: int, total: int, bits: int) -> int:
-    """Count the ways to a sum of ``total`` or more."""
+def _at_least(shares: int, total: int) -> int:
+    """Add up the shares of sums of ``total`` or more."""
     # modulo base - 1 a number is the sum of its digits, and that sum is smaller than base - 1
-    return (packed >> (max(total, 0) * bits)) % ((1 << bits) - 1)
+    return (shares >> (max(total, 0) * DIGIT_BITS)) % ((1 << DIGIT_BITS) - 1)
 
 
 def _approximated(blocks: _Blocks, exact: int | None) -> ExactTest:
     """Approximate how far from its mean the sum of the new scores lies, each of them in whole steps."""
     ways: Counter[frozenset[tuple[int, int]]] = Counter()
     observed = 0
-    steps = exact or LARGEST_DENOMINATOR
+    largest = max(block.largest for block, _ in blocks)
+    steps = exact or math.ceil(FINE_GRID / largest)
     for block, count in blocks:
         many = block.labellings > FEW_LABELLINGS
-        scale = max(1, steps // COARSE_GRID) if many else 1
-        whole = block.whole(steps // scale)
+        scale = max(1, int(steps * largest / COARSE_GRID)) if many else 1
+        whole = [round(score / scale) for score in block.whole(steps)]
         observed += count * scale * sum(whole[block.old :])
         ways[frozenset((scale * total, number) for total, number in block.new_sums(whole).items())] += count
     is_symmetric = all(block.old == block.new for block, _ in blocks)

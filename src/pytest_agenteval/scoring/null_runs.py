@@ -184,16 +184,17 @@ class _Scatter(FrozenValue, frozen=True):
 
 
 def _scatter(tasks: Sequence[Sequence[float]]) -> _Scatter | None:
-    """Pool the variance within tasks; half a miss more is seen, so that it is never 0."""
+    """Pool the variance within tasks; half a jump more is seen, the largest within a task: it is never 0."""
     if not tasks or 2 * sum(len(task) > 1 for task in tasks) < len(tasks):
         return None
     squares = 0.0
     for task in tasks:
         mean = math.fsum(task) / len(task)
         squares += math.fsum((score - mean) ** 2 for score in task)
+    jump = max(max(task) - min(task) for task in tasks) or 1.0
     freedom = sum(map(len, tasks)) - len(tasks)
     typical = len(tasks) / math.fsum(1 / len(task) for task in tasks)
-    return _Scatter((squares + (1 - 1 / typical) / 2) / (freedom + 1), len(tasks) * typical)
+    return _Scatter((squares + jump**2 * (1 - 1 / typical) / 2) / (freedom + 1), len(tasks) * typical)
 
 
 def _null_mean(mean: float, variance: float, stored: float, new: int, steps: int) -> NullMean:

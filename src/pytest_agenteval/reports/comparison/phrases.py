@@ -168,8 +168,8 @@ def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str
     needed = tasks_to_exclude(tolerance, level)
     if change.interval is not None and change.tasks < needed:
         yield (
-            f"To exclude a fall of {tolerance:g} you need {needed} tasks or more: "
-            "fewer may not show that a few tasks break."
+            f"To exclude a fall of {tolerance:g} where nothing rises you need {needed} tasks or more: "
+            "fewer may not show that a few break."
         )
 
 
