@@ -60,9 +60,9 @@ def _beta_binomial(mean: float) -> Task:
 
 @dataclass(frozen=True, slots=True)
 class ScoreModel:
-    """What tasks are drawn from: ``mean`` is their true mean before ``jitter`` makes their scores continuous.
+    """What tasks are drawn from: ``mean`` is their true mean before ``jitter`` makes scores continuous.
 
-    A trial that scores s then scores anything from ``(1 - jitter) s`` to ``jitter`` above that.
+    A trial that scores s then scores anything from ``(1 - jitter) s`` to ``jitter`` above it, to two digits.
     """
 
     task: Callable[[Random], Task]
@@ -84,7 +84,7 @@ class ScoreModel:
         return [(self._moved(old, random), self._moved(new, random)) for old, new in pairs]
 
     def _moved(self, scores: Sequence[float], random: Random) -> list[float]:
-        return [(1 - self.jitter) * score + self.jitter * random.random() for score in scores]
+        return [round((1 - self.jitter) * score + self.jitter * random.random(), 2) for score in scores]
 
 
 def _alike(task: Task) -> Callable[[Random], Task]:
