@@ -5,8 +5,8 @@ cases are counted by adding up distributions: how likely each sum is, in whole n
 made whole: fractions with a small common denominator (halves, quarters, twelfths) exactly, others on a grid.
 Rounding treats old and new alike, so the test keeps its level.
 
-Where the grid would have to be too coarse, p is a saddlepoint approximation (``tails``): from some hundred
-tasks on. Either is within about 3 % of the exact p, but where a few tasks change wholly and all others by
+Where the grid would have to be too coarse, and the sum is smooth enough, p is a saddlepoint approximation
+(``tails``). Either is within about 3 % of the exact p, unless a few tasks change wholly and all others by
 less than a hundredth of that.
 """
 
@@ -16,7 +16,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
@@ -42,12 +42,15 @@ ALMOST_ONE = 1 - 1e-3
 DIGIT_BITS, WHOLE_BITS = 128, 90
 """How a share is written when counting: certainty is 2^90, and the rest of a digit is room to multiply."""
 
-MOST_WORK = 8_000_000
+MOST_WORK = 5_000_000
 KARATSUBA = math.log2(3) - 1
 """Multiplying two numbers of n and m digits, n the longer one, takes about n m^0.585 steps."""
 
-FINE, TOO_COARSE = 0.005, 0.02
-"""Of the standard deviation of the sum, what rounding may move it by: what a grid aims at, and at most."""
+FINE, COARSE = 0.004, 0.03
+"""Of the standard deviation of the sum, what rounding may move it by: as a rule, and where sums are lumpy."""
+
+GAP = 4
+"""How many times as far as all others some tasks move the sum, where it is lumpy."""
 
 FEW_TRIALS = math.comb(6, 3)
 FEW_LABELLINGS = 1_000
@@ -99,12 +102,12 @@ def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
     exact = _common_denominator(blocks)
     if exact is not None and exact <= most_steps:
         return _counted(blocks, exact)
-    largest, rounding = max(block.largest for block, _ in blocks), _rounding(blocks)
-    fine = max(GRID / largest, rounding / FINE)
-    if all(block.labellings <= FEW_TRIALS for block, _ in blocks):  # whose sums are lumpy
+    largest, deviation = max(block.largest for block, _ in blocks), _deviation(blocks)
+    fine = max(GRID / largest, _rounding(blocks) / deviation / FINE)
+    if all(block.labellings <= FEW_TRIALS for block, _ in blocks):
         fine = GRID_OF_FEW / largest
     steps = int(min(fine, most_steps))
-    if steps and rounding <= TOO_COARSE * steps:
+    if steps and _rounding(blocks) <= (COARSE if _is_lumpy(blocks) else FINE) * deviation * (steps + 1):
         return _counted(blocks, steps)
     return _approximated(blocks, exact)
 
@@ -202,10 +205,25 @@ def _most_steps(blocks: _Blocks) -> float:
 
 
 def _rounding(blocks: _Blocks) -> float:
-    """Give how far rounding moves the sum, in steps, by its standard deviation, in scores."""
-    squares = math.fsum(count * block.old * block.new / (block.old + block.new) for block, count in blocks)
-    variance = math.fsum(count * block.variance for block, count in blocks)
-    return math.sqrt(squares / 12 / variance)
+    """Give how far rounding moves the sum, in steps: its standard deviation."""
+    trials = math.fsum(count * block.old * block.new / (block.old + block.new) for block, count in blocks)
+    return math.sqrt(trials / 12)
+
+
+def _deviation(blocks: _Blocks) -> float:
+    """Give the standard deviation of the sum over all labellings."""
+    return math.sqrt(math.fsum(count * block.variance for block, count in blocks))
+
+
+def _is_lumpy(blocks: _Blocks) -> bool:
+    """Whether the sum lies in heaps: some tasks move it far, and the others do not fill the gaps."""
+    ordered = sorted(((block.spread, count * block.variance) for block, count in blocks), reverse=True)
+    rest = math.fsum(variance for _, variance in ordered)
+    for (spread, variance), (following, _) in pairwise(ordered):
+        rest -= variance
+        if spread > GAP * following and spread > 2 * math.sqrt(max(0.0, rest)):
+            return True
+    return False
 
 
 def _common_denominator(blocks: _Blocks) -> int | None:
