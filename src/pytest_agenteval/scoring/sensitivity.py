@@ -29,7 +29,8 @@ MOST_REPETITIONS = 50
 class DifferenceNoise(FrozenValue, frozen=True):
     """Where the spread of task differences comes from.
 
-    ``variance`` is that of the differences, ``trial_variance`` (W) that of single trials of one task, over
+    ``variance`` is that of the differences: as they are, or as exchanged labels make them, whichever is more,
+    for a verdict has to pass both tests. ``trial_variance`` (W) is that of single trials of one task, over
     both sides. ``trial_share`` is how much of ``variance`` the repetitions there are leave to chance, 0..1.
     Both are None where no task has two trials on a side: then nobody knows.
     """
@@ -42,13 +43,18 @@ class DifferenceNoise(FrozenValue, frozen=True):
 def difference_noise(tasks: Sequence[PairedScores]) -> DifferenceNoise:
     """Split the spread of task differences, new mean less old, into trial-to-trial noise and the rest."""
     differences = [mean(new) - mean(old) for old, new in tasks]
-    variance = sample_variance(differences) or 0.0
+    variance = max(sample_variance(differences) or 0.0, mean([_label_variance(*pair) for pair in tasks]))
     within = trial_variance(tasks)
     if within is None:
         return DifferenceNoise(variance, None, None)
     by_chance = mean([_squared_error(old, within) + _squared_error(new, within) for old, new in tasks])
     share = min(1.0, by_chance / variance) if variance else 1.0
     return DifferenceNoise(variance, within, share)
+
+
+def _label_variance(old: Sequence[float], new: Sequence[float]) -> float:
+    """Give the variance of a task's difference over all ways to hand out its labels."""
+    return (sample_variance([*old, *new]) or 0.0) * (1 / len(old) + 1 / len(new))
 
 
 def _squared_error(scores: Sequence[float], variance: float) -> float:

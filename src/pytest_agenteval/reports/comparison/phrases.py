@@ -179,8 +179,13 @@ def noise_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
     if noise is None or noise.trial_share is None or not noise.variance:
         return
     share = round(100 * noise.trial_share)
-    parts = f"{share} % is chance between repetitions, {100 - share} % is tasks that really changed."
-    yield " ".join([f"Of the variance of the tasks' changes {parts}", *_judge_text(suite, comparison)])
+    parts = {
+        0: "None of the tasks' changes is chance between repetitions.",
+        100: "All of the tasks' changes may be chance between repetitions.",
+    }
+    both = f"{share} % is chance between repetitions, {100 - share} % is tasks that really changed."
+    text = parts.get(share, f"Of the variance of the tasks' changes {both}")
+    yield " ".join([text, *_judge_text(suite, comparison)])
 
 
 def _judge_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:

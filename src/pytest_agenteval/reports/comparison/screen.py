@@ -75,10 +75,10 @@ def _suite_lines(
 ) -> Iterator[StyledLine]:
     old, new = map(printable, (pooled_text(suite, names=whole) or comparison.old, comparison.new))
     runs = "same run" if comparison.same_run else f"{old} -> {new}"
-    differs = ", ".join(suite.differs)
-    changed = f"changed: {differs}" if differs else "no difference found in prompts, settings, tools or code"
-    head = f"{suite_label(suite)}  {_tasks_text(suite)}, {runs}  {changed}"
-    yield from wrapped_lines(head, width, indent="")
+    changed = f"  changed: {', '.join(suite.differs)}" if suite.differs else ""
+    yield from wrapped_lines(f"{suite_label(suite)}  {_tasks_text(suite)}, {runs}{changed}", width, indent="")
+    if not suite.differs and suite.old_who == suite.new_who:
+        yield from wrapped_lines("No difference found in prompts, settings, tools or code.", width)
     if suite.suite is None:
         yield from wrapped_lines("   ".join([NO_SCORES, *_errored_text(suite)]), width)
         return
