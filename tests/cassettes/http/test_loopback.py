@@ -79,6 +79,7 @@ class Provider(ThreadingHTTPServer):
     """The server that requests really go to."""
 
     daemon_threads = True
+    request_queue_size = 64  # thirty programs ask at once, and a busy machine is slow to take them up
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Slow)
