@@ -15,13 +15,14 @@ from msgspec.structs import replace
 from pytest_agenteval.cli.options import RUN, add_results_option, count
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
 from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant
-from pytest_agenteval.compare.drift import RunDrift, run_drifts
+from pytest_agenteval.compare.drift import run_drifts
 from pytest_agenteval.compare.pairing import MAY_DIFFER, MUST_EQUAL
 from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue, from_builtins
+from pytest_agenteval.reports.comparison.phrases import apart_text
 from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure, model_label, pluralize
 from pytest_agenteval.reports.statistics import group_by_task
@@ -45,6 +46,7 @@ ALIKE = {**MUST_EQUAL, **MAY_DIFFER}
 
 _digests = attrgetter(*(f"digests.{name}" for name in ALIKE))
 ONE_IN_100 = "1 in 100: the floor that one in 100 runs in which nothing changed is below"
+NO_TRIALS = "none of its trials has a score"
 UNKNOWN = "one trial of a task does not show how trials scatter: run the suite twice, or with --repetitions 3"
 
 
@@ -84,7 +86,7 @@ class CheckedSuite(FrozenValue, frozen=True):
 
     ``trials`` of its ``tasks`` count, and so many tasks ``varied``: their trials do not all score the same.
     ``gate`` is the file that its floors are from, or the run; empty where there are none and floors are
-    suggested. ``drifted`` says which runs score otherwise than the others by more than chance.
+    suggested. ``drifted`` says what the runs scored, where they differ by more than chance.
     """
 
     suite: str
@@ -96,7 +98,7 @@ class CheckedSuite(FrozenValue, frozen=True):
     varied: int
     trials: int
     runs: tuple[PooledRun, ...]
-    drifted: tuple[str, ...]
+    drifted: str
     gate: str
     floors: tuple[CheckedFloor, ...]
     misses: CheckedMisses | None
@@ -267,7 +269,7 @@ def _checked(
         varied=sum(len({entry.score for entry in trials}) > 1 for trials in tasks),
         trials=len(entries),
         runs=tuple(pool.runs.get(group, ())),
-        drifted=tuple(_drift_text(each) for each in drifts if each.drifted),
+        drifted=apart_text(drifts) if any(each.drifted for each in drifts) else "",
         gate=source if floors else "",
         floors=tuple(_checked_floor(floor, view, entries, k) for floor in floors or _suggested(view, k)),
         misses=CheckedMisses(len(counts), chance) if counts else None,
@@ -291,10 +293,6 @@ def _checked_floor(floor: Floor, view: SuiteView, entries: Sequence[JournalEntry
     else:
         today = row.mean.mean if row and row.mean else None
     return CheckedFloor(floor.figure, floor.name(k), floor.least, today, risk.chance, risk.one_in_100)
-
-
-def _drift_text(drift: RunDrift) -> str:
-    return f"{drift.run} scored {format_figure(drift.mean)}, the others {format_figure(drift.others_mean)}"
 
 
 def _table(suite: CheckedSuite) -> ReportTable:
@@ -322,7 +320,7 @@ def _notes(suite: CheckedSuite) -> Iterator[Note]:
     known = [floor.one_in_100 for floor in suite.floors if floor.one_in_100 is not None]
     if suite.gate and known:
         yield Note("misses it: the share of runs in which nothing changed that is below this floor")
-    yield Note(ONE_IN_100 if known else UNKNOWN)
+    yield Note(ONE_IN_100 if known else UNKNOWN if suite.trials else NO_TRIALS)
     if known and not suite.varied:
         yield Note(
             "no task's trials differ yet: of an agent that always does the same no run misses anything"
@@ -338,5 +336,5 @@ def _notes(suite: CheckedSuite) -> Iterator[Note]:
         if run.others:
             differ = ", ".join(run.differ)
             yield Note(f"{pluralize(run.others, 'trial')} of {run.run} not counted: another {differ}")
-    for text in suite.drifted:
-        yield Note(f"{text}: more than chance, and such drift comes on top of these figures")
+    if suite.drifted:
+        yield Note(f"{suite.drifted}: that comes on top of these figures")

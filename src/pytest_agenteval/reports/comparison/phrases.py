@@ -17,7 +17,7 @@ NO_BUCKET = "(no bucket)"
 """How the tasks that are in none are called beside buckets."""
 
 MOST_LEFT, NOTHING_LEFT = 1 / 3, 0.05
-"""Shares of a suite's change that are left without its first bucket: so few that it is said."""
+"""Of all that buckets moved in a suite's direction, what all but the first moved: so little is said."""
 
 BUCKETS_AGREE = 0.1
 """The p, with buckets as units, up to which a change counts as seen across buckets.
@@ -49,7 +49,7 @@ def format_about(number: int) -> str:
 def repetitions_text(suite: SuiteComparison) -> str:
     """Write how often tasks were tried: ``x 3``; ``x 2-3, then x 3`` where the sides are not alike.
 
-    Where that was decided by a look against the old side: ``x 3, then x 2 of 2..6: a verdict was clear``.
+    Where that was decided by a look against the old side: ``x 3, then x 2 of 2..6: stopped after 2, …``.
     """
     old, new = (f"x {low}" if low == high else f"x {low}-{high}" for low, high in suite.repetitions)
     if suite.look is not None:
@@ -90,7 +90,7 @@ def pooled_text(suite: SuiteComparison, *, names: bool = False) -> str:
 def alike_text(runs: Sequence[RunDrift]) -> str:
     """Say whether the runs of a baseline are alike; where they are not, which differ and what follows."""
     if any(run.drifted for run in runs):
-        return f"{_apart(runs)}. Set the baseline again with runs that agree, or verdicts may be wrong"
+        return f"{apart_text(runs)}. Set the baseline again with runs that agree, or verdicts may be wrong"
     compared = [run for run in runs if run.mean is not None]
     if not compared:
         return f"the {len(runs)} runs share no task with a score, so whether they are alike is unknown"
@@ -102,10 +102,10 @@ def alike_text(runs: Sequence[RunDrift]) -> str:
 def drift_text(suite: SuiteComparison) -> Iterator[str]:
     """Say that the runs of the baseline differ, where they do."""
     if any(run.drifted for run in suite.baseline_runs):
-        yield f"In the baseline {_apart(suite.baseline_runs)}: the verdict may be wrong."
+        yield f"In the baseline {apart_text(suite.baseline_runs)}: the verdict may be wrong."
 
 
-def _apart(runs: Sequence[RunDrift]) -> str:
+def apart_text(runs: Sequence[RunDrift]) -> str:
     """Say what each run scored, where they are more apart than chance makes them."""
     scores = ", ".join(f"{run.run} {format_figure(run.mean)}" for run in runs if run.mean is not None)
     least = min(run.p for run in runs if run.drifted)

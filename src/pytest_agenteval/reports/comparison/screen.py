@@ -155,7 +155,9 @@ def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison, b
         texts: list[str] = []
         if change.verdict == "not worse" or "cannot tell" in (change.verdict, change.like_these):
             texts += sensitivity_text(suite.sensitivity, comparison.tolerance)
-        if change.verdict == "cannot tell" and not any(" tasks;" in text for text in texts):
+        needed = suite.sensitivity.needed
+        says_tasks = needed is not None and needed.repetitions is None
+        if change.verdict == "cannot tell" and not says_tasks:
             texts += too_few_text(change, comparison.tolerance, suite.levels.suite)
         yield from texts
         if basis:
