@@ -180,3 +180,42 @@ def test_a_json_suite_is_edited_as_json(pytester: pytest.Pytester, agenteval: Ag
 
     assert (output.status, output.err) == (0, "")
     assert (pytester.path / "evals" / "suite.json").read_text() == json_suite.replace(', "b"', "")
+
+
+TEMPLATE = "name: {{suite}}\nagent: {call: x:y}\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "words"),
+    [
+        ({"shop/__init__.py": "", "shop/templates/suite.yaml": TEMPLATE}, ["promote"]),
+        ({"shop/__init__.py": "", "shop/templates/suite.yaml": TEMPLATE}, ["demote", "greetings"]),
+        ({"pytest.ini": "[pytest]\nnorecursedirs = data\n", "data/suite.yaml": TEMPLATE}, ["promote"]),
+        ({"pytest.ini": "[pytest]\ntestpaths = evals\n", "data/suite.yaml": "name: data\n"}, ["promote"]),
+        ({"pytest.ini": "[pytest]\ntestpaths = tests\n", "tests/test_a.py": ""}, ["promote"]),
+        ({"data/suite.yaml": TEMPLATE}, ["promote", "greetings"]),
+        ({"greetings/__init__.py": "", "greetings/templates/suite.yaml": TEMPLATE}, ["promote", "greetings"]),
+        ({"greetings/__init__.py": ""}, ["demote", "greetings"]),
+    ],
+)
+def test_suites_are_those_that_pytest_would_collect(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], files: dict[str, str], words: list[str]
+) -> None:
+    """A template in a package is no suite, nor what pytest passes over; a name finds its suite all the same."""
+    greetings(pytester.path)
+    write(pytester.path, files)
+
+    lines = printed(capsys, *words).splitlines()
+
+    assert lines
+    assert all(line.startswith("greetings: ") for line in lines)
+
+
+def test_a_broken_suite_is_a_problem_where_all_are_meant(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only below a Python package it is taken for data."""
+    greetings(pytester.path)
+    write(pytester.path, {"data/suite.yaml": TEMPLATE})
+
+    assert "data/suite.yaml:1: name" in printed(capsys, "promote", status=2)

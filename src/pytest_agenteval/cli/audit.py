@@ -81,10 +81,10 @@ def json_schema() -> Schema:
 
 def _paths(named: str | None) -> list[str]:
     """Give the path that is named, or the folders of the suites of that name, or of all below here."""
-    from pytest_agenteval.cli.suite_files import suites_meant
+    from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
     from pytest_agenteval.tasks.file_names import SUITE_NAMES
 
-    if named is not None and Path(named).exists() and Path(named).name not in SUITE_NAMES:
+    if named is not None and Path(named).name not in SUITE_NAMES and is_place_of_suite(named):
         return [named]
     return [str(suite.path.parent) for suite in suites_meant(named)]
 

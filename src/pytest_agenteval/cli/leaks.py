@@ -76,10 +76,10 @@ def leaks(args: argparse.Namespace) -> int:
 
 def _places(named: str) -> list[Path]:
     """Give the path that is named, or the files of the suites of that name below here."""
-    if Path(named).exists():
-        return [Path(named)]
-    from pytest_agenteval.cli.suite_files import suites_meant
+    from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
 
+    if is_place_of_suite(named):
+        return [Path(named)]
     return [each.path for each in suites_meant(named)]
 
 

@@ -8,13 +8,14 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest
 from pytest_agenteval.loop.suite_history import SuiteTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
+from pytest_agenteval.session.planning.suite_search import SuiteSearch, read_suite
 from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.tasks.documents import read_bytes, short_path
-from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_set_aside_folder
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.suite_editing import with_regression
 from pytest_agenteval.tasks.suite_spec import Regression, Suite
@@ -36,23 +37,55 @@ class SuiteChange(FrozenValue, frozen=True):
 
 
 def suites_meant(name: str | None) -> list[SuiteFile]:
-    """Give the suites of that name or at that path, or all below the current folder, by their paths.
+    """Give the suites of that name or at that path, or all that pytest would collect from here.
 
-    Raises UsageMistake where there is none, and ProblemsFound for a suite's file that has problems.
+    Raises UsageMistake where there is none, and ProblemsFound for a suite's file that has problems. For a
+    name the problems of other suites do not count.
     """
     here = Path.cwd()
-    if name is not None and (here / name).exists():
-        path = Path(os.path.normpath(here / name))
-        suites = list(_suites_below(path)) if path.is_dir() else [_load(path)]
-    else:
-        every = list(_suites_below(here))
-        suites = [each for each in every if name in (None, each.suite.name)]
-        if not suites and name is not None:
-            names = [each.suite.name for each in every]
-            raise UsageMistake(f"there is no suite {name!r} below {here}; {_unknown_suite_text(name, names)}")
-    if not suites:
-        raise UsageMistake(f"there is no suite.yaml below {name or here}")
-    return suites
+    path = Path(os.path.normpath(here / (name or "")))
+    if path.is_file():
+        return [_load(path)]
+    if suites := _suites_below(path) if path.is_dir() else []:
+        return suites
+    if name is None:
+        raise UsageMistake(f"there is no suite.yaml below {here}")
+    return _suites_named(name, here)
+
+
+def _suites_below(folder: Path) -> list[SuiteFile]:
+    read = ((file, read_suite(file, Path.cwd())) for file in SuiteSearch(folder).collected)
+    return [SuiteFile(file, suite) for file, suite in read if suite is not None]
+
+
+def _suites_named(name: str, here: Path) -> list[SuiteFile]:
+    """Give the suites of a name: of several, those that a bare pytest would collect."""
+    search, names, broken = SuiteSearch(here), list[str](), list[ProblemsFound]()
+    found: list[SuiteFile] = []
+    for file in search.all:
+        try:
+            suite = read_suite(file, here)
+        except ProblemsFound as wrong:
+            broken.append(wrong)
+            continue
+        if suite is not None:
+            names.append(suite.name)
+            found += [SuiteFile(file, suite)] if suite.name == name else []
+    if found:
+        return [each for each in found if each.path in search.collected] or found
+    if broken:
+        raise broken[0]
+    if (here / name).is_dir():
+        raise UsageMistake(f"there is no suite.yaml below {name}, and no suite of that name below {here}")
+    raise UsageMistake(f"there is no suite {name!r} below {here}; {_unknown_suite_text(name, names)}")
+
+
+def is_place_of_suite(name: str) -> bool:
+    """Whether a name is that of a file, or of a folder with a suite above or below it."""
+    path = Path(os.path.normpath(Path.cwd() / name))
+    if not path.is_dir():
+        return path.exists()
+    return find_suite(path, Path.cwd()) is not None or bool(SuiteSearch(path).all)
 
 
 def _unknown_suite_text(name: str, names: list[str]) -> str:
@@ -65,23 +98,6 @@ def _load(path: Path) -> SuiteFile:
     if path.name not in SUITE_NAMES:
         raise UsageMistake(f"{short_path(path)}: expected a folder, or one of {', '.join(SUITE_NAMES)}")
     return SuiteFile(path, load_suite(path))
-
-
-def _suites_below(folder: Path) -> Iterator[SuiteFile]:
-    for place, folders, files in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not _is_passed_over(Path(place, name)))
-        for name in sorted(files):
-            if name in SUITE_NAMES:
-                yield _load(Path(place, name))
-
-
-def _is_passed_over(folder: Path) -> bool:
-    """Whether a folder holds no suite of the user's: set aside, an environment, or our own templates."""
-    return (
-        is_set_aside_folder(folder.name)
-        or (folder / "pyvenv.cfg").is_file()
-        or folder == Path(__file__).parent / "starters"
-    )
 
 
 def holds_suite(path: Path) -> bool:

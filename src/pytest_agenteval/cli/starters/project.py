@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.tasks.documents import read_document
-from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_set_aside_folder
+from pytest_agenteval.session.planning.suite_search import SuiteSearch, read_suite
 
 OWN_CONFIGS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 SHARED_CONFIGS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
@@ -82,23 +82,10 @@ def _repository_above(place: Path) -> Path | None:
 
 def _suites_below(root: Path) -> Iterator[tuple[str, Path]]:
     """Give each suite's name and file; a file that cannot be read is passed over: it is not ours to mend."""
-    for place, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not _is_passed_over(Path(place, name)))
-        for name in sorted(files):
-            if name in SUITE_NAMES:
-                yield _suite_name(Path(place, name)), Path(place, name)
-
-
-def _suite_name(file: Path) -> str:
-    try:
-        content = read_document(file).value
-    except (ProblemsFound, OSError):
-        return ""
-    return str(content.get("name", "")) if isinstance(content, dict) else ""
-
-
-def _is_passed_over(folder: Path) -> bool:
-    return is_set_aside_folder(folder.name) or (folder / "pyvenv.cfg").is_file()
+    for file in SuiteSearch(root).all:
+        with suppress(ProblemsFound):
+            if suite := read_suite(file, root):
+                yield suite.name, file
 
 
 def module_name(suite: str) -> str:

@@ -9,9 +9,10 @@ from pathlib import Path
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
+from pytest_agenteval.session.planning.suite_search import SuiteSearch, read_suite
 from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite, is_set_aside_folder
+from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
 from pytest_agenteval.tasks.load import LoadedTask, load_suite
 from pytest_agenteval.tasks.referenced_files import workspace_layers
 from pytest_agenteval.tasks.suite_spec import Suite
@@ -39,13 +40,17 @@ def read_suites(place: Path) -> list[SuiteTasks]:
     """
     place = Path(os.path.abspath(place))
     root = _root_of(place)
-    files = [place] if place.name in SUITE_NAMES and place.is_file() else list(_suite_files(place))
-    if not files and place.is_dir() and (above := find_suite(place, root)):
-        files = [above]
-    if not files:
+    if place.name in SUITE_NAMES and place.is_file():
+        found = [(place, load_suite(place))]
+    else:
+        read = ((file, read_suite(file, root)) for file in SuiteSearch(place).collected)
+        found = [(file, suite) for file, suite in read if suite is not None]
+    if not found and place.is_dir() and (above := find_suite(place, root)):
+        found = [(above, load_suite(above))]
+    if not found:
         raise UsageMistake(f"there is no suite.yaml below {short_path(place)}")
     suites = Suites(root)
-    return [_read(file, suites, root) for file in files]
+    return [_read(file, suite, suites, root) for file, suite in found]
 
 
 def workspace_texts(folder: Path) -> Iterator[str]:
@@ -61,14 +66,7 @@ def workspace_texts(folder: Path) -> Iterator[str]:
                 continue
 
 
-def _suite_files(place: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(place):
-        folders[:] = sorted(name for name in folders if not is_set_aside_folder(name))
-        yield from (Path(folder, name) for name in sorted(names) if name in SUITE_NAMES)
-
-
-def _read(file: Path, suites: Suites, root: Path) -> SuiteTasks:
-    suite = load_suite(file)
+def _read(file: Path, suite: Suite, suites: Suites, root: Path) -> SuiteTasks:
     tasks = tuple(tasks_of_suite(suites, file, suite))
     layers = (workspace_layers(each.task, file.parent, each.file, root) for each in tasks)
     return SuiteTasks(suite, tasks, tuple(layers))
