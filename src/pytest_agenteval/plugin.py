@@ -75,10 +75,11 @@ def pytest_configure(config: pytest.Config) -> None:
     begin_registration(config)
 
 
-def pytest_plugin_registered(manager: pytest.PytestPluginManager) -> None:
+def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
     """Take what a conftest further down, or another plugin that comes later, has to offer."""
-    from pytest_agenteval.registration import offer_to_later
+    from pytest_agenteval.registration import check_hook_names, offer_to_later
 
+    check_hook_names(plugin)
     offer_to_later(manager)
 
 
@@ -205,6 +206,8 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Take a usage mistake of a conftest further down, such as a name claimed twice, for what it is."""
+    from pytest_agenteval.registration import HOOK
+
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
     # By its name: the class is not imported in a run without evals.
@@ -214,11 +217,24 @@ def pytest_make_collect_report(
 
         refuse(collector.config, raised.value)
         report.longrepr = str(raised.value)
+    elif raised is not None and any(entry.name == HOOK for entry in raised.traceback):
+        _refuse_registration(report, raised.value, collector.config)
     if report.longrepr is not None and _eval_session(collector.config) is not None:
         from pytest_agenteval.session.secrets import without_secrets
 
         report.longrepr = without_secrets(report.longrepr)
     return report
+
+
+def _refuse_registration(report: pytest.CollectReport, raised: BaseException, config: pytest.Config) -> None:
+    """Say in one line why a conftest further down could not register anything."""
+    from pytest_agenteval.errors import UsageMistake
+    from pytest_agenteval.registration import registration_mistake
+    from pytest_agenteval.session.eval_session import refuse
+
+    if mistake := registration_mistake(raised, config):
+        refuse(config, UsageMistake(mistake))
+        report.longrepr = mistake
 
 
 @pytest.hookimpl(wrapper=True, trylast=True)

@@ -5,6 +5,9 @@ Imported in every pytest run, used or not; the registry itself is not, where nob
 
 from __future__ import annotations
 
+import os
+import sys
+from traceback import extract_tb
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +16,10 @@ from pytest_agenteval.stash import open_configs, registry_key
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry import Registry
+
+PREFIX = "pytest_agenteval_"
+HOOK = f"{PREFIX}register"
+_OURS = os.path.dirname(__file__) + os.sep
 
 
 class Registration:
@@ -30,6 +37,9 @@ class Registration:
 
             self._registry = Registry(self._plug_in_benchmarks)  # first: who is asked may register plugins
             self._config.pluginmanager.register(builtin, "agenteval-builtin")
+            # As for `call:` in suite.yaml: a conftest below evals/ imports the project's own package.
+            if (root := str(self._config.rootpath)) not in sys.path:
+                sys.path.append(root)
             self._config.hook.pytest_agenteval_register.call_historic(kwargs={"registry": self._registry})
         return self._registry
 
@@ -49,12 +59,49 @@ def begin_registration(config: pytest.Config) -> None:
     registration = config.stash[registry_key] = Registration(config)
     try:
         registration.offer_early()
-    except Exception as raised:
-        from pytest_agenteval.errors import UsageMistake
-
-        if isinstance(raised, UsageMistake):
-            raise pytest.UsageError(str(raised)) from None
+    except (KeyboardInterrupt, pytest.exit.Exception):
         raise
+    except BaseException as raised:  # SystemExit too, and pytest.skip
+        mistake = registration_mistake(raised, config)
+        if not mistake:
+            raise
+        raise pytest.UsageError(mistake) from None
+
+
+def registration_mistake(raised: BaseException, config: pytest.Config) -> str:
+    """Say in which line a conftest's or plugin's hook failed to register; empty where the hook is ours."""
+    from pytest_agenteval.errors import UsageMistake, exception_text
+
+    if isinstance(raised, UsageMistake):
+        return str(raised)
+    frames = [frame for frame in extract_tb(raised.__traceback__) if frame.filename[:1] != "<"]
+    of_hook = next((frame for frame in frames if frame.name == HOOK), None)
+    if of_hook is None or of_hook.filename.startswith(_OURS):
+        return ""
+    last = frames[-1]
+    is_elsewhere = (last.filename, last.lineno) != (of_hook.filename, of_hook.lineno)
+    place = f" ({last.filename}:{last.lineno})" if is_elsewhere else ""
+    text = " ".join(exception_text(raised).split())
+    line = f"{of_hook.filename}:{of_hook.lineno}: {HOOK} raised {type(raised).__name__}: {text}{place}"
+    if not isinstance(raised, ModuleNotFoundError):
+        return line
+    return f"{line}\n  modules are looked for in {config.rootpath} and wherever Python looks"
+
+
+def check_hook_names(plugin: object) -> None:
+    """Raise pytest.UsageError for a function that is named like a hook of ours and is none."""
+    names = [name for name in vars(plugin) if name.startswith(PREFIX)] if hasattr(plugin, "__dict__") else []
+    if not names:
+        return
+    from pytest_agenteval import hookspecs
+    from pytest_agenteval.errors import nearest
+
+    known = [name for name in vars(hookspecs) if name.startswith(PREFIX)]
+    for name in names:
+        if name not in known and callable(vars(plugin)[name]):
+            place = getattr(plugin, "__file__", None) or repr(plugin)
+            hint = nearest(name, known) or f"hooks are {', '.join(known)}"
+            raise pytest.UsageError(f"{place}: unknown hook {name!r}; {hint}")
 
 
 def offer_to_later(manager: object) -> None:

@@ -184,3 +184,74 @@ def test_a_wrong_claim_is_told_where_no_task_is_met(pytester: pytest.Pytester, f
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     text = str(result.stdout) + str(result.stderr)
     assert "'answer_contains' is taken: by" in text
+
+
+BOT = """
+class Bot:
+    def run(self, task_input, ctx):
+        return "Hello, Mina!"
+"""
+REGISTERING = "def pytest_agenteval_register(registry):\n    {body}\n"
+
+
+def registering(body: str, folder: str = "evals") -> dict[str, Any]:
+    """Give a project with a package of its own, and a conftest below it whose hook does this."""
+    return {
+        "bots/__init__.py": "",
+        "bots/bot.py": BOT,
+        "bots/broken.py": "\nimport no_such_module\n",
+        "evals/suite.yaml": suite(),
+        "evals/down/task.json": task("greet", agent="bot"),
+        f"{folder}/conftest.py": REGISTERING.format(body=body),
+    }
+
+
+@pytest.mark.parametrize("folder", ["evals", "evals/down"])
+def test_a_conftest_further_down_imports_the_projects_own_package(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """Modules are looked for in the root, as those that ``call:`` in suite.yaml names."""
+    monkeypatch.syspath_prepend(pytester.mkdir("elsewhere"))  # which restores the path afterwards
+    write(pytester.path, registering("from bots.bot import Bot; registry.agent('bot', Bot)", folder))
+
+    run(pytester, "--rootdir=.", "evals").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        ("raise ValueError('boom')", "raised ValueError: boom"),
+        ("registry.nosuch()", "raised AttributeError: *nosuch*"),
+        ("import no_such_module", "raised ModuleNotFoundError: *no_such_module*"),
+        ("import bots.broken", "raised ModuleNotFoundError: *no_such_module*broken.py:2)"),
+        ("import pytest; pytest.skip('not today')", "raised Skipped: not today*"),
+    ],
+)
+@pytest.mark.parametrize("folder", ["evals", "evals/down"])
+def test_a_hook_that_raises_is_one_line_with_its_place(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, body: str, says: str, folder: str
+) -> None:
+    """The author's mistake shows no traceback, whenever the conftest is loaded."""
+    monkeypatch.syspath_prepend(pytester.mkdir("elsewhere"))
+    write(pytester.path, registering(body, folder))
+
+    result = run(pytester, "--rootdir=.", "evals")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: *{folder}/conftest.py:2: pytest_agenteval_register {says}"])
+    text = str(result.stdout) + str(result.stderr)
+    assert "Traceback" not in text
+    assert "INTERNALERROR" not in text
+
+
+def test_a_misspelt_hook_is_told_with_the_name_that_is_near(pytester: pytest.Pytester) -> None:
+    """Nobody would ever call it."""
+    misspelt = "def pytest_agenteval_registr(registry): pass\n"
+    write(pytester.path, {"conftest.py": misspelt, "evals/task.json": task("greet")})
+
+    result = run(pytester)
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(
+        ["ERROR: *conftest.py: unknown hook *did you mean 'pytest_agenteval_register'?"]
+    )
