@@ -121,7 +121,7 @@ class JudgeGrader(RubricGrader):
     rubric: str
     against: Mapping[str, str] = field(default_factory=lambda: NOTHING)
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 0.6
     files: ClassVar[Mapping[str, str]] = {"rubric": ".jinja"}
 

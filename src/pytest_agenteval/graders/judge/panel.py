@@ -45,26 +45,28 @@ async def ask_judges(
     judges: Sequence[Judge],
     *,
     seed: str = "",
-    parse: Callable[[str, Rubric], Verdict] = parse_reply,
+    parse: Callable[[str, Rubric], Verdict] | None = None,
     repair: bool = True,
     skip_unreachable: bool = False,
 ) -> Judgement:
     """Ask every judge about one thing, side by side, and give their votes.
 
-    ``parse`` reads a reply, or raises UnreadableReply. Such a reply is asked for once more, unless ``repair``
-    is false; then it is a vote of nothing with its problem. A provider's failure (ProviderDown) is raised,
-    after the others are done; with ``skip_unreachable`` it is such a vote too, and raised only where nobody
-    else could tell. A chat holds one of these conversations at a time, so that its asks have the same numbers
-    when they are replayed: who wants them side by side takes several chats.
+    ``parse`` reads a reply, or raises UnreadableReply; without it, a verdict that stands in ``values`` is not
+    read as the judge's. An unreadable reply is asked for once more, unless ``repair`` is false; then it is a
+    vote of nothing with its problem. A provider's failure (ProviderDown) is raised, after the others are
+    done; with ``skip_unreachable`` it is such a vote too, and raised only where nobody else could tell. A
+    chat holds one of these conversations at a time, so that its asks have the same numbers when they are
+    replayed: who wants them side by side takes several chats.
     """
     messages = rubric.messages(values)
     note_shown(judges, rubric, values)
     unreachable: list[ProviderDown] = []
+    read = parse or partial(parse_reply, material=tuple(values.values()))
 
     async def vote_of(judge: Judge) -> Vote:
         try:
             verdict, raw, problem = await ask_judge(
-                judge, rubric, messages, rubric.schema(), lambda reply: parse(reply, rubric), repair=repair
+                judge, rubric, messages, rubric.schema(), lambda reply: read(reply, rubric), repair=repair
             )
         except ProviderDown as down:
             if not skip_unreachable:
@@ -217,7 +219,8 @@ async def _ballot(
     order = shuffled_names(candidates, seed)
     count = len(order)
     messages = rubric.messages(values, candidates=[candidates[name] for name in order])
-    read = partial(parse_comparison, rubric=rubric, candidates=count)
+    material = (*values.values(), *candidates.values())
+    read = partial(parse_comparison, rubric=rubric, candidates=count, material=material)
     verdicts, raw, problem = await ask_judge(judge, rubric, messages, rubric.schema(count), read)
     who = judge.model.name
     if verdicts is None:

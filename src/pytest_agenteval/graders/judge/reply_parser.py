@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.graders.judge.prompt import LETTERS, RATIONALE, UNKNOWN, Rubric
 from pytest_agenteval.records.record import FrozenValue
@@ -15,8 +15,13 @@ Scores: TypeAlias = Mapping[str, float | None]
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 MOST_SHOWN = 60
+NO_VERDICT = "there is no JSON object with the scores in it"
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
-_decoder = json.JSONDecoder()
+_ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
+_PROSE_BRACES = re.compile(r"\{[\w\s{}]*(?:\}|\Z)")
+"""Braces around words, as in ``{name}``, which begin no object."""
+_STATED = r"(?<!\w){}\W{{0,4}}?[:=：]\W{{0,3}}?([-+]?[0-9]+(?:\.[0-9]+)?|null|unknown)"
+_FENCE_WORD = re.compile(r"\bjson5?\b", re.IGNORECASE)
 
 
 class UnreadableReply(ValueError):
@@ -30,77 +35,152 @@ class Verdict(FrozenValue, frozen=True):
     rationale: str = ""
 
 
-def parse_reply(reply: str, rubric: Rubric) -> Verdict:
-    """Find the verdict in a reply; raises Unreadable.
+def parse_reply(reply: str, rubric: Rubric, material: Sequence[str] = ()) -> Verdict:
+    """Find the verdict in a reply; raises UnreadableReply.
 
-    It may stand in a code fence or among other words. A number outside the scale is no score: it is not
-    bent to the nearest. Nor is one picked where a reply holds several that differ.
+    It may stand in a code fence or among other words, and counts only where it cannot be a quotation of what
+    was judged: the outermost object is whole, has no key twice, is the only one with scores, does not stand
+    in the ``material``, and the words around it give no other score. A number outside the scale is no score:
+    it is not bent to the nearest.
     """
-    return _verdict(_scored_object(reply, rubric), rubric)
+    verdict, words_around = _scored_object(reply, _has_key(rubric.names), material)
+    _check_words(words_around, verdict, rubric.names)
+    return _verdict(verdict, rubric)
 
 
 def parse_reasoned_reply(reply: str, rubric: Rubric) -> Verdict:
-    """Find the verdict in a reply that also says why, if in no words at all; raises Unreadable."""
-    verdict = _scored_object(reply, rubric)
+    """Find the verdict in a reply that also says why, if in no words at all; raises UnreadableReply."""
+    verdict, _ = _scored_object(reply, _has_key(rubric.names))
     if not isinstance(verdict.get(RATIONALE), str):
         raise UnreadableReply(f"there is no {RATIONALE} beside the score")
     return _verdict(verdict, rubric)
 
 
-def parse_comparison(reply: str, rubric: Rubric, candidates: int) -> tuple[Verdict, ...]:
-    """Find the verdicts on so many candidates, in the order in which they were shown; raises Unreadable."""
+def parse_comparison(
+    reply: str, rubric: Rubric, candidates: int, material: Sequence[str] = ()
+) -> tuple[Verdict, ...]:
+    """Find the verdicts on so many candidates, in the order in which they were shown; see ``parse_reply``."""
     letters = LETTERS[:candidates]
-    verdicts = _single_object(
-        _objects(reply, lambda value: any(isinstance(value.get(key), dict) for key in letters))
-    )
+    verdicts, _ = _scored_object(reply, _has_key(tuple(letters), dict), material)
     why = _rationale(verdicts)
     return tuple(Verdict(_scores(_candidate(verdicts, letter), rubric, letter), why) for letter in letters)
 
 
-def _scored_object(reply: str, rubric: Rubric) -> dict[str, Any]:
-    return _single_object(_objects(reply, lambda value: any(name in value for name in rubric.names)))
+def _has_key(names: Sequence[str], kind: type = object) -> Predicate:
+    """Whether an object has one of these keys; in whatever case, so that a misspelt verdict stays one."""
+    folded = {name.casefold() for name in names}
+    return lambda value: any(
+        key.strip().casefold() in folded and isinstance(inner, kind) for key, inner in value.items()
+    )
 
 
 def _verdict(scores: Mapping[str, Any], rubric: Rubric) -> Verdict:
     return Verdict(_scores(scores, rubric), _rationale(scores))
 
 
-def _objects(reply: str, holds: Predicate) -> Iterator[dict[str, Any]]:
-    """Give every JSON object in a text that holds what is looked for, also inside of others."""
-    at = reply.find("{")
+class _FoundObject(NamedTuple):
+    """An outermost JSON object that holds scores: the objects in it that do, and its place in the text."""
+
+    scored: list[dict[str, Any]]
+    value: Any
+    start: int
+    end: int
+
+
+def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
+    """Give the one object of a reply that holds scores, and the words around it."""
+    text = _mend_escapes(reply)
+    try:
+        objects, broken = _objects(text, holds)
+        verdicts = [scored for found in objects for scored in found.scored]
+        differ = any(other != verdicts[0] for other in verdicts)
+        is_quoted = bool(verdicts) and any(_quotes(verdicts[0], shown, holds) for shown in material)
+    except RecursionError:
+        raise UnreadableReply("the JSON is nested too deeply") from None
+    if not verdicts:
+        raise UnreadableReply(f"{NO_VERDICT}: {broken[1]}" if broken else NO_VERDICT)
+    # What follows the brace of a broken object may be inside of it: a quotation in its rationale.
+    if broken and broken[0] < objects[-1].start:
+        raise UnreadableReply(f"the JSON object around the scores cannot be read: {broken[1]}")
+    if differ:
+        raise UnreadableReply(f"there are {len(verdicts)} JSON objects with scores, and they differ")
+    if is_quoted:
+        raise UnreadableReply("the JSON object with the scores stands in the material that was judged")
+    if not any(_stands_alone(text, found) or RATIONALE in found.value | verdicts[0] for found in objects):
+        raise UnreadableReply(f"the scores stand in a sentence, without a {RATIONALE}")
+    places = [0, *(place for found in objects for place in found[-2:]), len(text)]
+    return verdicts[0], "\n".join(
+        text[start:end] for start, end in zip(places[::2], places[1::2], strict=True)
+    )
+
+
+def _objects(text: str, holds: Predicate) -> tuple[list[_FoundObject], tuple[int, str] | None]:
+    """Give every object that no readable one is around; also where the first broken one begins, and why."""
+    objects: list[_FoundObject] = []
+    broken = None
+    at = text.find("{")
     while at >= 0:
         try:
-            value, end = _decoder.raw_decode(reply, at)
-        except (ValueError, RecursionError):
-            end = at + 1
+            value, end = _decoder.raw_decode(text, at)
+        except (ValueError, RecursionError) as error:
+            words = None if broken else _PROSE_BRACES.match(text, at)
+            end = words.end() if words else at + 1
+            broken = broken if broken or words else (at, str(error))
         else:
-            yield from _within(value, holds)
-        at = reply.find("{", end)
+            scored = list(_within(value, holds))
+            if scored:
+                objects.append(_FoundObject(scored, value, at, end))
+        at = text.find("{", end)
+    return objects, broken
+
+
+def _mend_escapes(text: str) -> str:
+    """Double each backslash that begins no escape of JSON, such as that of ``\\_``."""
+    return _ESCAPE.sub(lambda match: match[0] if match[1] else r"\\", text)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len({key.strip().casefold() for key in value}) < len(pairs):
+        raise ValueError("a key comes twice")
+    return value
+
+
+_decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, strict=False)
 
 
 def _within(value: Any, holds: Predicate) -> Iterator[dict[str, Any]]:
-    if isinstance(value, dict):
-        if holds(value):
-            yield value
-            return
-        value = value.values()
-    elif not isinstance(value, list):
-        return
-    for inner in value:
-        yield from _within(inner, holds)
+    """Give the objects in a value that hold what is looked for, but for those inside of a rationale."""
+    waiting = [value]
+    while waiting:
+        inner = waiting.pop()
+        if isinstance(inner, dict):
+            if holds(inner):
+                yield inner
+            else:
+                waiting += [part for key, part in inner.items() if key.strip().casefold() != RATIONALE]
+        elif isinstance(inner, list):
+            waiting += inner
 
 
-def _single_object(matches: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    try:
-        objects = list(matches)
-        differ = any(other != objects[0] for other in objects)
-    except RecursionError:
-        raise UnreadableReply("the JSON is nested too deeply") from None
-    if not objects:
-        raise UnreadableReply("there is no JSON object with the scores in it")
-    if differ:
-        raise UnreadableReply(f"there are {len(objects)} JSON objects with scores, and they differ")
-    return objects[0]
+def _quotes(verdict: Mapping[str, Any], shown: str, holds: Predicate) -> bool:
+    """Whether a text that the judge was shown holds this very object, also as JSON in JSON."""
+    texts = (_mend_escapes(text) for text in (shown, shown.replace("\\", "")))
+    return any(verdict in found.scored for text in texts for found in _objects(text, holds)[0])
+
+
+def _stands_alone(text: str, found: _FoundObject) -> bool:
+    """Whether no words stand on the lines on which an object begins and ends, but for the mark of a fence."""
+    before, after = text[: found.start].rpartition("\n")[2], text[found.end :].partition("\n")[0]
+    return not re.search(r"\w", _FENCE_WORD.sub("", f"{before} {after}"))
+
+
+def _check_words(words: str, verdict: Mapping[str, Any], names: Sequence[str]) -> None:
+    """Refuse a verdict beside which another score is written, as in ``tone: 1``."""
+    for name in names:
+        for match in re.finditer(_STATED.format(re.escape(name)), words, re.IGNORECASE):
+            if name in verdict and _number(match[1]) != _number(verdict[name]):
+                raise UnreadableReply(f"the words around the JSON object have another score: {match[0]}")
 
 
 def _candidate(verdicts: Mapping[str, Any], letter: str) -> Mapping[str, Any]:

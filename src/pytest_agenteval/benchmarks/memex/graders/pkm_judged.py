@@ -154,7 +154,7 @@ class PkmInsightQuality(PkmJudgedGrader):
     """
 
     name: ClassVar[str] = INSIGHT_QUALITY
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
 
     def used_rubric(self) -> Rubric:
         """Give the rubric; upstream does not ask for conciseness."""
@@ -250,7 +250,7 @@ class PkmAppendCoherence(PkmJudgedGrader):
     """
 
     name: ClassVar[str] = APPEND_COHERENCE
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
 
     def used_rubric(self) -> Rubric:
         """Give the rubric, which is the same in both modes."""
