@@ -210,7 +210,7 @@ def test_the_ruler_depends_on_what_judges_are_told() -> None:
     assert JudgeGrader("task_fulfilment") == JudgeGrader("task_fulfilment")
     assert JudgeGrader("task_fulfilment").rubric_digest != JudgeGrader(rubric_text()).rubric_digest
     assert (JudgeGrader.version, JudgeGrader.threshold, dict(JudgeGrader.files)) == (
-        "1",
+        "2",
         0.6,
         {"rubric": ".jinja"},
     )

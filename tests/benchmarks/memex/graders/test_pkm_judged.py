@@ -298,6 +298,6 @@ def test_files_outside_the_knowledge_base_are_not_judged() -> None:
 def test_judged_graders_are_values(grader: Any) -> None:
     """Settings are fields; version, threshold and what judges are told are said for the ruler's digest."""
     assert grader() == grader(mode="default")
-    assert (grader.version in ("1", "2"), grader.threshold) == (True, 0.6)
+    assert (grader.version in ("2", "3"), grader.threshold) == (True, 0.6)
     assert len(grader().rubric_digest) == 16
     assert PkmInsightQuality().rubric_digest != PkmAppendCoherence().rubric_digest
