@@ -21,7 +21,9 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 CONFTEST = """
 import _thread
+import asyncio
 import atexit
+import contextvars
 import http.client
 import itertools
 import multiprocessing
@@ -32,6 +34,7 @@ import sys
 import threading
 import time
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.pool import ThreadPool
 
 HOST, PORT = "127.0.0.1", {port}
@@ -40,6 +43,9 @@ POOL = ThreadPool(1)
 STANDING = http.client.HTTPConnection("localhost", PORT)
 STANDING.connect()
 RAW = socket.create_connection((HOST, PORT))
+COPIED = contextvars.copy_context()
+EMPTY = contextvars.Context
+EXECUTOR = ThreadPoolExecutor(1)
 
 
 def fetch(path):
@@ -134,7 +140,91 @@ def lookup():
 def old_lookup():
     return socket.gethostbyname("anywhere.invalid")
 
+def long_old_lookup():
+    return socket.gethostbyname_ex("elsewhere.invalid")[0]
+
+def lookup_by_address():
+    return str(socket.gethostbyaddr("192.0.2.1"))
+
+def full_name():
+    return socket.getfqdn("192.0.2.2")
+
+def name_of_pair():
+    return str(socket.getnameinfo(("192.0.2.3", 80), 0))
+
+def names_on_a_loop():
+    async def look_up():
+        return await asyncio.get_running_loop().getnameinfo(("192.0.2.4", 80))
+    return str(asyncio.run(look_up()))
+
+def copied_context():
+    return COPIED.run(fetch, "copied_context")
+
+def empty_context():
+    return EMPTY().run(fetch, "empty_context")
+
+def empty_context_of_a_pool():
+    return EMPTY().run(EXECUTOR.submit, fetch, "empty_context_of_a_pool").result()
+
+def empty_context_in_a_pool():
+    return EXECUTOR.submit(EMPTY().run, fetch, "empty_context_in_a_pool").result()
+
+def thread_of_an_empty_context():
+    said = queue.SimpleQueue()
+    def ask():
+        try:
+            fetch("thread_of_an_empty_context")
+        finally:
+            said.put("nothing")
+    EMPTY().run(threading.Thread(target=ask).start)
+    return said.get()
+
+def task_in_an_empty_context():
+    async def ask():
+        return fetch("task_in_an_empty_context")
+    async def wait():
+        return await asyncio.get_running_loop().create_task(ask(), context=EMPTY())
+    return asyncio.run(wait())
+
+def callback_in_an_empty_context():
+    async def wait():
+        said = asyncio.Event()
+        def ask():
+            try:
+                fetch("callback_in_an_empty_context")
+            finally:
+                said.set()
+        asyncio.get_running_loop().call_soon(ask, context=EMPTY())
+        await said.wait()
+    return str(asyncio.run(wait()))
+
+def generator_ended_elsewhere():
+    def asking():
+        try:
+            yield
+        finally:
+            fetch("generator_ended_elsewhere")
+    generator = asking()
+    next(generator)
+    EMPTY().run(generator.close)
+    return "left"
+
+def queue_of_a_thread_in_an_empty_context():
+    return EMPTY().run(handed_over, WORK, "queue_of_a_thread_in_an_empty_context")
+
+def context_of_an_earlier_trial():
+    HELD.append(contextvars.copy_context())
+    return HELD[0].copy().run(fetch, "context_of_an_earlier_trial")
+
+def context_of_an_earlier_trial_again():
+    return context_of_an_earlier_trial()
+
+HELD = []
+
 def lookup_of_ones_own():
+    socket.getfqdn(HOST)
+    socket.getfqdn()
+    socket.getnameinfo((HOST, PORT), 0)
     try:
         socket.getaddrinfo(socket.gethostname(), PORT)
     except socket.gaierror:
@@ -172,6 +262,15 @@ def endless():
         time.sleep(0.01)
 
 
+class Shared:
+    loop = "shared"
+
+    async def run(self, task_input, ctx):
+        async def ask():
+            return fetch("shared")
+        return await asyncio.create_task(ask(), context=EMPTY())
+
+
 class Own:
     def run(self, task_input, ctx):
         return "Mina " + globals()[task_input["content"]]()
@@ -179,11 +278,17 @@ class Own:
 
 def pytest_agenteval_register(registry):
     registry.agent("own", Own)
+    registry.agent("shared", Shared)
 """
 REFUSED = (
     "pool", "mapped", "late_pool", "late_pool_again", "bare_thread",
     "queue_of_a_thread", "late_thread", "late_thread_again",
-    "standing", "raw", "datagram", "datagram_in_parts", "name", "lookup", "old_lookup",
+    "standing", "raw", "datagram", "datagram_in_parts", "name", "lookup", "old_lookup", "long_old_lookup",
+    "lookup_by_address", "full_name", "name_of_pair", "names_on_a_loop",
+    "copied_context", "empty_context", "empty_context_of_a_pool", "empty_context_in_a_pool",
+    "thread_of_an_empty_context", "task_in_an_empty_context", "callback_in_an_empty_context",
+    "generator_ended_elsewhere", "queue_of_a_thread_in_an_empty_context", "context_of_an_earlier_trial",
+    "context_of_an_earlier_trial_again",
 )  # fmt: skip
 LEFT_BEHIND = ("at_exit", "timer")
 HERE = ("answering", "lookup_of_ones_own")
@@ -218,7 +323,7 @@ def prepare(pytester: pytest.Pytester, server: Server, *ways: str, **more: objec
 def test_nothing_is_sent_by_detours(
     pytester: pytest.Pytester, server: Server, datagrams: socket.socket
 ) -> None:
-    """Pools, queues, connections that stand since an import, bare threads, datagrams, names.
+    """Pools, queues, connections that stand since an import, bare threads, datagrams, names, empty contexts.
 
     What an agent leaves for later, or for the end of the process, asks nothing either, and is no news. A
     process that an agent started may be answered, and one's own address may be looked up.
@@ -243,6 +348,18 @@ def test_nothing_is_sent_by_detours(
         assert request in output
     assert f"cassettes/raw.yaml: CONNECT socket://127.0.0.1:{server.server_address[1]}()" in output
     assert "ScopeClosed" not in output
+
+
+def test_a_request_that_no_trial_can_be_told_of_is_refused(pytester: pytest.Pytester, server: Server) -> None:
+    """On a loop of all trials an empty context leaves nothing to tell them by; let out, it is refused too."""
+    prepare(pytester, server)
+    write(pytester.path, {"evals/shared.yaml": task("shared", agent="shared")})
+
+    result = pytester.runpytest_subprocess("evals", "--agent-live")
+
+    assert server.asked == []
+    result.assert_outcomes(errors=1)
+    assert "an empty context" in result.stdout.str()
 
 
 def test_a_forked_copy_of_the_process_sends_nothing(pytester: pytest.Pytester, server: Server) -> None:

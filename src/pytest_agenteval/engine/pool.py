@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
+from pytest_agenteval.cassettes.http.scope import belong_to_nobody
 from pytest_agenteval.engine.admission import Admission, Admissions, NotRun
 from pytest_agenteval.engine.agent_side import AgentSide, TellsAgentSide
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation
@@ -113,6 +114,7 @@ class Pool:
         return asyncio.run_coroutine_threadsafe(self._calibrate(request), self._loop)
 
     async def _calibrate(self, request: CalibrationRequest) -> CalibrationResult:
+        belong_to_nobody()
         await self._up.wait()
         if self._unable is not None:
             raise self._unable
@@ -123,6 +125,7 @@ class Pool:
         return asyncio.run_coroutine_threadsafe(self._agent_side(teller, plan), self._loop)
 
     async def _agent_side(self, teller: TellsAgentSide, plan: Plan) -> AgentSide:
+        belong_to_nobody()
         await self._up.wait()
         return await teller.agent_side(plan)
 
@@ -180,6 +183,7 @@ class Pool:
         return cut_off
 
     def _serve(self) -> None:
+        belong_to_nobody()
         asyncio.set_event_loop(self._loop)
         self._loop.set_default_executor(DaemonThreads(self._loop))
         self._loop.create_task(self._come_up())
@@ -262,6 +266,7 @@ class Pool:
         return not stopped and len(self.running) < self._at_once
 
     async def _carry_out(self, slot: Slot) -> None:
+        belong_to_nobody()
         try:
             if self._unable is not None:
                 raise self._unable

@@ -61,6 +61,33 @@ def waiting(address: str) -> Callable[[], bytes]:
     return lambda: asyncio.run(call())
 
 
+def waiting_until_ready(address: str) -> None:
+    """Connect a channel from a thread, without a call."""
+    grpc.channel_ready_future(grpc.insecure_channel(address)).result(timeout=20)
+
+
+def waiting_until_ready_on_a_loop(address: str) -> None:
+    """Connect a channel of a loop, without a call."""
+
+    async def connect() -> None:
+        async with grpc.aio.insecure_channel(address) as channel:
+            await channel.channel_ready()
+
+    asyncio.run(connect())
+
+
+@pytest.mark.parametrize("connect", [waiting_until_ready, waiting_until_ready_on_a_loop])
+def test_a_channel_is_not_connected_in_a_replay(
+    greeter: tuple[Greeter, str], connect: Callable[[str], None], tmp_path: Any
+) -> None:
+    """To wait until a server is ready is to reach it."""
+    tape = Library(tmp_path).open(tmp_path / "t.yaml", "none", "tool")
+    with taped_http(tape) as scope, pytest.raises(NotRecorded):
+        connect(greeter[1])
+    assert [request.method for request in scope.missed] == ["CONNECT"]
+    connect(greeter[1])
+
+
 @pytest.mark.parametrize("client", [blocking, waiting])
 def test_a_call_is_refused_in_a_replay_and_goes_out_where_it_may(
     greeter: tuple[Greeter, str], client: Callable[[str], Callable[[], bytes]], tmp_path: Any

@@ -10,6 +10,8 @@ from pytest_agenteval.cassettes.interaction import Request
 
 _CALLING = ("__call__", "with_call", "future")
 """How a method of a server is called; a stub holds what is called, for longer than any trial."""
+_WATCHING = ("subscribe", "get_state")
+"""How a channel is looked at, which connects it where ``try_to_connect`` is true: to wait for it does so."""
 
 
 def patch_points(grpc: Any) -> Iterator[tuple[type, str, Any]]:
@@ -23,18 +25,34 @@ def patch_points(grpc: Any) -> Iterator[tuple[type, str, Any]]:
                 for name in _CALLING:
                     if kind.__module__ == module.__name__ and name in vars(kind):
                         yield kind, name, _patch_call
+        for name in _WATCHING:
+            if name in vars(module.Channel):
+                yield module.Channel, name, _patch_watching
 
 
 def _patch_call(real: Any) -> Any:
     def call(called: Any, *args: Any, **kwargs: Any) -> Any:
-        scope = answering()
-        if scope is not None and not scope.live:
-            raise scope.refusal(
-                Request("CALL", f"grpc://{_text(called, '_target')}{_text(called, '_method')}")
-            )
+        _refuse_in_replay("CALL", f"{_text(called, '_target')}{_text(called, '_method')}")
         return real(called, *args, **kwargs)
 
     return call
+
+
+def _patch_watching(real: Any) -> Any:
+    def watch(channel: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(flag is True for flag in (*args, *kwargs.values())):
+            target = getattr(channel._channel, "target", None)  # that of a loop holds its own to itself
+            place = target().decode("utf-8", "replace") if callable(target) else "channel"
+            _refuse_in_replay("CONNECT", place)
+        return real(channel, *args, **kwargs)
+
+    return watch
+
+
+def _refuse_in_replay(method: str, place: str) -> None:
+    scope = answering()
+    if scope is not None and not scope.live:
+        raise scope.refusal(Request(method, f"grpc://{place}"))
 
 
 def _text(called: Any, name: str) -> str:

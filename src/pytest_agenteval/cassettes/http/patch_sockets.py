@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
-from pytest_agenteval.cassettes.http.scope import answering, current, is_own_address, untaped
+from pytest_agenteval.cassettes.http.scope import answering, current, is_own_address, of_nobody, untaped
 
 _WATCHERS = "_agenteval_watching_sockets"
 
@@ -80,7 +80,7 @@ def _patch_accept(real: Any) -> Any:
 
 def _patch_send(real: Any) -> Any:
     def send(connection: Any, *args: Any) -> Any:
-        if current() is not None:
+        if current() is not None or of_nobody():
             _refuse_sending(connection, None)
         return real(connection, *args)
 
@@ -98,7 +98,7 @@ def _hook(watchers: list[Watcher]) -> Callable[[str, tuple[Any, ...]], None]:
 
 def _refuse_in_replay(event: str, args: tuple[Any, ...]) -> None:
     refuse = _REFUSALS.get(event)
-    if refuse is not None and current() is not None:
+    if refuse is not None and (current() is not None or of_nobody()):
         refuse(*args)
 
 
@@ -131,12 +131,21 @@ def _refuse_looking_up(name: Any, port: Any = None, *_: Any) -> None:
         _refuse(_uri_of((_text(name), port)))
 
 
+def _refuse_naming(address: Any) -> None:
+    """Refuse to ask a server for the name of an address, which stands in a pair with a port or alone."""
+    host = _text(address[0] if isinstance(address, tuple) else address)
+    if not _is_own_name(host) and not _is_loopback(host):
+        _refuse(_uri_of((host, None)))
+
+
 _REFUSALS: dict[str, Callable[..., None]] = {
     "socket.connect": _refuse_connecting,
     "socket.sendto": _refuse_sending,
     "socket.sendmsg": _refuse_sending,
     "socket.getaddrinfo": _refuse_looking_up,
     "socket.gethostbyname": _refuse_looking_up,
+    "socket.gethostbyaddr": _refuse_naming,
+    "socket.getnameinfo": _refuse_naming,
 }
 
 
@@ -150,11 +159,23 @@ def _refuse(uri: str) -> None:
 
 def _is_here(name: str) -> bool:
     """Whether nobody has to be asked for the address of a name."""
+    return _ip_address(name) is not None or _is_own_name(name)
+
+
+def _is_loopback(name: str) -> bool:
+    address = _ip_address(name)
+    return address is not None and (address.is_loopback or address.is_unspecified)
+
+
+def _ip_address(name: str) -> Any:
     import ipaddress
 
     with suppress(ValueError):
-        ipaddress.ip_address(name.partition("%")[0])
-        return True
+        return ipaddress.ip_address(name.partition("%")[0])
+    return None
+
+
+def _is_own_name(name: str) -> bool:
     plain = name.lower().rstrip(".")
     return plain == "localhost" or plain.endswith(".localhost") or plain == socket.gethostname().lower()
 

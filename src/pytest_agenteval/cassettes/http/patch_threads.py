@@ -13,12 +13,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from functools import partial
 from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.http.scope import (
     NothingSent,
-    NotRecorded,
     Scope,
     ScopeClosed,
     current,
@@ -26,8 +24,9 @@ from pytest_agenteval.cassettes.http.scope import (
     serve,
     start_serving,
     untaped,
+    working_for,
 )
-from pytest_agenteval.errors import LimitIgnored
+from pytest_agenteval.errors import LimitIgnored, RequestRefused
 
 
 def patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
@@ -59,9 +58,9 @@ def _patch_submit(real: Any) -> Any:
     def submit(pool: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if current() is None:
             return real(pool, function, *args, **kwargs)
-        context = contextvars.copy_context()
+        work = _Belonging(contextvars.copy_context(), function)
         with untaped():
-            return real(pool, context.run, function, *args, **kwargs)
+            return real(pool, work, *args, **kwargs)
 
     return submit
 
@@ -72,9 +71,9 @@ def _patch_run_in_executor(real: Any) -> Any:
     def run_in_executor(loop: Any, executor: Any, function: Any, *args: Any) -> Any:
         if current() is None or not isinstance(executor, ThreadPoolExecutor | None):
             return real(loop, executor, function, *args)
-        context = contextvars.copy_context()
+        work = _Belonging(contextvars.copy_context(), function)
         with untaped():
-            return real(loop, executor, context.run, function, *args)
+            return real(loop, executor, work, *args)
 
     return run_in_executor
 
@@ -105,7 +104,7 @@ def _patch_thread_start(real: Any) -> Any:
 
     def start(thread: Any) -> None:
         if current() is not None and not of_a_debugger(thread):
-            thread.run = partial(_run, contextvars.copy_context(), _serving_thread(thread.run))
+            thread.run = _Start(contextvars.copy_context(), _serving_thread(thread.run))
         real(thread)
 
     return start
@@ -115,7 +114,7 @@ def _patch_start_new_thread(real: Any) -> Any:
     def start_new_thread(function: Any, args: Any, *kwargs: Any) -> Any:
         if current() is None:
             return real(function, args, *kwargs)
-        return real(partial(_run, contextvars.copy_context(), _serving_thread(function)), args, *kwargs)
+        return real(_Start(contextvars.copy_context(), _serving_thread(function)), args, *kwargs)
 
     return start_new_thread
 
@@ -144,10 +143,11 @@ class _Belonging:
     """A function that is called in the scope in which it was given, be it in several threads at once."""
 
     def __init__(self, context: contextvars.Context, function: Any) -> None:
-        self._context, self._function = context, function
+        self._context, self._function, self._scope = context, function, current()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._context.copy().run(self._function, *args, **kwargs)
+        with working_for(self._scope):
+            return self._context.copy().run(self._function, *args, **kwargs)
 
 
 class _Task(_Belonging):
@@ -156,26 +156,26 @@ class _Task(_Belonging):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().__call__(*args, **kwargs)
-        except (LimitIgnored, NotRecorded, ScopeClosed) as refused:
+        except (LimitIgnored, RequestRefused, ScopeClosed) as refused:
             raise NothingSent(str(refused)) from None
 
 
-class _Leftover(_Belonging):
-    """Does so at the end of the process, and can be taken back by its function."""
+class _Start(_Belonging):
+    """Does so where nobody hears what is raised."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
-        _run(self._context, self._function, *args, **kwargs)
+        # The trial tells of what was refused, and of its limit; that it is over is no news.
+        with suppress(RequestRefused, LimitIgnored, ScopeClosed):
+            super().__call__(*args, **kwargs)
+
+
+class _Leftover(_Start):
+    """Does so at the end of the process, and can be taken back by its function."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or bool(self._function == other)
 
     __hash__ = _Belonging.__hash__
-
-
-def _run(context: contextvars.Context, function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-    # The trial tells of what was refused, and of its limit; that it is over is no news.
-    with suppress(NotRecorded, LimitIgnored, ScopeClosed):
-        context.run(function, *args, **kwargs)
 
 
 _GIVERS = "_agenteval_givers"

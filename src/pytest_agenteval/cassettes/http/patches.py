@@ -210,7 +210,7 @@ def own_requests(
     What asks models is the ``traffic``'s, if there is one. ``ignored_hosts`` (as ``*.sentry.io``) answer 204
     to whatever they are asked, are never sent anything, and count for nothing. The tapes are opened at the
     first request. At the end the scope is closed, if it is ``closing``: a thread that goes on dies at its
-    next request.
+    next request. Else it lasts: it answers what no trial is known to ask.
     """
     install()
     scope = Scope(
@@ -222,6 +222,8 @@ def own_requests(
     finally:
         if closing:
             scope.close()
+        else:
+            scope.last()
 
 
 def _request_matcher(matching: Mapping[str, Any] | ParamMatchers | None = None) -> CallMatcher:

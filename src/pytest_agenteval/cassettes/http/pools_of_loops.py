@@ -31,13 +31,23 @@ def share_pools(loop: asyncio.AbstractEventLoop) -> None:
     _lasting.add(loop)
 
 
-def trial_loop() -> asyncio.AbstractEventLoop | None:
-    """Give the running loop if it may end before its clients do; None on one that lasts, or on none."""
+def is_shared(loop: asyncio.AbstractEventLoop | None) -> bool:
+    """Whether a loop serves all trials."""
+    return loop is not None and loop in _lasting
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Give the loop that runs in this thread, if there is one."""
     try:
-        loop = asyncio.get_running_loop()
+        return asyncio.get_running_loop()
     except RuntimeError:
         return None
-    return None if loop in _lasting else loop
+
+
+def trial_loop() -> asyncio.AbstractEventLoop | None:
+    """Give the running loop if it may end before its clients do; None on one that lasts, or on none."""
+    loop = running_loop()
+    return None if is_shared(loop) else loop
 
 
 async def copy_of_loop(

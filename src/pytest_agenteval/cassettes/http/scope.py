@@ -6,14 +6,16 @@ import asyncio
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from copy import copy
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, cast
 from urllib.parse import urlsplit
+from weakref import WeakSet
 
+from pytest_agenteval.cassettes.http.pools_of_loops import is_shared, running_loop
 from pytest_agenteval.errors import RequestRefused
 from pytest_agenteval.records.transcript import TapeStatus
 
@@ -28,6 +30,12 @@ _ENDED = "the trial has ended: nothing more is sent"
 _OF_A_COPY = (
     "not sent by a forked copy of the process, where it could be neither counted nor recorded; "
     "ask in threads, or make the agent a command"
+)
+
+_OF_NOBODY = (
+    "not sent: an empty context (contextvars.Context()) on a loop that all trials share does not say which "
+    "trial it belongs to. Let the task keep its context, or give each trial a loop of its own "
+    "(`loop: own` in the suite)"
 )
 
 GIVEN_UP = "given up by who asked"
@@ -83,6 +91,10 @@ class ScopeClosed(SystemExit):
     """Ends a thread that asks on after its trial has ended: nobody is told, as nobody waits for it."""
 
 
+class OfNobody(RequestRefused):
+    """Says that nobody can tell which trial's a request is, and how it could be told."""
+
+
 class Scope:
     """The requests of one trial, or of one call of a tool; several tasks and threads may make them.
 
@@ -114,6 +126,8 @@ class Scope:
         self.missed: list[Request] = []
         self.cuts: list[Request] = []
         self.played = self.recorded = 0
+        self.lasting = False
+        _open.add(self)
 
     @property
     def closed(self) -> bool:
@@ -128,8 +142,14 @@ class Scope:
     def close(self) -> None:
         """Refuse whatever is asked from now on, be it by a thread that outlives its trial."""
         self._ended = True
+        _open.discard(self)
         while self._closers:
             self._closers.pop()()
+
+    def last(self) -> None:
+        """Answer for ever what is asked where nothing says which trial asks: an agent was made here."""
+        self.lasting = True
+        _open.discard(self)
 
     def at_close(self, close: Callable[[], object]) -> None:
         """Have this called when the scope closes; it must not take long."""
@@ -250,7 +270,19 @@ class Scope:
         return self._tapes[0]
 
 
-_scope: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http", default=None)
+_scope: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http")
+"""Whose the requests of this context are; None where they are nobody's, unset where the context is empty."""
+
+_open: WeakSet[Scope] = WeakSet()
+
+
+class _Thread(threading.local):
+    """Whose work a thread does, for what runs in it in a context that does not say so."""
+
+    scope: Scope | None = None
+
+
+_thread = _Thread()
 
 _home: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http_home", default=None)
 """The scope that this thread or task was started in, whomever it serves."""
@@ -299,29 +331,66 @@ def for_this_thread(refused: BaseException) -> BaseException:
 
 
 def current() -> Scope | None:
-    """Give the scope of this context; None where it belongs to none."""
-    return _scope.get()
+    """Give the scope of this context, or else of this thread; None where they belong to none.
+
+    The thread has the word where the context is empty, as ``Context()`` is, and where it is one that was
+    copied while an agent was made, which serves many trials.
+    """
+    try:
+        scope = _scope.get()
+    except LookupError:
+        return _thread.scope
+    return _thread.scope or scope if scope is not None and scope.lasting else scope
 
 
 def answering() -> Scope | None:
     """Give the scope that answers the requests of this context; None where they go out as they are.
 
-    Raises what ends a thread, or a task, whose trial has ended.
+    Raises what ends a thread, or a task, whose trial has ended, and OfNobody where no trial can be told.
     """
-    scope = _scope.get()
+    scope = current()
     if scope is None:
+        if of_nobody():
+            raise OfNobody(_OF_NOBODY)
         return None
     if scope.closed:
-        raise NothingSent(_ENDED) if _serves.get() else _end_of_thread_or_task()
+        # A context that an agent has held since another trial: this thread may work for one that goes on.
+        scope = _thread.scope
+        if scope is None or scope.closed:
+            raise NothingSent(_ENDED) if _serves.get() else _end_of_thread_or_task()
     return None if scope.passing and scope.traffic is None else scope
+
+
+def of_nobody() -> bool:
+    """Whether this runs on a loop of all trials, in a context that names none of those that are under way."""
+    return bool(_open) and _scope.get(_UNSET) is _UNSET and is_shared(running_loop())
+
+
+_UNSET = cast("Scope", object())
+
+
+def belong_to_nobody() -> None:
+    """Let requests of this context be nobody's, unless it says whose: our own code runs in it."""
+    _scope.set(current())
+
+
+@contextmanager
+def working_for(scope: Scope | None) -> Iterator[None]:
+    """Let this thread work for a trial, also in contexts that do not say so."""
+    before, _thread.scope = _thread.scope, scope
+    try:
+        yield
+    finally:
+        _thread.scope = before
 
 
 @contextmanager
 def scoped(scope: Scope | None) -> Iterator[Scope]:
-    """Let requests of this context belong to the scope."""
+    """Let requests of this context belong to the scope, and without a loop those of this thread."""
     tokens = _scope.set(scope), _home.set(scope), _may_serve.set(False)
     try:
-        yield scope  # type: ignore[misc]  # None is for untaped, which gives nothing
+        with nullcontext() if scope is None or running_loop() else working_for(scope):
+            yield scope  # type: ignore[misc]  # None is for untaped, which gives nothing
     finally:
         with suppress(ValueError):  # a coroutine that nobody ran to its end is closed in another context
             _scope.reset(tokens[0])
@@ -347,6 +416,8 @@ def serve(giver: Scope | None) -> None:
     if free or (home is not None and home.closed):
         _scope.set(home if giver is None else giver)
         _serves.set(giver is not None)
+        if running_loop() is None:
+            _thread.scope = home if giver is None else giver
 
 
 def of_a_debugger(thread: threading.Thread) -> bool:
