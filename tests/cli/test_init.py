@@ -6,18 +6,23 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from pytest_agenteval.cli.guide import guide_page
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.cli.starters import shared_files
 from pytest_agenteval.cli.starters.starter import STARTERS
 from tests.cli.documents import valid_document
 from tests.journals import trials
+from tests.suites import write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -209,3 +214,141 @@ def test_the_page_shows_what_is_printed(
     shown = page.partition("$ agenteval init\n")[2].partition("```")[0]
     printed = init(capsys).replace(str(pytester.path), "/home/mina/shop")
     assert re.sub(r"\S*/pytest evals", "pytest evals", printed) == shown
+
+
+PROJECT = '[project]\nname = "shopbot"\nversion = "1"\n'
+SETUPTOOLS = '[build-system]\nrequires = ["setuptools"]\nbuild-backend = "setuptools.build_meta"\n'
+BUILD = "import setuptools.build_meta as build; build.get_requires_for_build_wheel()"
+
+
+@pytest.mark.parametrize(
+    ("there", "lines"),
+    [
+        ({"shopbot/__init__.py": ""}, 'include = ["shopbot", "shopbot.*"]'),
+        (
+            {"shopbot/bot.py": "", "tests/test_a.py": "", "docs/a.md": ""},
+            'include = ["shopbot", "shopbot.*"]',
+        ),
+        ({"shopbot.py": ""}, 'py-modules = ["shopbot"]'),
+        (
+            {"shopbot.py": "", "pyproject.toml": f"{PROJECT}[tool.setuptools]\nzip-safe = false\n"},
+            "py-modules",
+        ),
+        ({}, "packages = []"),
+        ({"pyproject.toml": PROJECT, "shopbot/__init__.py": ""}, "include"),
+        (
+            {"pyproject.toml": "", "setup.py": "import setuptools; setuptools.setup()", "shop/a.py": ""},
+            "include",
+        ),
+        ({"pyproject.toml": "", "setup.cfg": "[metadata]\nname = shopbot\n", "shopbot.py": ""}, "py_modules"),
+        ({"evals/old/suite.yaml": "name: old\n", "src/shopbot/__init__.py": ""}, ""),
+        ({"pyproject.toml": f'{PROJECT}[tool.setuptools]\npackages = ["a"]\n', "a/b.py": ""}, ""),
+        ({"pyproject.toml": "", "setup.cfg": "[options]\npackages = find:\n[metadata]\nname = a\n"}, ""),
+    ],
+)
+def test_a_project_can_be_installed_as_before(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], there: dict[str, str], lines: str
+) -> None:
+    """setuptools refuses several top-level packages, and takes new folders for some: its own is named."""
+    pytest.importorskip("setuptools")
+    write(pytester.path, {"pyproject.toml": f"{PROJECT}{SETUPTOOLS}", **there})
+    before = pytester.run(sys.executable, "-c", BUILD)
+    screen = init(capsys)
+
+    assert before.ret == 0
+    assert pytester.run(sys.executable, "-c", BUILD).ret == 0
+    assert lines in screen
+    assert ("packaging: " in screen) == bool(lines)
+    assert "run: pip install -e ." in Path(".github/workflows/evals.yml").read_text("utf-8")
+
+
+class Distribution:
+    """An installed package, of which nothing is known but where it came from."""
+
+    def __init__(self, origin: Any) -> None:
+        self._origin = json.dumps(origin) if origin else None
+
+    def read_text(self, name: str) -> str | None:
+        """Give what PEP 610 has pip write."""
+        assert name == "direct_url.json"
+        return self._origin
+
+
+COMMIT = "0123456789012345678901234567890123456789"
+GIT = {"vcs": "git", "commit_id": COMMIT}
+FILL_IN = 'pip install "${PYTEST_AGENTEVAL:?fill in PYTEST_AGENTEVAL at the top of this workflow}"'
+
+
+@pytest.mark.parametrize(
+    ("origin", "files", "installs"),
+    [
+        (None, {}, [FILL_IN]),
+        ({"url": "file:///tmp/a.whl", "archive_info": {}}, {}, [FILL_IN]),
+        ({"url": "http://127.0.0.1:3141/a.whl", "archive_info": {}}, {}, [FILL_IN]),
+        ({"url": "ssh://git@host/o/r", "vcs_info": GIT}, {}, [FILL_IN]),
+        (
+            {"url": "https://host/o/r", "vcs_info": GIT},
+            {"requirements.txt": "httpx\n"},
+            [
+                f'pip install "pytest-agenteval @ git+https://host/o/r@{COMMIT}"',
+                "pip install -r requirements.txt",
+            ],
+        ),
+        (None, {"requirements.txt": "pytest-agenteval @ file:a.whl\n"}, ["pip install -r requirements.txt"]),
+        (None, {"requirements-dev.txt": "pytest_agenteval==1\n"}, ["pip install -r requirements-dev.txt"]),
+        (None, {"requirements.txt": "pytest-agenteval-more\n"}, [FILL_IN, "pip install -r requirements.txt"]),
+        (
+            None,
+            {"pyproject.toml": f'{PROJECT}[dependency-groups]\ndev = ["pytest-agenteval"]\n'},
+            ["pip install --group dev", "pip install -e ."],
+        ),
+        (
+            None,
+            {"pyproject.toml": f'{PROJECT}optional-dependencies.dev = ["pytest-agenteval[sql]>=1"]\n'},
+            ['pip install -e ".[dev]"'],
+        ),
+    ],
+)
+def test_the_workflow_takes_no_strangers_package(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    origin: Any,
+    files: dict[str, str],
+    installs: list[str],
+) -> None:
+    """What the project requires is installed, else what is installed here; else one line is to be filled."""
+    monkeypatch.setattr(shared_files, "distribution", lambda name: Distribution(origin))
+    write(pytester.path, files)
+
+    screen = init(capsys)
+
+    workflow = yaml.safe_load(Path(".github/workflows/evals.yml").read_text("utf-8"))
+    steps = [step["run"] for step in workflow["jobs"]["evals"]["steps"] if "run" in step]
+    assert steps[:-1] == installs
+    assert ("the workflow: PYTEST_AGENTEVAL in " in screen) == (FILL_IN in installs)
+    assert workflow.get("env", {}) == ({"PYTEST_AGENTEVAL": ""} if FILL_IN in installs else {})
+
+
+@pytest.mark.skipif(not shutil.which("git"), reason="needs git")
+def test_a_clone_is_installed_from_the_commit_that_its_origin_has(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A commit that was never pushed is nowhere to be had."""
+    clone = pytester.mkdir("clone")
+
+    def git(*words: str) -> str:
+        author = ["-c", "user.name=M", "-c", "user.email=m@example.org"]
+        done = subprocess.run(["git", *author, *words], cwd=clone, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    git("remote", "add", "origin", "git@host.example:o/r.git")
+    git("commit", "-q", "--allow-empty", "-m", "one")
+    commit = git("rev-parse", "HEAD")
+    origin = {"url": clone.as_uri(), "dir_info": {"editable": True}}
+    monkeypatch.setattr(shared_files, "distribution", lambda name: Distribution(origin))
+
+    assert shared_files.package_source() == ""
+    git("update-ref", "refs/remotes/origin/main", commit)
+    assert shared_files.package_source() == f"pytest-agenteval @ git+https://host.example/o/r.git@{commit}"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.cli.starters.commands import program, way_to
 from pytest_agenteval.cli.starters.example_suite import example_files, example_named
+from pytest_agenteval.cli.starters.packaging import flat_layout, named_packages
 from pytest_agenteval.cli.starters.project import Project
-from pytest_agenteval.cli.starters.shared_files import is_installable, shared_files, workflow
+from pytest_agenteval.cli.starters.shared_files import FILL_IN, shared_files, workflow
 from pytest_agenteval.cli.starters.starter import STARTERS, fill, starter_files
 from pytest_agenteval.cli.starters.writing import NewFile, refuse_existing
 from pytest_agenteval.errors import UsageMistake
@@ -64,22 +65,43 @@ def plan_first_suite(project: Project, kind: str, *, suite: str | None, force: b
     stays = of_github.path.exists() and not force
     pytest = program("pytest", project.root)
     change = [fill(line, {"folder": below, "pytest": pytest}) for line in starter.change]
+    packaging, said = _packaging(project.root, files)
     return InitPlan(
         project,
         name,
-        files=(*files, *shared_files(project), *(() if stays else (of_github,))),
+        files=(*files, *shared_files(project), *packaging, *(() if stays else (of_github,))),
         left=(of_github.path,) if stays else (),
         run=f"{way_to(project.root)}{pytest} {arguments}",
-        change=(*change, *_of_workflow(path_in_root(of_github.path, project.root), arguments, stays=stays)),
+        change=(*change, *said, *_of_workflow(project, of_github, arguments, stays=stays)),
     )
 
 
-def _of_workflow(name: str, arguments: str, *, stays: bool) -> Iterator[str]:
+def _packaging(root: Path, files: Sequence[NewFile]) -> tuple[Sequence[NewFile], Sequence[str]]:
+    """Name the project's own packages where new folders would be taken for more; say so."""
+    named = named_packages(root, files)
+    if named is None:
+        return (), ()
+    shown = [f"  {line}" for line in named.lines]
+    if named.file is None:
+        return (), (f"packaging: add to {named.name}, else setuptools finds several packages", *shown)
+    return (named.file,), (
+        f"packaging: without this in {named.name} setuptools finds several packages",
+        *shown,
+    )
+
+
+def _of_workflow(project: Project, workflow: NewFile, arguments: str, *, stays: bool) -> Iterator[str]:
     """Say what is to be done about the workflow, if anything."""
+    name = path_in_root(workflow.path, project.root)
     if stays:
         yield f"the workflow: `- run: pytest {arguments}` among the steps of {name}"
-    elif not is_installable():
-        yield f"the workflow: where {name} installs pytest-agenteval from: here it was a file"
+        return
+    if FILL_IN in workflow.content.decode():
+        yield f"the workflow: {FILL_IN} in {name}: where pip gets pytest-agenteval from"
+    layout = flat_layout(project.root)
+    if layout is not None and not layout.is_clear:
+        found = ", ".join(layout.packages or layout.modules)
+        yield f"the workflow: it does not install the project: setuptools finds several packages ({found})"
 
 
 def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
@@ -95,7 +117,8 @@ def plan_example(project: Project, name: str, *, suite: str | None, force: bool)
     if not force:
         refuse_existing(files, "--force writes over them")
     run = f"{way_to(project.root)}{program('pytest', project.root)} {below}"
-    return InitPlan(project, name, (*files, *shared_files(project)), (), run)
+    packaging, said = _packaging(project.root, files)
+    return InitPlan(project, name, (*files, *shared_files(project), *packaging), (), run, tuple(said))
 
 
 def _refuse_taken_name(project: Project, name: str, folder: Path) -> None:
