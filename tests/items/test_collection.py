@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.suites import collected_ids, run, suite, task, write
@@ -217,3 +219,17 @@ def test_collecting_only_shows_files_and_trials_and_leaves_nothing(pytester: pyt
 
     result.stdout.fnmatch_lines(["*<Dir x>", "*<TaskFile task.json>", "*<TrialItem greet?scripted-1?>"])
     assert sorted(path.name for path in pytester.path.iterdir()) == ["evals"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_names_that_are_shown_can_be_pasted(pytester: pytest.Pytester, workers: int) -> None:
+    """Whatever a name holds that an id may hold: dots, dashes, letters of any script."""
+    ids = ["v1.2_case", "한글.1", "a-b", "#3@x", "a(b)"]
+    files = {f"evals/{number}.x/t.json": task(id) for number, id in enumerate(ids)}
+    write(pytester.path, {"evals/suite.yaml": suite(), **files})
+    names = collected_ids(pytester, "evals", "--agent-model=scripted,nop")
+
+    shown = run(pytester, "evals", "-v", "--agent-model=scripted,nop", workers=workers).stdout.str()
+
+    assert all(re.search(rf"(^|\s){re.escape(name)}(\s|$)", shown, re.MULTILINE) for name in names)
+    run(pytester, *names, "--agent-model=scripted,nop").assert_outcomes(passed=5, failed=5)

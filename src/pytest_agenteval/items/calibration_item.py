@@ -12,7 +12,7 @@ from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.executors.executor import CalibrationResult
 from pytest_agenteval.errors import Problem, ProblemsFound
-from pytest_agenteval.items.file_problems import collect_items
+from pytest_agenteval.items.file_problems import collect_items, reported_name
 from pytest_agenteval.items.trial_functions import declare_marks, marks_of
 from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
@@ -79,7 +79,7 @@ class CalibrationItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Point to the calibration's own line, where editors and JUnit look."""
-        return self.path, self.calibration.line - 1, self.name
+        return self.path, self.calibration.line - 1, reported_name(self.name)
 
     def setup(self) -> None:
         """Ask the judges about every example, and write down what was found."""

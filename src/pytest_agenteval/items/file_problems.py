@@ -34,3 +34,12 @@ def collect_items(
     except UsageMistake as mistake:
         evals.refuse(mistake)
         return ()
+
+
+def reported_name(name: str) -> str:
+    """Give an item's name as reports show it, with a space behind a name that has dots before its bracket.
+
+    With ``-v``, pytest writes the dots of a node id that ends with this name as ``::``, as if they were those
+    of ``Class.method``; such a node id could not be pasted. With the space the node id has another end.
+    """
+    return f"{name} " if "." in name.partition("[")[0] else name

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pytest_agenteval.items.file_problems import reported_name
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import explain_trial, reason_below, short_reason
@@ -31,7 +32,7 @@ class TrialItem(PlannedItem):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Point to the task's own line, where editors and JUnit look."""
-        return self.source, self.task.line - 1, self.name
+        return self.source, self.task.line - 1, reported_name(self.name)
 
     @property
     def source(self) -> Path:
@@ -49,7 +50,7 @@ class TrialItem(PlannedItem):
         root, text = f"{self.config.rootpath}{os.sep}", str(self.source)
         if not text.startswith(root):
             return super().location
-        return text[len(root) :], self.task.line - 1, self.name
+        return text[len(root) :], self.task.line - 1, reported_name(self.name)
 
     def setup(self) -> None:
         """Carry out the trial; where nothing else hangs on the item, without the fixture machinery."""
