@@ -55,6 +55,26 @@ def twice(question):
         return answer(question)
 
 
+def stopping_at_tool(question):
+    call = ask([{"role": "user", "content": question}])["tool_calls"][0]
+    return f"-7 in {json.loads(call['function']['arguments'])['city']}"
+
+
+def looping(question):
+    while True:
+        stopping_at_tool(question)
+
+
+def raising(question):
+    stopping_at_tool(question)
+    raise ValueError("no")
+
+
+def returning(question):
+    call = {"id": "c1", "function": {"name": "get_weather", "arguments": '{"city": "Oslo"}'}}
+    return {"answer": "-7", "messages": [{"role": "assistant", "content": "", "tool_calls": [call]}]}
+
+
 def swallowing(question):
     try:
         return answer(question)
@@ -244,6 +264,32 @@ def test_the_named_model_reaches_an_agent_that_takes_it(pytester: pytest.Pyteste
 
     result.assert_outcomes(passed=1)
     result.stdout.no_fnmatch_line("*no effect*")
+
+
+@pytest.mark.parametrize("name", ["stopping_at_tool", "returning"])
+def test_a_result_that_no_model_is_shown_is_unknown_and_no_error(
+    pytester: pytest.Pytester, server: ModelServer, name: str
+) -> None:
+    """An agent may end with a tool's result: the call was made, seen on the wire or only told of."""
+    prepare(pytester, name)
+
+    run(pytester, "evals", "--agent-live").assert_outcomes(passed=1)
+
+    (call,) = only_trial(pytester.path).transcript.calls
+    assert (call.tool, call.result, call.error) == ("get_weather", None, None)
+
+
+@pytest.mark.parametrize("name", ["looping", "raising"])
+def test_a_call_of_an_agent_that_was_cut_off_did_not_end(
+    pytester: pytest.Pytester, server: ModelServer, name: str
+) -> None:
+    """Where a limit or a crash ends the agent, a call without a result is one that did not end."""
+    prepare(pytester, name, limits={"steps": 1})
+
+    run(pytester, "evals", "--agent-live")
+
+    (call,) = only_trial(pytester.path).transcript.calls
+    assert (call.result, call.error and call.error.type) == (None, "not_finished")
 
 
 def test_a_limit_of_steps_holds(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

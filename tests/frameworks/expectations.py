@@ -60,6 +60,7 @@ def transcript_faults(trial: Trial, framework: Framework) -> Iterator[str]:
 
 
 def _call_faults(place: str, city: str, trial: Trial, framework: Framework) -> Iterator[str]:
+    yield from _unequal(f"{place}: failed", [c.tool for c in trial.transcript.calls if c.error], [])
     calls = [call for call in trial.transcript.calls if call.tool != "final_answer"]
     yield from _unequal(
         f"{place}: calls", [(c.tool, dict(c.args)) for c in calls], [(framework.tool, {"city": city})]

@@ -285,7 +285,7 @@ def test_replies_that_were_seen_stand_and_only_results_and_times_are_added() -> 
     told = ToolCall("c1", 1, 0, "weather", OSLO, result=-7, started=1.5, ended=2.0)
 
     recorder.add_returned(Transcript((Message("user", "else"),), (told,), usage=Usage(99, 99)))
-    recorder.end_pending_calls()
+    recorder.end_pending_calls(cut_off=True)
 
     seen = recorder.transcript()
     assert seen.calls == (told,)

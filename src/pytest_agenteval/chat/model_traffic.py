@@ -187,12 +187,11 @@ class ModelTraffic:
             self._finish(exchange, response, None)
 
     def close(self) -> None:
-        """End requests and calls that nobody answered; the trial breaks where its last one got no reply."""
+        """End requests that nobody answered; the trial breaks where its last one got no reply."""
         with self._lock:
             left, self._under_way = self._under_way, {}
         for exchange in left.values():
             self._give_up(exchange)
-        self._recorder.end_pending_calls()
         if self._failure is not None:
             self._recorder.broken = self._recorder.broken or self._failure
 

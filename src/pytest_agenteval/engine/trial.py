@@ -179,6 +179,7 @@ class _TrialRun:
         self.tool_tape = stage.ctx.tools.tape
         if self.recorder.broken is not None:  # even where the agent swallowed it
             self.error = error_details(self.recorder.broken)
+        self.recorder.end_pending_calls(cut_off=self.error is not None or bool(self.limit))
 
     async def _run_agent(self, stage: _Stage) -> None:
         run, kind = stage.instance.agent.run, stage.instance.loop

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -239,10 +239,22 @@ class Recorder:
         same_args = (listed.args, listed.raw_args) == (call.args, call.raw_args)
         return same_args and _is_name_of(call.tool, listed.tool)
 
-    def end_pending_calls(self) -> None:
-        """Say of every call that was never answered that it did not end."""
+    def leave_open(self, places: Iterable[int]) -> None:
+        """Have these calls wait for a result, but for those of which something is known to have come."""
         with self._lock:
-            for place in self._pending_calls:
+            for place in places:
+                call = self._calls[place]
+                if call.error is None and call.result is None and not call.ended:
+                    self._pending_calls.setdefault(place, self.phase)
+
+    def end_pending_calls(self, *, cut_off: bool) -> None:
+        """Close the calls of which nobody told a result.
+
+        Where the agent was ``cut_off``, they did not end. An agent that ended by itself may have answered
+        with a result that no model was shown: then nothing is known of it, and that is no error.
+        """
+        with self._lock:
+            for place in self._pending_calls if cut_off else ():
                 error = ToolError(NOT_FINISHED, "the call did not end")
                 self._calls[place] = replace(self._calls[place], error=error)
             self._pending_calls.clear()
@@ -260,15 +272,20 @@ class Recorder:
         """Take what an agent tells of its own course.
 
         Where replies of models were seen, they stand, and only results and times of calls are added, by the
-        calls' ids; where none was, all is taken over, and calls that were seen keep what came of them.
+        calls' ids; where none was, all is taken over, and calls that were seen keep what came of them. A
+        call of which no result is told waits for one as a call that was seen does.
         """
+        is_open = [call.error is not None and call.error.type == NOT_FINISHED for call in returned.calls]
+        pairs = zip(returned.calls, is_open, strict=True)
+        calls = [replace(call, error=None) if waits else call for call, waits in pairs]
         with self._lock:
             if self._asks:
-                self._calls = completed_calls(self._calls, returned.calls, self._untimed_calls)
+                self._calls = completed_calls(self._calls, calls, self._untimed_calls)
                 open_places = [place for place in self._pending_calls if not is_ended(self._calls[place])]
                 self._pending_calls = {place: self._pending_calls[place] for place in open_places}
                 return
-            self._calls = [bounded_call(call) for call in united_calls(self._calls, returned.calls)]
+            self._calls = [bounded_call(call) for call in united_calls(self._calls, calls)]
+            self.leave_open(place for place, waits in enumerate(is_open) if waits)
             self._messages += map(_bounded_message, returned.messages)
             self._asks += returned.asks
             self._events += returned.events

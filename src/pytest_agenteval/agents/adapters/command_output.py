@@ -11,7 +11,7 @@ from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.bounds import bounded
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.transcript import NOT_FINISHED, ToolCall, ToolError
+from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 Event = Mapping[str, Any]
@@ -82,12 +82,8 @@ class CommandOutput:
         return Answer(text) if text and not self.has_events else None
 
     def close(self) -> None:
-        """Say of calls without a result that they did not end."""
-        for place in self._open_places.values():
-            call = self._recorder.calls[place]
-            if call.result is None and call.error is None:  # else the model was told
-                error = ToolError(NOT_FINISHED, "the call did not end")
-                self._recorder.end_call_event(place, None, error, self._recorder.at())
+        """Leave calls without a result open."""
+        self._recorder.leave_open(self._open_places.values())
 
     def _event(self, line: str) -> Event | None:
         """Read a line as an event; what stood before a return of the carriage is no part of it."""
