@@ -107,3 +107,31 @@ def _equal_scalars(left: Any, right: Any) -> bool:
 
 def _fold_once(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", text.casefold()).split())
+
+
+def whole_text(text: str) -> str:
+    """Give a text in which halves of one character that came apart are one; what stays half is U+FFFD.
+
+    The halves are surrogates that a server escaped in two events, or bytes of UTF-8 that a reader kept as
+    ``surrogateescape`` does.
+    """
+    if text.isascii() or not _SURROGATE.search(text):
+        return text
+    paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+    from_bytes = _KEPT_BYTES.sub(
+        lambda match: match[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), paired
+    )
+    return _SURROGATE.sub("\ufffd", from_bytes)
+
+
+def whole_texts(value: Any) -> Any:
+    """Give a JSON value whose texts and keys are whole, as by ``whole_text``."""
+    if isinstance(value, str):
+        return whole_text(value)
+    if isinstance(value, dict):
+        return {whole_text(key): whole_texts(inner) for key, inner in value.items()}
+    return list(map(whole_texts, value)) if isinstance(value, list) else value
+
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_KEPT_BYTES = re.compile("[\udc80-\udcff]+")

@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.records import bounds
-from pytest_agenteval.records.bounds import MOST_DEEP, bounded, bounded_grade
+from pytest_agenteval.records.bounds import MOST_DEEP, bounded, bounded_answer, bounded_grade
+from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.grade import Check, Grade
 
 plain = st.recursive(
@@ -111,3 +112,8 @@ def test_a_grade_is_cut_like_any_value(monkeypatch: pytest.MonkeyPatch) -> None:
     assert left.rationale == "y" * 30 + "… (cut: 31 characters long)"
     assert left.checks[0].expected == "e" * 10 + "… (cut: 50 characters long)"
     assert "nested deeper" in str(left.details)
+
+
+def test_an_answer_that_was_joined_of_pieces_has_whole_characters() -> None:
+    """An agent that adds up the pieces of a stream has halves where a server cut an emoji."""
+    assert bounded_answer(Answer("a\ud83d" + "\ude00b\ud83d")).text == "a😀b\ufffd"

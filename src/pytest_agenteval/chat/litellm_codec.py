@@ -10,8 +10,9 @@ from typing import Any
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import Reply, credible_usage
 from pytest_agenteval.chat.prices import with_own_price
+from pytest_agenteval.json_values import whole_text
 from pytest_agenteval.records.prices import ModelPrice
-from pytest_agenteval.records.replies import PricedApart, finish_of
+from pytest_agenteval.records.replies import PricedApart, finish_of, split_thoughts
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 
@@ -59,12 +60,14 @@ def reply_of(answer: Any, call_ids: str, unknown_finish: str = "", price: ModelP
     message = choice.message
     refusal = _refusal(message)
     calls = tuple(_calls(message.tool_calls or (), call_ids))
+    text, thought = split_thoughts(whole_text(message.content or refusal))
+    reasoning = whole_text(getattr(message, "reasoning_content", None) or "")
     return Reply(
         text=message.content or refusal,
         calls=calls,
         usage=usage_of(answer, price),
         finish=finish_of(unknown_finish or choice.finish_reason, calls=bool(calls), refused=bool(refusal)),
-        reasoning=getattr(message, "reasoning_content", None) or "",
+        reasoning="\n\n".join(filter(None, (reasoning, thought))),
     )
 
 
@@ -74,7 +77,7 @@ def _calls(calls: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
     for place, call in enumerate(calls):
         id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
         used_ids.add(id)
-        args, raw = parse_arguments(call.function.arguments or "{}")
+        args, raw = parse_arguments(whole_text(call.function.arguments or "{}"))
         yield ToolCall(id, 0, place, call.function.name or "", args, raw)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from pytest_agenteval.json_values import whole_text
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.record import NOTHING
@@ -48,7 +49,8 @@ def bounded(value: Any) -> Any:
 
 
 def bounded_text(text: str) -> str:
-    """Give the text, cut where it is too long."""
+    """Give the text of whole characters, cut where it is too long: who joins a stream may leave halves."""
+    text = whole_text(text)
     return text if len(text) <= MOST_CHARS else cut_text(text, MOST_CHARS)
 
 

@@ -1,13 +1,15 @@
-"""What is common to every model's reply, whoever read it: true counts, what has a price, why it ended."""
+"""What is common to every model's reply, whoever read it: its text and thoughts, counts, and how it ended."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.tool import read_json
+from pytest_agenteval.records.transcript import Usage, without_made_up_zeros
 
 MOST_TOKENS = 10**9
 """No model reads or writes as many in one reply."""
@@ -65,3 +67,184 @@ def credible_usage(usage: Usage) -> Usage:
 
 def _possible(count: Any) -> bool:
     return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS
+
+
+class SplitReply(NamedTuple):
+    """What a model says, and what it thought before it said so."""
+
+    text: str
+    reasoning: str
+
+
+def split_thoughts(text: str) -> SplitReply:
+    """Split what a model thought off what it says, by the marks that servers without a parser leave.
+
+    A closing mark alone ends a thought that began in the prompt. A thought that never closes goes to the
+    end. A mark in the middle of a line opens a thought only if that thought is closed. A mark that is quoted
+    is text: within code, between quotation marks, as `<think> and </think>` in a sentence, or in a reply that
+    is JSON as a whole.
+    """
+    if _HARMONY.search(_without_quotes(text)) if "<|channel|>" in text else None:
+        return _split_harmony(harmony_messages(text))
+    if stripped := _STRIPPED_HARMONY.match(text):
+        return SplitReply(stripped[2], stripped[1].strip())
+    marks = _marks(text)
+    return _split_at(text, marks) if marks else SplitReply(text, "")
+
+
+class _Mark(NamedTuple):
+    """A mark that opens or closes a thought; ``kind`` is the same for both."""
+
+    start: int
+    end: int
+    kind: str
+    closes: bool
+
+
+_MARK = re.compile(
+    r"<(?P<slash>/?)(?P<tag>(?:\w{1,20}:)?think(?:ing)?|thought)>|\[(?P<bracket>/?)think\]"
+    r"|◁(?P<triangle>/?)think▷|<\|(?P<word>begin|end)_of_thought\|>|<\|channel>thought\b|(?P<gemma><channel\|>)",
+    re.I,
+)
+_NAMED = re.compile(
+    r"(?<=\S )<((?:\w{1,20}:)?think(?:ing)?|thought)>(?: ?\S{1,4} | ?(?:\.{3}|…|[/,&])? ?)</\1>", re.I
+)
+"""Both marks named in a sentence: `<think> and </think>`, `<think>...</think>`."""
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_INLINE_CODE = re.compile(r"`[^`\n]+`")
+_QUOTATION_MARKS = frozenset(('""', "''", "“”", "‘’", "«»", "「」"))
+_STRIPPED_HARMONY = re.compile(r"\s*analysis(?=[^\s:])(.*)assistantfinal(.*)", re.S)
+"""What is left of GPT-OSS's marks where a server drops special tokens."""
+
+
+def _split_at(text: str, marks: Sequence[_Mark]) -> SplitReply:
+    said: list[str] = []
+    thoughts: list[str] = []
+    last_closing = {mark.kind: mark.start for mark in marks if mark.closes}
+    opened, begin, blocks, nested, line = "", 0, 0, 0, ""
+    for mark in marks:
+        piece = text[begin : mark.start]
+        if opened:
+            # A thought may open twice: by the prompt's template, and by the model.
+            nested += not mark.closes and mark.kind == opened
+            if not mark.closes or mark.kind != opened:
+                continue
+            thoughts.append(piece)
+            opened, blocks = "", blocks + 1
+        elif mark.closes:
+            if blocks and not nested:  # thoughts have ended: an answer that names the mark
+                continue
+            nested = max(0, nested - 1)
+            thoughts.append("".join(said) + piece)
+            said, line = [], ""
+        else:
+            line_before = (line + piece).rpartition("\n")[2]
+            if line_before.strip() and last_closing.get(mark.kind, -1) < mark.start:
+                continue
+            said.append(piece)
+            opened, line = mark.kind, line_before
+        begin = mark.end
+    (thoughts if opened else said).append(text[begin:])
+    return SplitReply("".join(said), _joined_thoughts(thoughts))
+
+
+def _joined_thoughts(thoughts: Iterable[str]) -> str:
+    return "\n\n".join(filter(None, (thought.strip() for thought in thoughts)))
+
+
+def _marks(text: str) -> list[_Mark]:
+    """Find the marks of thoughts that are not quoted.
+
+    Code that a thought leaves open may reach into the answer. So where a reply begins with a thought, a
+    closing mark within code counts if there is no other.
+    """
+    if _MARK.search(text) is None or _is_json(text):
+        return []
+    marks = list(_marks_in(_without_quotes(text)))
+    begins = bool(marks) and not text[: marks[0].start].strip()
+    return list(_marks_in(text)) if begins and not any(mark.closes for mark in marks) else marks
+
+
+def _marks_in(text: str) -> Iterator[_Mark]:
+    for match in _MARK.finditer(text):
+        start, end = match.span()
+        if text[max(0, start - 1) : start] + text[end : end + 1] in _QUOTATION_MARKS:
+            continue
+        groups = match.groupdict()
+        slashes = (groups[name] for name in ("slash", "bracket", "triangle"))
+        closes = "/" in slashes or groups["gemma"] is not None or (groups["word"] or "").lower() == "end"
+        kind = next((name for name in ("bracket", "triangle", "word") if groups[name] is not None), "gemma")
+        yield _Mark(start, end, (groups["tag"] or kind).lower(), closes)
+
+
+def _without_quotes(text: str) -> str:
+    """Give the text with blanks in place of code and of named marks: as long as before."""
+    lines = text.split("\n")
+    fence, opened = "", 0
+    for at, line in enumerate(lines):
+        match = _FENCE.match(line)
+        if match is None:
+            continue
+        closes = bool(fence) and match[1].startswith(fence) and not match[2].strip()
+        if closes:
+            lines[opened : at + 1] = [" " * len(each) for each in lines[opened : at + 1]]
+            fence = ""
+        elif "`" not in match[2] and (not fence or match[1] == fence):  # a second one: the first never closed
+            fence, opened = match[1], at
+    text = _INLINE_CODE.sub(lambda match: " " * len(match[0]), "\n".join(lines))
+    return _NAMED.sub(lambda match: " " * len(match[0]), text)
+
+
+def _is_json(text: str) -> bool:
+    """Whether a reply is a JSON object or list as a whole."""
+    if not text.lstrip().startswith(("{", "[")):
+        return False
+    try:
+        read_json(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+class HarmonyMessage(NamedTuple):
+    """One message of GPT-OSS's harmony; ``recipient`` is the tool that it is for, or empty."""
+
+    channel: str
+    recipient: str
+    body: str
+    written: str
+
+
+_HARMONY = re.compile(
+    r"(?:<\|start\|>(?P<role>[^<]*))?<\|channel\|>(?P<header>[^<]*(?:<\|constrain\|>[^<]*)?)"
+    r"<\|message\|>(?P<body>.*?)(?:<\|end\|>|<\|call\|>|<\|return\|>|(?=<\|start\|>|<\|channel\|>)|\Z)",
+    re.DOTALL,
+)
+_RECIPIENT = re.compile(r"to=(?:functions\.)?([\w.-]+)")
+
+
+def harmony_messages(text: str) -> list[HarmonyMessage]:
+    """Read a reply of several messages, each on a channel and for somebody.
+
+    What stands outside of them is a message without a channel, the first of the list if there is any.
+    """
+    messages = []
+    for match in _HARMONY.finditer(text):
+        recipient = _RECIPIENT.search(f"{match['role'] or ''} {match['header']}")
+        channel = next(iter(match["header"].split()), "")
+        tool = recipient[1] if recipient and recipient[1] not in ("user", "assistant") else ""
+        messages.append(HarmonyMessage(channel, tool, match["body"], match[0]))
+    outside = _HARMONY.sub("", text)
+    return [HarmonyMessage("", "", outside, outside), *messages] if outside.strip() else messages
+
+
+def _split_harmony(messages: Iterable[HarmonyMessage]) -> SplitReply:
+    said = [
+        message.written if message.recipient else message.body
+        for message in messages
+        if message.recipient or message.channel != "analysis"
+    ]
+    thoughts = [
+        message.body for message in messages if message.channel == "analysis" and not message.recipient
+    ]
+    return SplitReply("\n".join(filter(None, (text.strip() for text in said))), _joined_thoughts(thoughts))

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agenteval.canonical import compact
+from pytest_agenteval.json_values import whole_texts
 from pytest_agenteval.records.record import NOTHING, Record
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
@@ -82,6 +83,7 @@ def parse_arguments(text: str) -> tuple[Mapping[str, Any], str | None]:
         args = read_json(text)
     except ValueError:
         return NOTHING, text
+    args = whole_texts(args) if "\\u" in text or not text.isascii() else args
     return (args, None) if isinstance(args, dict) else (NOTHING, text)
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import compact
 from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.replies import split_thoughts
 from pytest_agenteval.records.tool import ToolSpec, shown_value
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
@@ -67,7 +68,12 @@ class TranscriptBuilder:
         self._messages.append(Message(role, content, turn=self.replies + 1, call_id=call_id))
 
     def reply(self, content: str, requests: Sequence[CallRequest] = (), **ask: Any) -> None:
-        """Add a model's reply with the calls that it asks for; ``ask`` are fields of its ``Ask``."""
+        """Add a model's reply with the calls that it asks for; ``ask`` are fields of its ``Ask``.
+
+        Thoughts that a server left in the text are split off, as of replies that were seen.
+        """
+        content, thought = split_thoughts(content)
+        ask["reasoning"] = "\n\n".join(filter(None, (ask.get("reasoning", ""), thought)))
         self.replies += 1
         turn = self.replies
         calls = tuple(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,17 @@ class SpokenReply:
         return [text[at : at + self.cut] for at in range(0, len(text), self.cut)]
 
 
+@dataclass(frozen=True)
+class CutCharacters(SpokenReply):
+    """A reply whose stream is cut between the two halves that UTF-16 writes some characters in."""
+
+    def pieces(self, text: str) -> list[str]:
+        units = text.encode("utf-16-le", "surrogatepass")
+        cuts = range(0, len(units), 2 * self.cut)
+        return [units[at : at + 2 * self.cut].decode("utf-16-le", "surrogatepass") for at in cuts]
+
+
+HALF = re.compile("[\ud800-\udfff]")
 Body = dict[str, Any]
 
 
@@ -47,7 +59,13 @@ class Speaker:
 
 
 def _sse(events: Sequence[Body]) -> str:
-    return "".join(f"data: {json.dumps(event, ensure_ascii=False)}\n\n" for event in events)
+    return "".join(f"data: {_readable(event)}\n\n" for event in events)
+
+
+def _readable(event: Body) -> str:
+    """Write an event as most servers do; half a character can only be escaped."""
+    text = json.dumps(event, ensure_ascii=False)
+    return text if text.isprintable() or not HALF.search(text) else json.dumps(event)
 
 
 def _chat_calls(reply: SpokenReply) -> list[Body]:

@@ -21,7 +21,7 @@ from pytest_agenteval.cassettes.wire.reader import (
 from pytest_agenteval.cassettes.wire.traffic import ModelReply
 
 from .exchanges import exchanges
-from .spoken_replies import SPEAKERS, SpokenReply
+from .spoken_replies import SPEAKERS, CutCharacters, SpokenReply
 
 EXCHANGES = exchanges()
 ANSWERED = [(it, response) for it in EXCHANGES for _, response in it.responses()]
@@ -52,6 +52,39 @@ def test_streams_and_echoes_are_the_reply(speaker: Any, spoken: SpokenReply) -> 
     assert [(call.tool, dict(call.args)) for call in whole.calls] == list(spoken.calls)
     later = read_request(speaker.format, speaker.request(speaker.echo(spoken)))
     assert later.messages == (*asked.messages, whole.message)
+
+
+@given(st.sampled_from(SPEAKERS), st.integers(1, 4), st.sampled_from(["", "<think>"]))
+@settings(max_examples=60)
+def test_marks_and_characters_may_be_cut_anywhere(speaker: Any, cut: int, opened: str) -> None:
+    """Thoughts are split off, and halves of characters put together, once a stream is joined."""
+    spoken = CutCharacters(f"{opened}no 😀 🇰🇷</think>yes 😀", [("look", {"at": "😀"})], cut)
+    for response in speaker.responses(spoken):
+        reply = read_reply(speaker.format, speaker.request(), response)
+
+        assert (reply.reasoning, reply.message["content"]) == ("no 😀 🇰🇷", "yes 😀")
+        assert [dict(call.args) for call in reply.calls] == [{"at": "😀"}]
+
+
+def test_bytes_of_a_character_may_come_in_two_events() -> None:
+    """A server that cuts its bytes, not its characters, means the character all the same."""
+    halves = ["\udcf0\udc9f", "\udc98\udc80 \udcf0"]
+    deltas = [{"choices": [{"delta": {"content": half}, "finish_reason": "stop"}]} for half in halves]
+    body = "".join(f"data: {json.dumps(delta, ensure_ascii=False)}\n\n" for delta in deltas)
+    response = Response(200, body=body.encode("utf-8", "surrogateescape"))
+
+    assert read_reply("openai.chat", SPEAKERS[0].request(), response).message["content"] == "😀 \ufffd"
+
+
+@given(st.sampled_from(SPEAKERS), st.booleans())
+def test_half_a_character_that_stays_alone_is_replaced(speaker: Any, high: bool) -> None:
+    """No store, page or table takes one; U+FFFD says that something was there."""
+    half = "\ud83d" if high else "\ude00"
+    for response in speaker.responses(CutCharacters(f"a{half}b", [("look", {"at": half})], 1)):
+        reply = read_reply(speaker.format, speaker.request(), response)
+
+        assert reply.message["content"] == "a\ufffdb"
+        assert [dict(call.args) for call in reply.calls] == [{"at": "\ufffd"}]
 
 
 @given(st.sampled_from(ANSWERED), st.sampled_from(["\r\n", "\r", "\n"]))

@@ -236,13 +236,13 @@ def test_thoughts_left_before_the_answer_are_reasoning(tag: str) -> None:
     assert (reply.reasoning, reply.content) == ("Add\nthem.", "\n\n3 ")
 
 
-def test_a_text_is_left_alone_where_the_thoughts_are_told_apart() -> None:
-    """What looks like thoughts there is what the model wants to say."""
+def test_thoughts_left_in_the_text_join_those_of_the_field() -> None:
+    """A server's parser may miss some: they are no answer either."""
     parts = read_parts("openai.chat", _reply(content="<think>a</think>b", reasoning_content="Add."))
 
     reply = openai_chat.reply_of(parts, ModelAsk("m", USER))
 
-    assert (reply.reasoning, reply.content) == ("Add.", "<think>a</think>b")
+    assert (reply.reasoning, reply.content) == ("Add.\n\na", "b")
 
 
 def test_a_call_of_several_tools_at_once_is_those_calls() -> None:

@@ -10,7 +10,6 @@ from pytest_agenteval.cassettes.wire.normal_form import (
     WireCall,
     assistant_message,
     normal_ids,
-    spoken,
     tool_calls,
 )
 from pytest_agenteval.cassettes.wire.traffic import (
@@ -59,13 +58,12 @@ class Asked:
         own = [call for call in parts.calls if call.by == "agent"]
         ids = normal_ids(own, self._prior_calls(own), numbered=self._numbered)
         places = [place for place, call in enumerate(parts.calls) if call.by == "agent"]
-        thoughts = (parts.reasoning, spoken(parts.content)[1])
         return ModelReply(
             assistant_message(parts.content, own, ids),
             tool_calls(parts.calls, dict(zip(places, ids, strict=True))),
             credible_usage(parts.usage),
             finish_of(parts.finish, calls=bool(own), refused=parts.refused),
-            "\n\n".join(filter(None, thoughts)),
+            parts.reasoning,
             parts.model or (self.request.model if self.request else ""),
             parts.id,
             parts.items,

@@ -72,10 +72,10 @@ def _event(headers: dict[str, str], payload: bytes) -> Json:
     if kind == "error":
         told = {"type": headers.get(":error-code", ""), "message": headers.get(":error-message", "")}
         return {"error": told}
-    held = json_object(payload) if payload.strip() else {}
+    held = json_object(payload, "surrogateescape") if payload.strip() else {}
     if kind == "exception":
         return {"error": {**held, "type": headers.get(":exception-type", "")}}
     name = headers.get(":event-type", "")
     if name == "chunk" and "bytes" in held:
-        return json_object(b64decode(as_text(held["bytes"])))
+        return json_object(b64decode(as_text(held["bytes"])), "surrogateescape")
     return {name: held}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
@@ -199,5 +200,18 @@ def join(events: Iterable[Json]) -> Json:
                 candidate.update(rest_of(piece, "content"))
                 parts += _parts(piece.get("content"))
                 whole["candidates"] = [candidate]
-    candidate["content"] = {"parts": parts}
+    candidate["content"] = {"parts": list(_joined_texts(parts))}
     return whole
+
+
+def _joined_texts(parts: Iterable[Json]) -> Iterator[Json]:
+    """Join the texts that follow each other; thoughts are texts of their own."""
+    for is_text, group in groupby(parts, lambda part: (part.keys() <= _OF_TEXT, part.get("thought"))):
+        pieces = list(group)
+        if is_text[0] and pieces:
+            yield {**pieces[0], "text": "".join(as_text(piece.get("text")) for piece in pieces)}
+        else:
+            yield from pieces
+
+
+_OF_TEXT = {"text", "thought"}

@@ -25,17 +25,17 @@ def read_json(text: str) -> Any:
         raise UnreadableTraffic(f"the body is no JSON: {odd}") from None
 
 
-def json_object(body: Body) -> Json:
+def json_object(body: Body, errors: str = "replace") -> Json:
     """Read a body that is a JSON object; raises UnreadableTraffic for any other."""
-    value = read_json(text_of_body(body))
+    value = read_json(text_of_body(body, errors))
     if not isinstance(value, dict):
         raise UnreadableTraffic("the body is no JSON object")
     return value
 
 
-def text_of_body(body: Body) -> str:
-    """Give a body as text; a byte that is no UTF-8 becomes a question mark of Unicode's."""
-    return body.decode("utf-8-sig", "replace") if isinstance(body, bytes) else (body or "").lstrip("\ufeff")
+def text_of_body(body: Body, errors: str = "replace") -> str:
+    """Give a body as text; a byte that is no UTF-8 becomes U+FFFD, or what ``errors`` says."""
+    return body.decode("utf-8-sig", errors) if isinstance(body, bytes) else (body or "").lstrip("\ufeff")
 
 
 def raw_body(body: Body) -> bytes:

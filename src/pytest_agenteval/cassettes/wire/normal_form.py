@@ -7,7 +7,6 @@ an id where there was none. What they may change is brought into one form here, 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -19,11 +18,12 @@ from pytest_agenteval.cassettes.wire.smolagents_text import (
     with_closed_code,
     written_calls,
 )
+from pytest_agenteval.json_values import whole_text
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.replies import split_thoughts
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 
-_THOUGHT = re.compile(r"\s*<(think|thinking|thought)>(.*?)</\1>", re.S)
 # So litellm and pydantic-ai wrap what a model wrote in place of an object, where the API takes objects only.
 _WRAPPED = "INVALID_JSON"
 _ROLES = {"developer": "system", "model": "assistant", "function": "tool"}
@@ -114,7 +114,8 @@ def normal_role(role: str) -> str:
 
 def assistant_message(content: str, calls: Sequence[WireCall], ids: Sequence[str]) -> dict[str, Any]:
     """Write what a model said, without its thoughts and without blanks at either end: clients drop both."""
-    message: dict[str, Any] = {"role": "assistant", "content": spoken(content)[0]}
+    said = split_thoughts(whole_text(content)).text.strip()
+    message: dict[str, Any] = {"role": "assistant", "content": with_closed_code(said)}
     if calls:
         message["tool_calls"] = [_entry(call, id) for call, id in zip(calls, ids, strict=True)]
     return message
@@ -152,14 +153,6 @@ def canonical_arguments(text: str) -> str:
     if len(args) == 1 and isinstance(wrapped, str):
         return wrapped
     return canonical(_whole_numbers(args))
-
-
-def spoken(content: str) -> tuple[str, str]:
-    """Part what a model said from the thoughts that servers without a parser of them leave before it."""
-    thought = _THOUGHT.match(content)
-    if thought is None:
-        return with_closed_code(content.strip()), ""
-    return with_closed_code(content[thought.end() :].strip()), thought[2].strip()
 
 
 def _entry(call: WireCall, id: str) -> dict[str, Any]:

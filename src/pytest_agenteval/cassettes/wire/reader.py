@@ -10,6 +10,7 @@ from struct import error as StructError
 from typing import Any, Protocol, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from pytest_agenteval.canonical import DIGEST_CHARS, digest, plain
 from pytest_agenteval.cassettes.interaction import Request, Response
@@ -23,7 +24,9 @@ from pytest_agenteval.cassettes.wire.streams import parts_of
 from pytest_agenteval.cassettes.wire.traffic import Classified as Classified
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
 from pytest_agenteval.cassettes.wire.traffic import ModelRefused as ModelRefused
+from pytest_agenteval.json_values import whole_texts
 from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.replies import split_thoughts
 
 FORMATS = {
     "openai.chat": "openai_chat",
@@ -111,17 +114,21 @@ def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Js
         for event in parts.objects:
             if refused := refusal_in(response.status, event):
                 raise refused
-        return _reader(format).join(parts.objects) if parts.streamed else parts.objects[0]
+        whole = _reader(format).join(parts.objects) if parts.streamed else parts.objects[0]
+        return cast(Json, whole_texts(whole))
     except _STUMBLES as odd:
         raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
 
 
 def read_parts(format: str, whole: Json) -> ReplyParts:
-    """Read what a whole reply says, as the provider wrote it; raises UnreadableTraffic."""
+    """Read what a whole reply says, its thoughts beside the text; raises UnreadableTraffic."""
     try:
-        return _reader(format).read_reply(whole)
+        parts = _reader(format).read_reply(whole)
+        text, thought = split_thoughts(parts.content)
     except _STUMBLES as odd:
         raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
+    reasoning = "\n\n".join(filter(None, (parts.reasoning, thought)))
+    return parts if text is parts.content else replace(parts, content=text, reasoning=reasoning)
 
 
 def prompt_identity(request: ModelRequest) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec.structs import replace
@@ -13,19 +12,14 @@ from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
 from pytest_agenteval.cassettes.wire.normal_form import WireCall
 from pytest_agenteval.records.tool import parse_arguments
 
-_THOUGHT = re.compile(r"\s*<(think|thinking|budget:thinking)>(.*?)</\1>(.*)", re.DOTALL)
-"""What a server without a parser of thoughts leaves before the answer."""
 _PARALLEL = "multi_tool_use.parallel"
 """A tool that nobody has given: models call it where they mean several calls at once."""
 
 
 def in_our_words(parts: ReplyParts) -> ReplyParts:
-    """Give a reply without calls that the provider answered, and with thoughts beside the text."""
+    """Give a reply without calls that the provider answered."""
     calls = tuple(meant for call in parts.calls if call.by == "agent" for meant in _meant(call))
-    thought = None if parts.reasoning else _THOUGHT.match(parts.content)
-    if thought is None:
-        return replace(parts, calls=calls)
-    return replace(parts, calls=calls, content=thought[3], reasoning=thought[2])
+    return replace(parts, calls=calls)
 
 
 def _meant(call: WireCall) -> Iterator[WireCall]:

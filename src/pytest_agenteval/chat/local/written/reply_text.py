@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TypeAlias
 
 from pytest_agenteval.chat.local.written.bare_calls import bare_json, bare_python, fenced
-from pytest_agenteval.chat.local.written.harmony import MARK, read_harmony
 from pytest_agenteval.chat.local.written.marked_calls import (
     deepseek,
     function_tags,
@@ -18,6 +17,7 @@ from pytest_agenteval.chat.local.written.marked_calls import (
 from pytest_agenteval.chat.local.written.typed_calls import gemma, glm, invoke_tags, qwen_coder
 from pytest_agenteval.chat.local.written.written_call import CallsInText, WrittenCall
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.replies import harmony_messages, split_thoughts
 from pytest_agenteval.records.tool import ToolSpec
 
 Format: TypeAlias = Callable[[str, Collection[ToolSpec]], CallsInText | None]
@@ -39,15 +39,6 @@ FORMATS: Sequence[Format] = (
 )
 """How calls are written, the plainest mark first: the first that finds a call has read the reply."""
 
-THOUGHTS = (
-    ("<think>", "</think>"),
-    ("[THINK]", "[/THINK]"),
-    ("<seed:think>", "</seed:think>"),
-    ("<|channel>thought\n", "<channel|>"),
-    ("◁think▷", "◁/think▷"),
-)
-"""Marks around what a model thinks before it speaks."""
-
 
 class WrittenReply(FrozenValue, frozen=True):
     """What a model said, thought and called."""
@@ -57,7 +48,7 @@ class WrittenReply(FrozenValue, frozen=True):
     calls: tuple[WrittenCall, ...] = ()
 
 
-OPENINGS = (">>>", *(opened.strip() for opened, _ in THOUGHTS))
+OPENINGS = (">>>", "<think>", "[THINK]", "<seed:think>", "<|channel>thought", "◁think▷")
 """What a prompt may end with that is the beginning of the reply."""
 
 
@@ -69,25 +60,15 @@ def opening_of(prompt: str) -> str:
 
 def read_reply_text(text: str, tools: Collection[ToolSpec]) -> WrittenReply:
     """Read a whole reply, with its special tokens; calls only where ``tools`` are offered."""
-    if MARK in text:
-        harmony = read_harmony(text)
-        return WrittenReply(harmony.text, harmony.reasoning, harmony.calls if tools else ())
-    reasoning, rest = split_thought(text)
+    if harmony := harmony_messages(text) if "<|channel|>" in text else []:
+        calls = [
+            WrittenCall(it.recipient, it.body.strip() or "{}") for it in harmony if it.recipient and tools
+        ]
+        said = split_thoughts("".join(it.written for it in harmony if not it.recipient))
+        return WrittenReply(said.text.strip(), said.reasoning, tuple(calls))
+    rest, reasoning = split_thoughts(text)
     for read in FORMATS if tools else (functionary,):
         written = read(rest, tools)
         if written is not None and (written.calls or written.text != rest):
             return WrittenReply(written.text.strip(), reasoning, written.calls if tools else ())
     return WrittenReply(rest.strip(), reasoning)
-
-
-def split_thought(text: str) -> tuple[str, str]:
-    """Give what was thought, and the rest; a thought that does not end goes to the end."""
-    start = text.lstrip()
-    for opened, closed in THOUGHTS:
-        if start.startswith(opened.strip()):
-            thought, _, rest = start.removeprefix(opened.strip()).partition(closed)
-            return thought.strip(), rest
-        before, mark, rest = text.partition(closed)
-        if mark and opened not in before:
-            return before.strip(), rest
-    return "", text

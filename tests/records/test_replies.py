@@ -1,0 +1,80 @@
+"""What a model thought is split off what it says, by marks that servers leave in the text."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from pytest_agenteval.records.replies import split_thoughts
+
+HARMONY = (
+    "<|channel|>analysis<|message|>no<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "thought"),
+    [
+        ("<think>no</think>yes", "yes", "no"),
+        ("no\n</think>\n\nyes", "\n\nyes", "no"),
+        ("<think>no", "", "no"),
+        ("yes\n<think>no", "yes\n", "no"),
+        ("<thinking>no</thinking>yes", "yes", "no"),
+        ("<seed:think>no</seed:think>yes", "yes", "no"),
+        ("[THINK]no[/THINK]yes", "yes", "no"),
+        ("◁think▷no◁/think▷yes", "yes", "no"),
+        ("<|channel>thought\nno<channel|>yes", "yes", "no"),
+        ("<|begin_of_thought|>no<|end_of_thought|>yes", "yes", "no"),
+        ("<think>\n<think>\nno</think>yes", "yes", "<think>\nno"),
+        ("<think>a<think>b</think>c</think>yes", "yes", "a<think>b\n\nc"),
+        ("<think>a</think>one <think>b</think>two", "one two", "a\n\nb"),
+        ("a</think>b</think>yes", "yes", "a\n\nb"),
+        ("<think>use `</think>` here</think>yes", "yes", "use `</think>` here"),
+        ("<think>\n```\nx\n</think>\n```\ny\n```", "\n```\ny\n```", "```\nx"),
+        (HARMONY, "yes", "no"),
+        ("<|channel|>analysis<|message|>no", "", "no"),
+        ("analysisNo.assistantfinalYes.", "Yes.", "No."),
+    ],
+)
+def test_thoughts_are_split_off(text: str, said: str, thought: str) -> None:
+    """Whole, begun by the prompt's template, never closed, nested or repeated: thoughts are no answer."""
+    assert split_thoughts(text) == (said, thought)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The tag `</think>` ends a thought.",
+        "```xml\n<think>a</think>\n```\nis how it looks.",
+        "~~~\n</think>\n~~~\nends it.",
+        'It ends with "</think>".',
+        "Write <think> and </think> around thoughts.",
+        "Models use <think>...</think> for that.",
+        "Begin with the <think> tag.",
+        '{"tone": 1, "rationale": "It says </think>{}"}',
+        "Write `<|channel|>final<|message|>` first.",
+        "analysis: none",
+    ],
+)
+def test_an_answer_that_names_a_mark_is_left_alone(text: str) -> None:
+    """Code, quotations, a sentence that names both marks, and JSON as a whole are text."""
+    assert split_thoughts(text) == (text, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<think>" * 20_000,
+        "a <think>b</think>" * 10_000,
+        "`<think>" * 20_000,
+        "```\n" * 20_000 + "<think>",
+        "<|channel|>" * 20_000,
+        "<" * 100_000 + "think>",
+    ],
+)
+def test_a_reply_gone_mad_is_split_in_no_time(text: str) -> None:
+    """A model that repeats a mark for ever holds up nobody."""
+    began = time.perf_counter()
+    split_thoughts(text)
+    assert time.perf_counter() - began < 5
