@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from functools import partial
 from pathlib import Path
 
@@ -48,7 +49,7 @@ def record(name: str, *, record: str = "none", record_chat: str = "off") -> Reco
 
 def pytest_ways(node_id: str) -> RecordingWays:
     """Give the commands that record what a test asks."""
-    run = f"pytest '{node_id}'" if " " in node_id or "[" in node_id else f"pytest {node_id}"
+    run = f"pytest {shlex.quote(node_id)}"
     return RecordingWays(
         f"{run} --agent-record=new_episodes --agent-record-chat=new_episodes",
         f"--agent-live{_UNTAPED}",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -17,6 +19,7 @@ from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import OWN_MODEL, Allowance, Model, Plan
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, unanswered_usage
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.chat_tape import ChatTape
@@ -45,8 +48,18 @@ def open_chat(
         recorder=recorder,
         seed=f"{plan.seed} {plan.task.id}",
         gate=context.gate(model),
+        note_unanswered=partial(_note_unanswered, recorder, role),
     )
     return live, _open_chat_tape(model, plan, context, role)
+
+
+def _note_unanswered(recorder: Recorder, role: str, requests: int) -> None:
+    """Count the requests of an ask that had no reply among the agent's, or among those of who asked."""
+    if role == "agent":
+        recorder.add_unanswered(requests)
+        return
+    kind, usage = USER_ASK if role == USER_ROLE else JUDGE_ASK, unanswered_usage(requests)
+    recorder.event(kind, f"{role} had no reply", {"role": role, "usage": usage.to_json()})
 
 
 def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder, seed: str) -> ProviderChat:
@@ -162,14 +175,37 @@ def chat_cassette_file(plan: Plan) -> str:
 
 
 def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
-    """Write the command that has the same asked again, by the same model and judges, and records it."""
+    """Write the command that has the same trial asked again, by the same model and judges, and records it."""
     if context.script is not None:
         return script_way(context.script, option)
     judges = ",".join(judge.name for judge in plan.conditions.judges)
     is_default = plan.model.id == OWN_MODEL and not context.names_models
     who = [] if is_default else [f"--agent-model={plan.model.name}"]
     who += [f"--agent-judge={judges}"] if judges else []
-    return shlex.join(["pytest", plan.task.file, "-k", plan.task.id, option, *who])
+    return shlex.join(["pytest", *_task_words(plan), option, *who, *_trial_options(plan, context)])
+
+
+_KEYWORD = re.compile(r"(?!(?:and|or|not|True|False|None)$)[\w:+.\\/-]+")
+"""What ``-k`` takes for one word."""
+
+
+def _task_words(plan: Plan) -> tuple[str, ...]:
+    """Give the words by which pytest finds the task of a plan."""
+    file, task = plan.task.file, plan.task.id
+    return (file, "-k", task) if _KEYWORD.fullmatch(task) else (f"{file}::{task}",)
+
+
+def _trial_options(plan: Plan, context: WorkerContext) -> Iterator[str]:
+    """Give the options that select a trial among those of its task, where it takes any."""
+    repetitions = max(plan.repetition, context.repetitions)
+    if repetitions > plan.task.repetitions:
+        yield f"--repetitions={repetitions}"
+    if plan.variant.source:
+        yield f"--agent-prompt={plan.variant.name}={plan.variant.source}"
+    if plan.task.split != "dev":
+        yield f"--agent-split={plan.task.split}"
+    if plan.conditions.seed:
+        yield f"--agent-seed={plan.conditions.seed}"
 
 
 def open_user_chat(

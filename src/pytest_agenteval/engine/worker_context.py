@@ -24,6 +24,7 @@ from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.engine.executors.executor import UnusedRecordings
 from pytest_agenteval.engine.first_use import FirstUse
 from pytest_agenteval.engine.grading import GradingService
+from pytest_agenteval.engine.import_time import ImportTime
 from pytest_agenteval.engine.loop_stalls import StallWatch
 from pytest_agenteval.engine.unused_recordings import unused_calls, unused_replies
 from pytest_agenteval.limits import Budget
@@ -70,6 +71,7 @@ class WorkerContext:
     ``servers`` is the folder by which the run's processes share model servers, ``controller`` the process
     with which these end. ``script`` is None in pytest, else how the user starts what asks for the trials.
     ``names_models`` says whether the settings name models: where they do not, a command need not either.
+    ``repetitions`` are those that the settings ask for, 0 where each task says how many.
     """
 
     def __init__(
@@ -85,9 +87,10 @@ class WorkerContext:
         controller: int = 0,
         script: str | None = None,
         names_models: bool = True,
+        repetitions: int = 0,
     ) -> None:
         self.registry = registry
-        self.script, self.names_models = script, names_models
+        self.script, self.names_models, self.repetitions = script, names_models, repetitions
         self.scratch = scratch
         self._root, self._started = root, started
         self._gates, self._limits = gates, limits
@@ -96,7 +99,8 @@ class WorkerContext:
         self._running_agents: dict[Budget, bool] = {}
         self._setup_s, self._setup_spread_s = 0.0, 0.0
         self._setup_forgiven_s: dict[Budget, float] = {}
-        self._stalls = StallWatch(lambda: bool(self._running_agents), self._forgive_stall)
+        self._imports = ImportTime()
+        self._stalls = StallWatch(lambda: bool(self._running_agents), self._forgive_stall, self._imports.look)
         self._library: Library | None = None
         self._whole_chats: set[str] = set()
         self._opening, self._making = threading.Lock(), threading.Lock()
@@ -292,9 +296,12 @@ class WorkerContext:
         if on_loop:
             self._setup_forgiven_s[budget] = self._setup_s
             budget.pending_freeze = partial(self._pending_setup, budget)
+        else:
+            self._imports.budgets.add(budget)
         try:
             yield
         finally:
+            self._imports.budgets.discard(budget)
             budget.forgive_pending()
             budget.pending_freeze = None
             self._setup_forgiven_s.pop(budget, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ class TableFile(pytest.File):
     def collect(self) -> Iterable[pytest.Item]:
         """Raise what to type in its place."""
         table, suite = short_path(self.path), short_path(self.suite_file)
-        raise self.CollectError(f"the rows of {table} are tasks of {suite}: pytest {suite}")
+        raise self.CollectError(f"the rows of {table} are tasks of {suite}: pytest {shlex.quote(suite)}")
 
 
 def table_file(evals: EvalSession, path: Path, parent: pytest.Collector) -> TableFile | None:

@@ -189,10 +189,11 @@ class Conditions(Record, frozen=True):
 
 
 class Variant(Record, frozen=True):
-    """A named set of prompt texts; the unnamed one changes nothing."""
+    """A named set of prompt texts, read from the path ``source``; the unnamed one changes nothing."""
 
     name: str = ""
     prompts: Mapping[str, str] = NOTHING
+    source: str = ""
 
 
 class Plan(Record, frozen=True):

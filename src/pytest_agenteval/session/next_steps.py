@@ -27,7 +27,7 @@ def next_steps(folder: Path, here: Path, has_misses: bool = False) -> Iterator[s
     runs = folder.parent.relative_to(here) if folder.is_relative_to(here) else folder.parent
     where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
     if earlier := _run_before(folder):
-        yield f"agenteval compare {earlier} {LATEST}{where}"
+        yield f"agenteval compare {shlex.quote(earlier)} {LATEST}{where}"
     yield f"agenteval show {LATEST}:worst{where}" if has_misses else f"agenteval report {LATEST} -v{where}"
 
 

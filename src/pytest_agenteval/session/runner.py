@@ -324,6 +324,7 @@ class TrialRunner:
 def executor_context(config: pytest.Config, settings: Settings, started: float) -> ExecutorContext:
     """Give what the executor is told of this run; ``started`` is when it began, in seconds since 1970."""
     values, patterns = KNOWN_SECRETS.all_known()
+    between = settings.repetition_range
     return ExecutorContext(
         root=str(config.rootpath),
         started=started,
@@ -336,6 +337,7 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         secrets=values,
         secret_patterns=patterns,
         names_models=bool(settings.models),
+        repetitions=settings.fixed_repetitions or (between.low if between else 0),
         servers=str(get_run_info(config).folder / SERVERS),
         controller=get_run_info(config).controller,
         limits=rates_of(settings.aliases, {name: getattr(settings, name) for name in RATE_OPTIONS}),

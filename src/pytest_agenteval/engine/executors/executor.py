@@ -49,7 +49,8 @@ class ExecutorContext(Record, frozen=True):
     for unused recordings at the end. ``servers`` is the folder by which the run's processes share model
     servers, ``controller`` the process with which these end. ``script`` is None in pytest, else how the user
     starts what asks for the trials: a command, or nothing in a notebook. ``names_models`` says whether the
-    settings name models: where they do not, a command need not either.
+    settings name models: where they do not, a command need not either. ``repetitions`` are those that they
+    ask for, 0 where each task says how many.
     """
 
     root: str = ""
@@ -67,6 +68,7 @@ class ExecutorContext(Record, frozen=True):
     controller: int = 0
     script: str | None = None
     names_models: bool = True
+    repetitions: int = 0
     limits: Mapping[str, Mapping[str, float]] = NOTHING
     rates: str = ""
     is_alone: bool = True

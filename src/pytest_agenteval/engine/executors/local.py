@@ -58,6 +58,7 @@ class LocalExecutor:
             controller=context.controller,
             script=context.script,
             names_models=context.names_models,
+            repetitions=context.repetitions,
         )
         return context.concurrency
 

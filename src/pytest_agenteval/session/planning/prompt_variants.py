@@ -129,9 +129,9 @@ def _variant(text: str, place: str, folder: Path) -> Variant:
         raise UsageMistake(f"{place}: the name {name!r} may hold ASCII letters, digits, '_', '-' and '.'")
     path = folder / where
     if path.is_dir():
-        return Variant(name, _folder(path, f"{place} {name}"))
+        return Variant(name, _folder(path, f"{place} {name}"), where)
     if path.is_file():
-        return Variant(name, {"system": _text(path, f"{place} {name}")})
+        return Variant(name, {"system": _text(path, f"{place} {name}")}, where)
     raise UsageMistake(f"{place} {name}: no such file or folder: {where}")
 
 

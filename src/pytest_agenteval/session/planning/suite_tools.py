@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -175,7 +176,8 @@ class _ServerEntry(FrozenValue, frozen=True):
         try:
             return self.sources.schemas(self.root).tools_of(server)
         except NotRecorded as missing:
-            command = f"pytest {short_path(self.file.parent)} --agent-record={missing.mode}"
+            folder = shlex.quote(short_path(self.file.parent))
+            command = f"pytest {folder} --agent-record={missing.mode}"
             expected = f"its tools to be recorded in {missing.file} (mode is {missing.why}: none is started)"
             problem = self._problem(
                 ("mcp",), expected, f"no recording of what `{server.title}` offers", f"record it:  {command}"
