@@ -106,3 +106,15 @@ def test_arguments_are_as_deep_as_they_may_be(depth: int, taken: bool, below: st
     args, raw = parse_arguments(text)
     assert (raw is None, bool(args)) == (taken, taken)
     assert ("brackets" in arguments_problem(text)) is not taken
+
+
+@BOTH
+def test_thoughts_are_no_answer_whoever_asks(bench: Bench, stream: bool) -> None:
+    """A server that leaves them in the text may have left out where they begin."""
+    with ModelServer([ReplyPlan(text="wrong, so </think>3 😀", **TOOK)]) as server:
+        reply = bench.ask(bench.chat(server, stream=stream))
+
+    assert (reply.text, reply.reasoning) == ("3 😀", "wrong, so")
+
+
+TOOK: dict[str, int] = {"input_tokens": 7, "output_tokens": 2}

@@ -103,6 +103,28 @@ def test_a_streamed_reply_is_the_reply_that_comes_whole(bench: Bench, plan: Repl
     assert whole.cost_usd
 
 
+@pytest.mark.parametrize("wire", ["openai"], indirect=True)
+def test_pieces_are_joined_before_anybody_looks(bench: Bench) -> None:
+    """Calls without ids, all of number 0, stay apart; halves of a character do not."""
+    events = [
+        openai({"content": "a\ud83d"}),
+        openai({"content": "\ude00 \ud83d"}),
+        piece(0, '{"city": "\ud83d', name="weather"),
+        piece(0, '\ude00"}'),
+        piece(0, "{}", name="now"),
+        openai({}, "tool_calls"),
+        b"data: [DONE]\n\n",
+    ]
+    with bench.streaming(events) as server:
+        reply = bench.ask(bench.chat(server, stream=True), tools=[ADD])
+
+    assert reply.text == "a😀 \ufffd"
+    assert [(call.tool, dict(call.args)) for call in reply.calls] == [
+        ("weather", {"city": "😀"}),
+        ("now", {}),
+    ]
+
+
 def test_the_first_token_is_the_first_that_says_something(bench: Bench) -> None:
     """Its time runs from the sending of the request; an empty chunk is not yet a token."""
     events = bench.events(ReplyPlan(text=LONG))

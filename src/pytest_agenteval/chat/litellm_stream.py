@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
 
+from pytest_agenteval.cassettes.wire.chat_call_pieces import join_call
+from pytest_agenteval.json_values import whole_text
+
 Builder: TypeAlias = Callable[..., Any]
 """litellm's ``stream_chunk_builder``: makes one answer of chunks."""
 
@@ -110,9 +113,12 @@ def _answer(stream: Any, build: Builder, call_ids: str, finish: str, refusal: st
     # These still have their usage; what the stream gives out has lost it, or has an estimate in its place.
     chunks = stream.chunks
     counted = [chunk for chunk in chunks if getattr(chunk, "usage", None)]
-    _number_calls(chunks, call_ids)
+    calls = _number_calls(chunks, call_ids)
+    _join_characters(chunks)
     _state_no_reasoning(counted)
     answer = build(chunks, logging_obj=stream.logging_obj)
+    for built, joined in zip(answer.choices[0].message.tool_calls or (), calls, strict=False):
+        built.function.name, built.function.arguments = joined["name"], joined["arguments"]
     answer.choices[0].finish_reason = finish
     if refusal:
         answer.choices[0].message.refusal = refusal
@@ -122,17 +128,35 @@ def _answer(stream: Any, build: Builder, call_ids: str, finish: str, refusal: st
     return answer
 
 
-def _number_calls(chunks: Iterable[Any], call_ids: str) -> None:
-    """Give each call an id and a place: some providers give no id, or all calls the same place."""
-    ids: list[str] = []
-    places: dict[int, int] = {}
-    for piece in (piece for delta in _deltas(chunks) for piece in getattr(delta, "tool_calls", None) or ()):
-        place = places.get(piece.index)
-        named = bool(piece.id and getattr(piece.function, "name", None))
-        if place is None or (named and piece.id != ids[place]):
-            place = places[piece.index] = len(ids)
-            ids.append(piece.id or f"{call_ids}_{place}")
-        piece.index, piece.id = place, ids[place]
+def _number_calls(chunks: Iterable[Any], call_ids: str) -> list[dict[str, Any]]:
+    """Give each call an id and a place, as some providers do not; give the function that each calls."""
+    calls: list[dict[str, Any]] = []
+    pieces = [piece for delta in _deltas(chunks) for piece in getattr(delta, "tool_calls", None) or ()]
+    places = [join_call(calls, piece.model_dump()) for piece in pieces]
+    for piece, place in zip(pieces, places, strict=True):
+        piece.index, piece.id = place, calls[place]["id"] or f"{call_ids}_{place}"
+    return [call["function"] for call in calls]
+
+
+def _join_characters(chunks: Iterable[Any]) -> None:
+    """Put half a character at a piece's end before the next piece; litellm cannot count tokens of halves."""
+    held: dict[Any, str] = {}
+    last: dict[Any, tuple[Any, str]] = {}
+    for delta in _deltas(chunks):
+        texts = [(delta, name, name) for name in ("content", "reasoning_content")]
+        pieces = getattr(delta, "tool_calls", None) or ()
+        texts += [(piece.function, "arguments", piece.index) for piece in pieces]
+        for holder, name, key in texts:
+            if not (text := getattr(holder, name, None)):
+                continue
+            text = held.pop(key, "") + text
+            if "\ud800" <= text[-1] <= "\udbff":
+                held[key], text = text[-1], text[:-1]
+            setattr(holder, name, whole_text(text))
+            last[key] = holder, name
+    for key, half in held.items():
+        holder, name = last[key]
+        setattr(holder, name, whole_text(getattr(holder, name) + half))
 
 
 def _state_no_reasoning(counted: Sequence[Any]) -> None:

@@ -249,3 +249,50 @@ def test_what_a_provider_says_that_a_reply_costs_is_its_price(cost: Any) -> None
     }
 
     assert read_reply("openai.chat", _asked(), Response(200, body=json.dumps(body))).usage.cost_usd == 0.0061
+
+
+def _piece(name: str | None, arguments: str | None, **more: Any) -> dict[str, Any]:
+    return {"function": {"name": name, "arguments": arguments}, **more}
+
+
+@pytest.mark.parametrize("more", [{}, {"index": 0}, {"index": 0, "id": "same"}], ids=["bare", "0", "one id"])
+@pytest.mark.parametrize(
+    ("pieces", "called"),
+    [
+        ([("look", '{"at": 1}'), ("now", "{}")], [("look", {"at": 1}), ("now", {})]),
+        ([("look", '{"at"'), (None, ": 1}"), ("now", "{"), (None, "}")], [("look", {"at": 1}), ("now", {})]),
+        ([("look", '{"at": 1}'), ("look", '{"at": 2}')], [("look", {"at": 1}), ("look", {"at": 2})]),
+        ([("now", "{}"), ("look", '{"at": 1}')], [("now", {}), ("look", {"at": 1})]),
+        ([("look", "{}"), (None, '{"at": 1}')], [("look", {"at": 1})]),
+        ([("look", '{"at": "}"}'), ("now", "")], [("look", {"at": "}"}), ("now", {})]),
+        # These go on with one call.
+        ([("lo", ""), ("ok", ""), (None, '{"at": 1}')], [("look", {"at": 1})]),
+        ([("look", '{"at": {}'), ("look", "}")], [("look", {"at": {}})]),
+        ([("look", '{"at": 1}'), ("look", "")], [("look", {"at": 1})]),
+        ([("look", ""), ("look", '{"at": 1}'), ("", "")], [("look", {"at": 1})]),
+    ],
+)
+def test_a_new_name_behind_whole_arguments_begins_a_call(
+    more: dict[str, Any], pieces: list[tuple[str, str]], called: list[tuple[str, Any]]
+) -> None:
+    """Servers give calls no id, no number, or all the same: arguments tell where one ends."""
+    reply = read_reply("openai.chat", _asked(), _streamed([_piece(*piece, **more) for piece in pieces]))
+
+    assert [(call.tool, dict(call.args)) for call in reply.calls] == called
+
+
+def test_an_id_that_only_the_second_call_has_is_not_the_first_ones() -> None:
+    """A call without an id gets one of its place."""
+    pieces = [_piece("look", '{"at": 1}', index=0), _piece("now", "{}", index=0, id="b")]
+
+    assert [call.id == "b" for call in read_reply("openai.chat", _asked(), _streamed(pieces)).calls] == [
+        False,
+        True,
+    ]
+
+
+def _streamed(pieces: list[dict[str, Any]]) -> Response:
+    deltas = [{"choices": [{"delta": {"tool_calls": [piece]}}]} for piece in pieces]
+    return Response(
+        200, body="".join(f"data: {json.dumps(delta)}\n\n" for delta in [*deltas]) + "data: [DONE]"
+    )

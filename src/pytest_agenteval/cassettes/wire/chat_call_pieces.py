@@ -6,14 +6,18 @@ from typing import Any
 
 from pytest_agenteval.cassettes.wire.json_body import as_map, as_text
 from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.records.tool import parse_arguments
 
 
-def join_call(calls: list[dict[str, Any]], piece: Json) -> None:
-    """Put a piece into the call that it goes on with, or begin a call with it."""
-    call = _call_of(calls, piece)
-    call["id"] = call["id"] or as_text(piece.get("id"))
+def join_call(calls: list[dict[str, Any]], piece: Json) -> int:
+    """Put a piece into the call that it goes on with, or begin a call with it; give the call's place."""
     asked = as_map(piece.get("function") or piece.get("custom"))
-    join_function(call["function"], {**asked, "arguments": asked.get("arguments", asked.get("input"))})
+    written = {**asked, "arguments": asked.get("arguments", asked.get("input"))}
+    place = _place_of(calls, piece, written)
+    call = calls[place]
+    call["id"] = call["id"] or as_text(piece.get("id"))
+    join_function(call["function"], written)
+    return place
 
 
 def join_function(function: dict[str, Any], piece: Json) -> None:
@@ -22,22 +26,39 @@ def join_function(function: dict[str, Any], piece: Json) -> None:
     if name != function["name"]:  # a server that repeats it with each piece means the same one
         function["name"] += name
     if isinstance(arguments, str) and isinstance(function["arguments"], str):
-        function["arguments"] += arguments
+        # Some servers begin with an empty object, and bring the arguments behind it.
+        is_first = function["arguments"].strip() == "{}" and arguments.lstrip().startswith("{")
+        function["arguments"] = arguments if is_first else function["arguments"] + arguments
     elif isinstance(arguments, dict):
         function["arguments"] = arguments
 
 
-def _call_of(calls: list[dict[str, Any]], piece: Json) -> dict[str, Any]:
+def _place_of(calls: list[dict[str, Any]], piece: Json, written: Json) -> int:
     """Find a piece's call, or begin one; some servers count none, or give each the number 0.
 
     Others give each piece an id of its own: what names no function goes on with the call before.
     """
     index, id = piece.get("index"), as_text(piece.get("id"))
-    nameless = not as_map(piece.get("function") or piece.get("custom")).get("name")
-    for started in calls[::-1]:
+    for place, started in reversed(list(enumerate(calls))):
         same_place = index is None or started["index"] == index
-        if same_place and (not id or not started["id"] or id == started["id"] or nameless):
-            return started
-    new: dict[str, Any] = {"index": index, "id": "", "function": {"name": "", "arguments": ""}}
-    calls.append(new)
-    return new
+        same_id = not id or not started["id"] or id == started["id"] or not written.get("name")
+        if same_place and same_id:
+            if _begins_another(started["function"], written):
+                break
+            return place
+    calls.append({"index": index, "id": "", "function": {"name": "", "arguments": ""}})
+    return len(calls) - 1
+
+
+def _begins_another(started: Json, written: Json) -> bool:
+    """Whether a piece names a function and cannot go on with a call, as that has all of its arguments.
+
+    A server that repeats the name with each piece has then nothing more to add.
+    """
+    name, added = as_text(written.get("name")), written.get("arguments")
+    if not name or not (name != started["name"] or added):
+        return False
+    before = started["arguments"]
+    if isinstance(before, str):
+        return before.rstrip().endswith("}") and parse_arguments(before)[1] is None
+    return True
