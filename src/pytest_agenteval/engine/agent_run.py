@@ -227,6 +227,8 @@ class OwnRequests:
             miss = self._tape.agents_miss(request)
             self._recorder.add_miss(miss)
             self._recorder.broken = self._recorder.broken or miss
+        for (kind, text), times in scope.noted.items():
+            self._recorder.event(kind, text, {"times": times})
         for request in tuple(scope.cuts):
             self._recorder.event(_CUT_RESPONSE, f"{request.method} {request.uri}: {_CUT}")
 

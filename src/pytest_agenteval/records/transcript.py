@@ -121,9 +121,18 @@ UNTOLD_TOKENS, UNPRICED_LIMIT = "untold_tokens", "unpriced_limit"
 was asked where nobody looks, output that was too long, a reply that does not say what it took, a limit of
 money where nobody knows the price."""
 
+STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL = "started_program", "changed_process", "unknown_trial"
+"""Kinds of events that make a trial doubtful: a program was started, whose requests nobody sees; what trials
+side by side share was changed; a request was refused that may have been this trial's."""
+
 DOUBTFUL_EVENTS = frozenset(
-    {UNREAD_REQUEST, UNREAD_REPLY, CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT, UNTOLD_TOKENS, UNPRICED_LIMIT}
+    {
+        *(UNREAD_REQUEST, UNREAD_REPLY, CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT, UNTOLD_TOKENS),
+        *(UNPRICED_LIMIT, STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL),
+    }
 )
+NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS})
+"""Those of them that are counted by what their text names: ``started_program: curl``."""
 
 
 class Event(Record, frozen=True):
@@ -198,4 +207,8 @@ class Transcript(Record, frozen=True):
     @property
     def doubtful_events(self) -> Mapping[str, int]:
         """How often something happened that makes the trial doubtful, by the kind of event."""
-        return Counter(event.kind for event in self.events if event.kind in DOUBTFUL_EVENTS)
+        return Counter(
+            f"{event.kind}: {event.text}" if event.kind in NAMED_EVENTS else event.kind
+            for event in self.events
+            if event.kind in DOUBTFUL_EVENTS
+        )

@@ -7,14 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from pytest_agenteval.records.transcript import (
     AROUND_TAPES,
+    CHANGED_PROCESS,
     CHANGED_PROMPT,
     OUTPUT_CUT,
+    STARTED_PROGRAM,
+    UNKNOWN_TRIAL,
     UNPRICED_LIMIT,
     UNREAD_REPLY,
     UNREAD_REQUEST,
     UNTOLD_TOKENS,
 )
-from pytest_agenteval.reports.formatting import pluralize, printable, tally
+from pytest_agenteval.reports.formatting import MOST_NAME, one_line, pluralize, printable, tally
 from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.reports.suite_table import MARK, judge_hint, undecided_beside, undecided_unjudged
 from pytest_agenteval.reports.tables import Note
@@ -83,14 +86,38 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
     UNTOLD_TOKENS: ("reply", "said no tokens, as streams that nobody asked for them: sums are too low"),
     UNPRICED_LIMIT: ("trial", "with a limit of money asked models of unknown prices: it was no limit"),
     OUTPUT_CUT: ("output", "of a command too long, and cut"),
+    UNKNOWN_TRIAL: ("trial", "ran when a request was refused that may have been its own: an empty context"),
 }
+
+
+MOST_NAMED = 5
+"""So many programs that agents started are named."""
 
 
 def _doubtful_events(view: RunView) -> Iterator[Note]:
     """Say what was seen in trials that makes them doubtful."""
+    yield from _shared_process(view)
     for kind, (thing, what) in _EVENTS.items():
         if count := view.doubtful_events.get(kind, 0):
             yield Note(f"{pluralize(count, thing)} {what}", bad=kind not in (CHANGED_PROMPT, UNTOLD_TOKENS))
+
+
+def _shared_process(view: RunView) -> Iterator[Note]:
+    """Say what agents did of which the rest of the process knows, or does not."""
+    if programs := _named(view, STARTED_PROGRAM):
+        yield Note(f"agents started a program ({programs}): what it sends is not seen", bad=True)
+    if changed := _named(view, CHANGED_PROCESS):
+        way_out = "--agent-executor=processes or --agent-concurrency=1 keeps them apart"
+        yield Note(f"trials side by side changed what they share ({changed}); {way_out}", bad=True)
+
+
+def _named(view: RunView, kind: str) -> str:
+    """List what events of a kind name, the most frequent first, and how many trials name it."""
+    start = f"{kind}: "
+    counts = {key.removeprefix(start): n for key, n in view.doubtful_events.items() if key.startswith(start)}
+    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    names = [f"{one_line(name, MOST_NAME)} in {pluralize(n, 'trial')}" for name, n in most[:MOST_NAMED]]
+    return ", ".join([*names, f"{len(most) - MOST_NAMED} more"] if len(most) > MOST_NAMED else names)
 
 
 def _undecided_grades(view: RunView) -> Iterator[Note]:

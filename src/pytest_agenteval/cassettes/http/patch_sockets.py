@@ -4,43 +4,17 @@ from __future__ import annotations
 
 import _socket
 import socket
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakSet
 
+from pytest_agenteval.cassettes.http.audit_events import Watchers
 from pytest_agenteval.cassettes.http.scope import answering, current, is_own_address, of_nobody, untaped
-
-_WATCHERS = "_agenteval_watching_sockets"
-
-Watcher = Callable[[str, tuple[Any, ...]], None]
 
 _accepted: WeakSet[Any] = WeakSet()
 """Connections that somebody else opened, such as a process that an agent started: these it may answer."""
-
-
-def watch() -> None:
-    """Look at each connection that Python opens, before it is opened, and at each name it looks up.
-
-    By an audit hook, as guards of other people, pytest-socket's for one, put what they find in the class of
-    sockets in place of what we would put there. A hook stays for the life of the process: there is one.
-    """
-    watchers: list[Watcher] | None = getattr(sys, _WATCHERS, None)
-    if watchers is None:
-        watchers = []
-        setattr(sys, _WATCHERS, watchers)
-        sys.addaudithook(_hook(watchers))
-    if _refuse_in_replay not in watchers:
-        watchers.append(_refuse_in_replay)
-
-
-def look_away() -> None:
-    """Look no more."""
-    watchers: list[Watcher] = getattr(sys, _WATCHERS, [])
-    if _refuse_in_replay in watchers:
-        watchers.remove(_refuse_in_replay)
 
 
 def patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
@@ -87,19 +61,12 @@ def _patch_send(real: Any) -> Any:
     return send
 
 
-def _hook(watchers: list[Watcher]) -> Callable[[str, tuple[Any, ...]], None]:
-    def hook(event: str, args: tuple[Any, ...]) -> None:
-        if event.startswith("socket."):
-            for watcher in tuple(watchers):
-                watcher(event, args)
+def _in_replay(refuse: Callable[..., None]) -> Callable[..., None]:
+    def refuse_in_replay(*args: Any) -> None:
+        if current() is not None or of_nobody():
+            refuse(*args)
 
-    return hook
-
-
-def _refuse_in_replay(event: str, args: tuple[Any, ...]) -> None:
-    refuse = _REFUSALS.get(event)
-    if refuse is not None and (current() is not None or of_nobody()):
-        refuse(*args)
+    return refuse_in_replay
 
 
 def _refuse_connecting(connecting: Any, address: Any) -> None:
@@ -138,15 +105,16 @@ def _refuse_naming(address: Any) -> None:
         _refuse(_uri_of((host, None)))
 
 
-_REFUSALS: dict[str, Callable[..., None]] = {
-    "socket.connect": _refuse_connecting,
-    "socket.sendto": _refuse_sending,
-    "socket.sendmsg": _refuse_sending,
-    "socket.getaddrinfo": _refuse_looking_up,
-    "socket.gethostbyname": _refuse_looking_up,
-    "socket.gethostbyaddr": _refuse_naming,
-    "socket.getnameinfo": _refuse_naming,
+WATCHERS: Watchers = {
+    "socket.connect": _in_replay(_refuse_connecting),
+    "socket.sendto": _in_replay(_refuse_sending),
+    "socket.sendmsg": _in_replay(_refuse_sending),
+    "socket.getaddrinfo": _in_replay(_refuse_looking_up),
+    "socket.gethostbyname": _in_replay(_refuse_looking_up),
+    "socket.gethostbyaddr": _in_replay(_refuse_naming),
+    "socket.getnameinfo": _in_replay(_refuse_naming),
 }
+"""Connections that Python opens, before they are opened, and names that it looks up."""
 
 
 def _refuse(uri: str) -> None:

@@ -13,7 +13,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from pytest_agenteval.cassettes.http import patch_sockets, patch_threads
+from pytest_agenteval.cassettes.http import audit_events, patch_processes, patch_sockets, patch_threads
 from pytest_agenteval.cassettes.http.scope import ModelTraffic, Scope, current, scoped
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ LIBRARIES: Mapping[str, MakePoints | str] = {
     "queue": patch_threads.patch_points_of_queues,
     "asyncio.queues": patch_threads.patch_points_of_queues,
     "multiprocessing.pool": patch_threads.patch_points_of_pools,
+    "subprocess": patch_processes.patch_points_of_programs,
+    "multiprocessing.process": patch_processes.patch_points_of_copies,
 }
 """What says which functions of a library are patched: loaded once the library is, where it is a text."""
 
@@ -111,7 +113,8 @@ _awaiting = _Awaiting()
 
 def install() -> None:
     """Patch the libraries that are imported, each once, and see to those that will be."""
-    patch_sockets.watch()
+    audit_events.watch(patch_sockets.WATCHERS)
+    audit_events.watch(patch_processes.WATCHERS)
     if _awaiting not in sys.meta_path:
         sys.meta_path.insert(0, _awaiting)
     # Before the lock is taken: another thread may import what a patch's own module imports, and wait for it.
@@ -126,7 +129,8 @@ def install() -> None:
 
 def remove() -> None:
     """Put back what was there, where nobody else has patched it since."""
-    patch_sockets.look_away()
+    audit_events.look_away(patch_sockets.WATCHERS)
+    audit_events.look_away(patch_processes.WATCHERS)
     with suppress(ValueError):
         sys.meta_path.remove(_awaiting)
     with _lock:
@@ -216,6 +220,8 @@ def own_requests(
     scope = Scope(
         tapes, _request_matcher, passing=passing, traffic=traffic, ignored_hosts=tuple(ignored_hosts)
     )
+    if closing:
+        scope.accompany()
     try:
         with scoped(scope):
             yield scope

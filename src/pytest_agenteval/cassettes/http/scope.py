@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
@@ -17,7 +18,7 @@ from weakref import WeakSet
 
 from pytest_agenteval.cassettes.http.pools_of_loops import is_shared, running_loop
 from pytest_agenteval.errors import RequestRefused
-from pytest_agenteval.records.transcript import TapeStatus
+from pytest_agenteval.records.transcript import UNKNOWN_TRIAL, TapeStatus
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request, Response
@@ -100,7 +101,7 @@ class Scope:
 
     ``tapes`` are the tapes, or a function that opens them at the first request. ``missed`` holds, redacted,
     what was refused: a request that is tried again is one; ``cuts`` what was answered in part and so is not
-    recorded. What belongs to a scope that is ``passing`` goes
+    recorded; ``noted`` what else is to be said of the trial. What belongs to a scope that is ``passing`` goes
     out as it is, but for what ``traffic`` claims: requests of models, which are its own whatever the tapes
     say. What is asked of ``ignored_hosts`` is answered 204. A scope opened inside another closes with it;
     once closed, it refuses for ever.
@@ -126,7 +127,8 @@ class Scope:
         self.missed: list[Request] = []
         self.cuts: list[Request] = []
         self.played = self.recorded = 0
-        self.lasting = False
+        self.lasting = self.accompanied = False
+        self.noted: Counter[tuple[str, str]] = Counter()
         _open.add(self)
 
     @property
@@ -143,6 +145,7 @@ class Scope:
         """Refuse whatever is asked from now on, be it by a thread that outlives its trial."""
         self._ended = True
         _open.discard(self)
+        _trials.discard(self)
         while self._closers:
             self._closers.pop()()
 
@@ -150,6 +153,17 @@ class Scope:
         """Answer for ever what is asked where nothing says which trial asks: an agent was made here."""
         self.lasting = True
         _open.discard(self)
+
+    def accompany(self) -> None:
+        """Take note that this trial runs, and which others run beside it."""
+        self.accompanied = bool(_trials)
+        for other in tuple(_trials):
+            other.accompanied = True
+        _trials.add(self)
+
+    def note(self, kind: str, text: str) -> None:
+        """Take note of something that the trial is to say, by the kind of its event."""
+        self.of_trial.noted[kind, text] += 1
 
     def at_close(self, close: Callable[[], object]) -> None:
         """Have this called when the scope closes; it must not take long."""
@@ -274,6 +288,7 @@ _scope: ContextVar[Scope | None] = ContextVar("pytest_agenteval_http")
 """Whose the requests of this context are; None where they are nobody's, unset where the context is empty."""
 
 _open: WeakSet[Scope] = WeakSet()
+_trials: WeakSet[Scope] = WeakSet()
 
 
 class _Thread(threading.local):
@@ -351,6 +366,8 @@ def answering() -> Scope | None:
     scope = current()
     if scope is None:
         if of_nobody():
+            for trial in tuple(_trials):  # any of them may be it, and the task may be waited for by nobody
+                trial.note(UNKNOWN_TRIAL, _OF_NOBODY)
             raise OfNobody(_OF_NOBODY)
         return None
     if scope.closed:
