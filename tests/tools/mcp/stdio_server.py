@@ -30,6 +30,8 @@ TOOLS = {
 }
 if "NAMESAKE" in os.environ:
     TOOLS["files/read"] = ("Has a name that models are told as that of another.", NOTHING)
+if "ODD" in os.environ:
+    TOOLS["odd"] = ("Is declared oddly.", json.loads(os.environ["ODD"]))
 calls = 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -371,4 +372,34 @@ def test_of_one_server_two_tools_have_no_one_name(project: Project) -> None:
         ]
     )
     project.write(served("  only: [files.read]\n", ', env: {NAMESAKE: "1"}'), asking("files_read"))
+    project.run("--agent-record=once").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("schema", [{}, {"properties": {"a": {"type": "string"}}}, None])
+def test_a_tool_without_a_type_takes_an_object(project: Project, schema: Any) -> None:
+    """As MCP has it, arguments are always an object; what else stands in the schema holds."""
+    project.write(served(where=f", env: {{ODD: {json.dumps(json.dumps(schema))}}}"), asking("odd"))
+
+    project.run("--agent-record=once").assert_outcomes(passed=1)
+    project.run().assert_outcomes(passed=1)
+
+    (odd,) = (tool for tool in project.trial().transcript.tools if tool.name == "odd")
+    assert odd.declaration()["function"]["parameters"]["type"] == "object"
+    assert [call.result for call in project.calls()] == ["odd"]
+
+
+@pytest.mark.parametrize("schema", [{"type": "string"}, [1], "x", {"type": "object", "properties": []}])
+def test_a_tool_with_a_broken_schema_is_named_and_can_be_left_out(project: Project, schema: Any) -> None:
+    """The others of its server are good, whatever the package mcp makes of the whole list."""
+    where = f", env: {{ODD: {json.dumps(json.dumps(schema))}}}"
+    project.write(served(where=where), asking("count"))
+    for mode in ("once", "none"):
+        project.run(f"--agent-record={mode}").stdout.fnmatch_lines(
+            [
+                "  expected: tools whose `inputSchema` *",
+                "  found:    'odd' of this server, with *",
+                "*`only: *",
+            ]
+        )
+    project.write(served("  only: [count]\n", where), asking("count"))
     project.run("--agent-record=once").assert_outcomes(passed=1)

@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from pytest_agenteval.canonical import compact
 from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, nearest, nearest_names
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.tasks.agent_specs import ServedTools
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.referenced_files import suite_paths
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
 
 Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
 """The files of each registered set of tools, by its name."""
+
+MOST_SCHEMA = 80
+"""Characters of a broken schema that are quoted."""
 
 _WAYS_OUT = "`only: […]` takes fewer of its tools, `prefix: …` gives them other names"
 
@@ -129,6 +134,7 @@ class _ServerEntry(FrozenValue, frozen=True):
 
     def find(self, recordings: str) -> ToolEntry:
         """Find out which tools the server offers; raises ProblemsFound."""
+        from pytest_agenteval.tools.mcp.answers import is_object_schema
         from pytest_agenteval.tools.mcp.server_tools import (
             equal_names,
             know_secrets,
@@ -143,9 +149,17 @@ class _ServerEntry(FrozenValue, frozen=True):
         served = self._served(server)
         if problems := list(self._unknown_names([tool.name for tool in served])):
             raise ProblemsFound(problems)
+        offered = [tool for tool in served if not server.only or tool.name in server.only]
+        if problems := [self._odd_schema(tool) for tool in offered if not is_object_schema(tool.parameters)]:
+            raise ProblemsFound(problems)
         if clashes := list(equal_names(server, served)):
             raise ProblemsFound(map(self._clash, clashes))
         return ToolEntry(server, tuple(tools_of_server(server, served)))
+
+    def _odd_schema(self, tool: ServedTool) -> Problem:
+        found = f"{tool.name!r} of this server, with {one_line(compact(tool.parameters), MOST_SCHEMA)}"
+        expected = "tools whose `inputSchema` is the schema of an object, {type: object, ...}"
+        return self._problem(("mcp",), expected, found, "`only: […]` takes the other tools without it")
 
     def _clash(self, clash: tuple[str, str, str]) -> Problem:
         name, *served = clash

@@ -9,10 +9,12 @@ from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.tools.tool import ToolFailed
 
 TOOL_ERROR = "tool_error"
+ODD_SCHEMA = "pytest-agenteval/inputSchema"
+"""The key of a tool's ``_meta`` that holds an ``inputSchema`` that the protocol does not know."""
 
 
 class ServedTool(Record, frozen=True):
-    """A tool as its server declares it; ``parameters`` is the JSON Schema of its arguments."""
+    """A tool as its server declares it; ``parameters`` is what stands as the JSON Schema of its arguments."""
 
     name: str
     description: str = ""
@@ -22,7 +24,22 @@ class ServedTool(Record, frozen=True):
 def read_tool(tool: Mapping[str, Any]) -> ServedTool:
     """Read one entry of ``tools/list``."""
     schema = tool.get("inputSchema") or tool.get("input_schema") or NOTHING
+    meta = tool.get("_meta")
+    if isinstance(meta, Mapping) and ODD_SCHEMA in meta:
+        schema = meta[ODD_SCHEMA] or NOTHING
+    if isinstance(schema, Mapping) and schema and "type" not in schema:
+        schema = {"type": "object", **schema}
     return ServedTool(tool["name"], tool.get("description") or tool.get("title") or "", schema)
+
+
+def is_object_schema(schema: Any) -> bool:
+    """Whether a schema may be that of a tool's arguments: of an object, with its properties in a map."""
+    return (
+        isinstance(schema, Mapping)
+        and schema.get("type", "object") == "object"
+        and isinstance(schema.get("properties", {}), Mapping)
+        and isinstance(schema.get("required", []), list)
+    )
 
 
 def read_result(result: Mapping[str, Any]) -> Any:

@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
 from pytest_agenteval.errors import NotInstalled
+from pytest_agenteval.tools.mcp.answers import ODD_SCHEMA, is_object_schema
 
 Session: TypeAlias = Any
 Streams: TypeAlias = "tuple[Any, Any]"
@@ -48,12 +49,75 @@ async def session_over(transport: Transport) -> AsyncIterator[Session]:
     import mcp
 
     if hasattr(mcp, "Client"):
-        async with mcp.Client(transport, cache=None) as client:
+        async with mcp.Client(_with_lenient_schemas(transport), cache=None) as client:
             yield client
         return
-    async with transport as streams, mcp.ClientSession(*streams) as session:  # before 2.0
+    async with (  # before 2.0
+        _with_lenient_schemas(transport) as streams,
+        mcp.ClientSession(*streams) as session,
+    ):
         await session.initialize()
         yield session
+
+
+@asynccontextmanager
+async def _with_lenient_schemas(transport: Transport) -> AsyncIterator[Streams]:
+    """Have one tool with an odd schema refuse no server: the package takes lists of tools whole or not."""
+    async with transport as (incoming, outgoing):
+        yield _Incoming(incoming), outgoing
+
+
+class _Incoming:
+    """A stream of a server's messages, in which odd schemas of tools stand where the package lets them be."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    async def receive(self) -> Any:
+        message = await self._stream.receive()
+        content = getattr(message, "message", None)
+        result = getattr(getattr(content, "root", content), "result", None)  # before 2.0 in a root
+        tools = result.get("tools") if isinstance(result, dict) else None
+        for tool in tools if isinstance(tools, list) else ():
+            if isinstance(tool, dict):
+                _move_odd_schemas(tool)
+        return message
+
+    def __aiter__(self) -> _Incoming:
+        return self
+
+    async def __anext__(self) -> Any:
+        import anyio
+
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> _Incoming:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> Any:
+        return await self._stream.__aexit__(*raised)
+
+
+def _move_odd_schemas(tool: dict[str, Any]) -> None:
+    """Put an odd ``inputSchema`` into the tool's ``_meta``; an odd ``outputSchema`` checks nothing."""
+    if not _is_taken(tool.get("inputSchema")):
+        meta = tool["_meta"] if isinstance(tool.get("_meta"), dict) else {}
+        tool["_meta"] = {**meta, ODD_SCHEMA: tool.get("inputSchema")}
+        tool["inputSchema"] = {"type": "object"}
+    if not _is_taken(tool.get("outputSchema")):
+        tool.pop("outputSchema", None)
+
+
+def _is_taken(schema: Any) -> bool:
+    """Whether the package takes a schema."""
+    return is_object_schema(schema) and "type" in schema
 
 
 async def list_tools(session: Session) -> list[dict[str, Any]]:
