@@ -59,6 +59,22 @@ def fold_text(text: str) -> str:
     return done
 
 
+def normal_text(text: str) -> str:
+    """Give a text in one form, so that equal ones compare as equal: NFC, and lines that end with a newline."""
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def normal_texts(value: Any) -> Any:
+    """Give a JSON value with every text and key in one form; maps and lists are new ones."""
+    if isinstance(value, str):
+        return normal_text(value)
+    if isinstance(value, Mapping):
+        return {normal_texts(key): normal_texts(inner) for key, inner in value.items()}
+    return list(map(normal_texts, value)) if isinstance(value, list | tuple) else value
+
+
 def fold_compact(text: str) -> str:
     """Fold a text, and take away all white space: ``서울 역`` is ``서울역``, as Korean writes both."""
     return "".join(fold_text(text).split())

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pytest_agenteval.errors import KeyPath, dotted
 from pytest_agenteval.graders.formatting import brief
+from pytest_agenteval.json_values import normal_text
 from pytest_agenteval.patterns import Pattern, read_pattern
 from pytest_agenteval.value_paths import PathError, parse_path
 
@@ -64,7 +65,7 @@ def patterns(name: str, given: Sequence[str]) -> tuple[str, ...]:
 def pattern_at(path: KeyPath, given: str, flags: int = 0) -> Pattern:
     """Read a regular expression; one that is none is told with the position of its mistake."""
     try:
-        return read_pattern(text_at(path, given), flags)
+        return read_pattern(normal_text(text_at(path, given)), flags)
     except (re.error, RecursionError, OverflowError) as error:
         raise WrongSetting(path, "a regular expression", f"{brief(given)}: {error}") from None
 
@@ -79,7 +80,7 @@ def count_at(path: KeyPath, given: int, *, least: int) -> int:
 def value_path_at(place: KeyPath, text: str) -> KeyPath:
     """Read a path into a value; ``place`` is where the setting stands that holds it."""
     try:
-        return parse_path(text)
+        return parse_path(normal_text(text))
     except PathError as error:
         rest = f"{brief(text)}, which cannot be read from {brief(error.rest)} on" if text else "an empty text"
         raise WrongSetting(place, 'a path like author.name, tags[0] or "odd.key"[-1]', rest) from None

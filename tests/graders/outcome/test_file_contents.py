@@ -83,22 +83,14 @@ def test_front_matter_of_other_editors_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        (
-            "---\na: 1\na: 2\n---\n",
-            "line 3: 'a' a second time (first on line 2) in place of each key only once",
-        ),
-        ("---\na: [\n---\n", "line "),
-        ("---\na: !!python/none x\n---\n", "line 2: the tag !!python/none in place of no tags"),
-    ],
+    "text", ["---\na: [\n---\n", "---\na: !!python/none x\n---\n", "---\na: {{x}}\n---\n"]
 )
-def test_front_matter_that_cannot_be_read_has_no_value(text: str, found: str) -> None:
-    """Not even an absent one: the check says on which line of the file reading ended."""
+def test_front_matter_that_cannot_be_read_is_undecided(text: str) -> None:
+    """What nobody can read says nothing of its values; the reason names the line of the file."""
     grade = FrontMatter("n.md", {"b": {"absent": True}}).grade(files_evidence({"n.md": text}))
 
-    assert grade.score == 0.0
-    assert grade.checks[0].found.startswith(found)
+    assert (grade.score, grade.undecided) == (None, "unreadable")
+    assert grade.rationale.startswith(("n.md: line 2: ", "n.md: line 3: "))
 
 
 @pytest.mark.parametrize(
@@ -119,22 +111,65 @@ def test_json_and_yaml_files_are_read_by_their_names(name: str, text: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("name", "text", "why"),
     [
-        ('{"a": 1, "a": 1}', "line 1: 'a' a second time"),
-        ('{"a": NaN}', "line 1: NaN in place of a number that JSON knows"),
-        ("[" * 100_000, "more levels than can be read"),
-        ("", "line 1: Expecting value"),
+        ("v.json", '{"a": 1,}', "v.json: line 1: "),
+        ("v.json", "[" * 100_000, "v.json: JSON that cannot be read: "),
+        ("v.json", "", "v.json: line 1: Expecting value"),
+        ("v.yaml", "a: [", "v.yaml: line "),
+        ("v.yaml", "a: &a [*a]\n", "v.yaml: "),
+        ("v.yaml", "[" * 10_000, "v.yaml: "),
+        ("v.yaml", "a: 1\n---\nb: 2\n", "v.yaml: line 2: "),
+        (
+            "v.yaml",
+            "\n".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}' if i else 'x'] * 9)}]" for i in range(9)),
+            "v.yaml: aliases of aliases",
+        ),
     ],
 )
-def test_a_file_that_cannot_be_read_has_no_value(text: str, found: str) -> None:
-    """The check says why, and nothing is raised."""
-    grade = FileValue("v.json", {"a": {"any": True}, "b": {"absent": True}}).grade(
-        files_evidence({"v.json": text})
-    )
+def test_a_file_that_cannot_be_read_is_undecided(name: str, text: str, why: str) -> None:
+    """It says nothing of any value, not even of an absent one; nothing is raised, nothing grows for ever."""
+    grade = FileValue(name, {"a": {"any": True}, "b": {"absent": True}}).grade(files_evidence({name: text}))
 
-    assert grade.score == 0.0
-    assert all(check.found.startswith(found) for check in grade.checks)
+    assert (grade.score, grade.undecided) == (None, "unreadable")
+    assert grade.rationale.startswith(why)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("base: &a {x: 1, y: 1}\nv:\n  <<: *a\n  y: 2\n", {"exact": {"x": 1, "y": 2}}),
+        ("one: &a {x: 1}\ntwo: &b {x: 2, z: 3}\nv: {<<: [*a, *b]}", {"exact": {"x": 1, "z": 3}}),
+        ("v: 1\nv: 2\n", 2),
+        ("v: &x [1]\nw: *x\n", {"exact": [1]}),
+        ("v: 2026-09-17", "2026-09-17"),
+        ("v: 2026-02-30", "2026-02-30"),
+        ("v: 2026-09-17 10:00:00", "2026-09-17T10:00:00"),
+        ("v: yes", "yes"),
+        ("v: yes", True),
+        ("v: True", True),
+        ("v: NULL", None),
+        ("v: 12:30", "12:30"),
+        ("v: 017", "017"),
+        ("v: 0x1F", 31),
+        ("v: +1", 1),
+        ("v: 1e3", 1000),
+        ("v: !!str 5", "5"),
+        ("v: {1: a, 2.5: b}", {"exact": {"1": "a", "2.5": "b"}}),
+        ("\ufeffv: 1\r\n", 1),
+    ],
+)
+def test_an_agents_yaml_is_read_as_other_programs_read_it(text: str, expected: Any) -> None:
+    """What authors may not write, agents may; a word that YAML 1.1 and 1.2 read otherwise is either."""
+    assert FileValue("v.yaml", {"v": expected}).grade(files_evidence({"v.yaml": text})).score == 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ['{"v": 1, "v": 2}', '\ufeff{"v": 2, "w": NaN}', '{"v": 2, "w": "\\ud83d"}', '{"v": 2.0}\n\n']
+)
+def test_an_agents_json_is_read_as_python_reads_it(text: str) -> None:
+    """Of a key that comes twice the last one counts, and NaN hides nothing else."""
+    assert FileValue("v.json", {"v": 2}).grade(files_evidence({"v.json": text})).score == 1.0
 
 
 def test_of_several_files_the_one_that_fits_best_counts() -> None:

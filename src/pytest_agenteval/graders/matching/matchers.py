@@ -8,7 +8,7 @@ one of the first four takes no notice of case, width and spaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.errors import KeyPath, nearest
@@ -71,13 +71,23 @@ def check_value(claim: str, matcher: Matcher, value: Any) -> Check:
     return Check(claim, matcher.matches(value), str(matcher), found_text)
 
 
-def check_values(where: str, entries: PathMatchers, value: Any, problem: str = "") -> tuple[Check, ...]:
-    """Ask for each value at its path; where there is a problem, none is as meant, not even an absent one."""
+def check_values(
+    where: str, entries: PathMatchers, readings: Sequence[Any], problem: str = ""
+) -> tuple[Check, ...]:
+    """Ask for each value at its path, in any reading of the document.
+
+    Where there is a problem, none is as meant, not even an absent one.
+    """
     if problem:
         return tuple(Check(f"{where}: {text}", False, str(matcher), problem) for text, _, matcher in entries)
     return tuple(
-        check_value(f"{where}: {text}", matcher, value_at(value, path)) for text, path, matcher in entries
+        _check_readings(f"{where}: {text}", path, matcher, readings) for text, path, matcher in entries
     )
+
+
+def _check_readings(claim: str, path: KeyPath, matcher: Matcher, readings: Sequence[Any]) -> Check:
+    checks = [check_value(claim, matcher, value_at(reading, path)) for reading in readings]
+    return next((check for check in checks if check.passed), checks[0])
 
 
 def _folding(setting: Setting, place: KeyPath) -> bool:

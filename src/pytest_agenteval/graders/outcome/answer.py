@@ -11,6 +11,7 @@ from pytest_agenteval.graders.matching.matchers import check_values, values
 from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
 from pytest_agenteval.graders.outcome.texts import ParsedText, checks_to_score, parse_answer, pattern_check
 from pytest_agenteval.graders.settings import WrongSetting, patterns
+from pytest_agenteval.json_values import normal_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 
@@ -21,7 +22,7 @@ class AnswerContains:
 
     text: str
     ignore_case: bool = False
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     quick: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -30,7 +31,7 @@ class AnswerContains:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Give 1 where the text is found, else 0."""
-        answer, text = evidence.answer, self.text
+        answer, text = normal_text(evidence.answer), normal_text(self.text)
         if self.ignore_case:
             answer, text = answer.casefold(), text.casefold()
         beginning = cut(evidence.answer)
@@ -49,7 +50,7 @@ class AnswerMatches:
     patterns: Sequence[str]
     any: bool = False
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -74,7 +75,7 @@ class AnswerJson:
     schema: Mapping[str, Any] | None = None
     values: Mapping[str, Any] | None = None
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -95,9 +96,9 @@ class AnswerJson:
             f"{parsed.problem}: {brief(answer)}" if parsed.problem and answer.strip() else parsed.problem
         )
         if self.schema is not None:
-            wrong = problem or "; ".join(schema_problems(self.schema, parsed.value))
+            wrong = problem or "; ".join(schema_problems(self.schema, parsed.readings[0]))
             yield Check(
                 "the answer keeps to the schema", not wrong, "JSON that does", wrong or "JSON that does"
             )
         if self.values is not None:
-            yield from check_values("answer", values("values", self.values), parsed.value, problem)
+            yield from check_values("answer", values("values", self.values), parsed.readings, problem)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.matching.matchers import check_values, values
-from pytest_agenteval.graders.outcome.files import SelectedFile, best_grade, select_files
+from pytest_agenteval.graders.outcome.files import SelectedFile, best_grade, best_of, select_files
 from pytest_agenteval.graders.outcome.texts import (
     ParsedText,
     checks_to_score,
@@ -36,7 +36,7 @@ class FileContains:
     fold: bool = False
     any: bool = False
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -66,7 +66,7 @@ class FileMatches:
     patterns: Sequence[str]
     any: bool = False
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -91,15 +91,16 @@ class FrontMatter:
 
     ``values`` maps paths into the front matter (``tags[0]``) to matchers; see ``matching/matchers.py``.
     ``path`` starts at the workspace's root and may be a glob: then the one file that fits best counts. The
-    YAML is read strictly: only ``true`` and ``false`` are truth values, dates are texts, and a key that comes
-    twice is a mistake. Without front matter no value is there; where the file is missing, no text, or its
-    front matter cannot be read, every value is missed, also one that should be absent.
+    YAML is read as other programs read it: merge keys count, of a key that comes twice the last one does, and
+    ``yes`` or a date is a text or what YAML 1.1 makes of it, whichever is wanted. Without front matter no
+    value is there; where the file is missing or no text, every value is missed, also one that should be
+    absent. Where its front matter cannot be read, the grade is undecided (``unreadable``).
     """
 
     path: str
     values: Mapping[str, Any]
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -108,11 +109,10 @@ class FrontMatter:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Compare each value in each file that fits."""
-        return best_grade("front_matter", select_files(self.path, evidence.after), self._checks)
-
-    def _checks(self, file: SelectedFile) -> Sequence[Check]:
-        parsed = ParsedText(problem=file.problem) if file.problem else parse_front_matter(file.text)
-        return check_values(file.path, values("values", self.values), parsed.value, parsed.problem)
+        files = select_files(self.path, evidence.after)
+        return best_of(
+            _values_grade("front_matter", file, self.values, parse_front_matter(file.text)) for file in files
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,15 +121,15 @@ class FileValue:
 
     ``values`` maps paths into the file (``author.name``, ``[0].id``) to matchers; see
     ``matching/matchers.py``. ``path`` starts at the workspace's root, ends in .json, .yaml or .yml and may be
-    a glob: then the one file that fits best counts. Both formats are read strictly: no key twice, and in YAML
-    only ``true`` and ``false`` are truth values and dates are texts. Where the file is missing, no text, or
-    cannot be read, every value is missed, also one that should be absent.
+    a glob: then the one file that fits best counts. Both formats are read as other programs read them:
+    Python's JSON, and YAML as in ``front_matter``. Where the file is missing or no text, every value is
+    missed, also one that should be absent. Where it cannot be read, the grade is undecided (``unreadable``).
     """
 
     path: str
     values: Mapping[str, Any]
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -139,8 +139,15 @@ class FileValue:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Compare each value in each file that fits."""
-        return best_grade("file_value", select_files(self.path, evidence.after), self._checks)
+        files = select_files(self.path, evidence.after)
+        return best_of(
+            _values_grade("file_value", file, self.values, parse_text(file.text, file.path)) for file in files
+        )
 
-    def _checks(self, file: SelectedFile) -> Sequence[Check]:
-        parsed = ParsedText(problem=file.problem) if file.problem else parse_text(file.text, file.path)
-        return check_values(file.path, values("values", self.values), parsed.value, parsed.problem)
+
+def _values_grade(grader: str, file: SelectedFile, expected: Mapping[str, Any], parsed: ParsedText) -> Grade:
+    """Compare each value in one file; undecided where it is a text that nobody can read."""
+    if parsed.problem and not file.problem:
+        return Grade(grader, None, f"{file.path}: {parsed.problem}", undecided="unreadable")
+    checks = check_values(file.path, values("values", expected), parsed.readings, file.problem)
+    return Grade.from_checks(grader, checks)

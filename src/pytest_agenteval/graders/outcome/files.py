@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.graders.settings import WrongSetting, paths
+from pytest_agenteval.json_values import normal_text
 from pytest_agenteval.records.evidence import Evidence, FileText, Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.workspace.globs import select
+from pytest_agenteval.workspace.globs import matches
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,12 @@ class SelectedFile:
 
 def matching_paths(path: str, tree: Tree) -> list[str]:
     """Give the file of exactly this path, else every file that fits it as a glob."""
-    return [path] if path in tree else select(path, tree)
+    if path in tree:
+        return [path]
+    wanted = normal_text(path)
+    names = [(name, normal_text(name)) for name in tree]
+    same = [name for name, normal in names if normal == wanted]
+    return same or [name for name, normal in names if matches(wanted, normal)]
 
 
 def select_files(path: str, tree: Tree) -> list[SelectedFile]:
@@ -37,8 +43,12 @@ def best_grade(
     grader: str, files: Sequence[SelectedFile], ask: Callable[[SelectedFile], Sequence[Check]]
 ) -> Grade:
     """Ask the same of every file, and give the best grade: of several files, any one is enough."""
-    grades = [Grade.from_checks(grader, ask(file)) for file in files]
-    return max(grades, key=lambda grade: grade.score or 0.0)
+    return best_of(Grade.from_checks(grader, ask(file)) for file in files)
+
+
+def best_of(grades: Iterable[Grade]) -> Grade:
+    """Give the best grade; one that is undecided only where none is decided."""
+    return max(grades, key=lambda grade: -1.0 if grade.score is None else grade.score)
 
 
 def _select(path: str, tree: Tree) -> SelectedFile:
@@ -61,7 +71,7 @@ class FileExists:
     paths: Sequence[str] = ()
     absent: Sequence[str] = ()
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -89,7 +99,7 @@ class FileUnchanged:
     paths: Sequence[str]
     but: Sequence[str] = ()
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.formatting import brief, cut
 from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.json_values import normal_texts
 from pytest_agenteval.patterns import with_bounded_patterns
 from pytest_agenteval.value_paths import format_path
 
@@ -57,7 +58,7 @@ def _validator(text: str) -> Validator:
     from jsonschema.validators import validator_for
     from referencing import Registry
 
-    schema = json.loads(text)
+    schema = normal_texts(json.loads(text))
     # A registry of our own, because the default one fetches what it does not know from the network.
     kind = with_bounded_patterns(validator_for(schema, default=Draft202012Validator))
     return kind(schema, registry=Registry())

@@ -10,7 +10,8 @@ from typing import Any
 
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.json_values import fold_text
+from pytest_agenteval.graders.outcome.documents import UnreadableDocument, json_value, yaml_values
+from pytest_agenteval.json_values import fold_text, normal_text, normal_texts
 from pytest_agenteval.patterns import Pattern
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.tasks.documents import parse_document
@@ -23,51 +24,59 @@ _FENCE = re.compile(r"(?P<fence>`{3,}|~{3,})[^\n`]*\n(?P<inside>.*?)\n?[ \t]*(?P
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """The value that a text stands for or, where it cannot be read, why."""
+    """The value that a text stands for, in each way to read it, or why it cannot be read."""
 
-    value: Any = None
+    readings: tuple[Any, ...] = (None,)
     problem: str = ""
 
 
 def parse_text(text: str, name: str) -> ParsedText:
-    """Read a text as the JSON or YAML that a file of this name holds: no key twice, no yes or no."""
+    """Read a text as the JSON or YAML that a file of this name holds, as other programs read it."""
     try:
-        return ParsedText(parse_document(Path(name), text.encode("utf-8", "surrogatepass")).value)
-    except ProblemsFound as error:
-        first = error.problems[0]
-        line = "" if first.line is None else f"line {first.line}: "
-        return ParsedText(problem=f"{line}{first.found} in place of {first.expected}")
+        is_json = name.lower().endswith(".json")
+        return ParsedText((json_value(text),) if is_json else yaml_values(text))
+    except UnreadableDocument as unreadable:
+        return ParsedText(problem=str(unreadable))
 
 
 def parse_front_matter(text: str) -> ParsedText:
     """Read the YAML between the ``---`` lines at a text's beginning; where there are none, it is empty."""
     match = _FRONT.match(text)
     if match is None:
-        return ParsedText({})
-    front = parse_text(
-        "\n" + match["yaml"], "front-matter.yaml"
-    )  # the line before it keeps the lines' numbers
-    return ParsedText({}) if front == ParsedText(None) else front
+        return ParsedText(({},))
+    # The line before it keeps the lines' numbers.
+    front = parse_text("\n" + match["yaml"], "front-matter.yaml")
+    return ParsedText(({},)) if front.readings[0] is None and not front.problem else front
 
 
 def parse_answer(text: str) -> ParsedText:
-    """Read an answer that is one JSON value, or one code fence that holds one."""
+    """Read an answer that is one JSON value, or one code fence that holds one.
+
+    Strictly, with no key twice: that it is JSON is what was asked for.
+    """
     stripped = text.strip()
     if not stripped:
         return ParsedText(problem="no answer")
     fenced = _FENCE.fullmatch(stripped)
-    return parse_text(stripped if fenced is None else fenced["inside"], "answer.json")
+    data = (stripped if fenced is None else fenced["inside"]).encode("utf-8", "surrogatepass")
+    try:
+        return ParsedText((normal_texts(parse_document(Path("answer.json"), data).value),))
+    except ProblemsFound as error:
+        first = error.problems[0]
+        line = "" if first.line is None else f"line {first.line}: "
+        return ParsedText(problem=f"{line}{first.found} in place of {first.expected}")
 
 
 def text_check(where: str, part: str, text: str, problem: str = "", *, fold: bool = False) -> Check:
     """Ask whether a text contains another; where there is a problem, it does not."""
-    inside = fold_text(part) in fold_text(text) if fold else part in text
+    folded = fold_text if fold else normal_text
+    inside = folded(part) in folded(text)
     return Check(f"{where} contains {part!r}", not problem and inside, repr(part), problem or brief(text))
 
 
 def pattern_check(where: str, pattern: str, text: str, problem: str = "") -> Check:
     """Ask whether a pattern is found in a text; where there is a problem, it is not."""
-    inside = not problem and Pattern(pattern, re.MULTILINE).search(text) is not None
+    inside = not problem and Pattern(normal_text(pattern), re.MULTILINE).search(normal_text(text)) is not None
     claim = f"{where} matches {brief(pattern)}"
     return Check(claim, inside, f"a match of {brief(pattern)}", problem or brief(text))
 

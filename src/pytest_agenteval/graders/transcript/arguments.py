@@ -11,6 +11,7 @@ from pytest_agenteval.graders.matching.matcher_types import Matcher
 from pytest_agenteval.graders.matching.matchers import check_value, matchers
 from pytest_agenteval.graders.settings import WrongSetting, text_at
 from pytest_agenteval.graders.transcript.tool_usage import agent_calls
+from pytest_agenteval.json_values import normal_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolCall
@@ -36,7 +37,7 @@ class CallArguments:
     which: Which | int = "any"
     succeeded: bool = True
 
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     names_tools: ClassVar[str] = "tool"
     threshold: ClassVar[float] = 1.0
 
@@ -78,7 +79,8 @@ class CallArguments:
 
 
 def _checks(number: int, call: ToolCall, expected: Mapping[str, Matcher]) -> list[Check]:
+    args = {normal_text(name): value for name, value in call.args.items()}
     return [
-        check_value(f"{call.tool}, call {number}: {name}", matcher, call.args.get(name, ABSENT))
+        check_value(f"{call.tool}, call {number}: {name}", matcher, args.get(normal_text(name), ABSENT))
         for name, matcher in expected.items()
     ]
