@@ -131,6 +131,8 @@ def test_a_lost_transcript_leaves_what_the_journal_knows(
     assert readable["trial"]["task"] == "a"
     assert main(["show", "--results", str(tmp_path / "none")]) == 2
     assert "there are no runs yet" in capsys.readouterr().err
+    assert main(["show", "nosuch", "--results", str(tmp_path / "none")]) == 2
+    assert "there is no trial 'nosuch': there are no runs yet in " in capsys.readouterr().err
 
 
 def test_an_item_of_pytest_is_shown_as_it_is_pasted(

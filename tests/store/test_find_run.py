@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.cli.main import main
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.runs import find_run, list_runs, new_run
@@ -108,3 +109,23 @@ def test_latest_is_the_newest_run_where_the_link_is_lost(several: Path) -> None:
     assert find_run(several, "latest") == newest != linked
     (several / "latest").unlink()
     assert find_run(several, "latest") == newest
+
+
+def test_the_newest_of_a_day_is_taken_and_the_others_are_named(
+    several: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who names a day may mean any of them; who names the latest, a path or a run means one."""
+    newest, other = (several / f"20261121-{time}0000-claude" for time in ("10", "09"))
+
+    for words in (
+        ["report"],
+        ["sql", "select 1"],
+        ["show", "worst", "--run"],
+        ["compare", "latest"],
+    ):
+        main([*words, "claude@20261121", "--results", str(several)])
+        line = f"claude@20261121 is {newest.name}, the newest of that day; also there: {other.name}\n"
+        assert line in capsys.readouterr().err
+    for name in ("claude@latest", "rules@20261121", newest.name, str(newest)):
+        main(["report", name, "--results", str(several)])
+        assert "also there" not in capsys.readouterr().err

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.options import OF_MODEL, RUN, add_results_option
+from pytest_agenteval.cli.options import OF_MODEL, RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, wrapped, write_document
 from pytest_agenteval.compare.baseline import baseline_text, write_baseline
 from pytest_agenteval.compare.drift import run_drifts
@@ -30,7 +30,6 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.run_schemas import Schema
-from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import find_suite, holds_baseline, is_data_name, is_task_name
 from pytest_agenteval.tasks.load import load_suite
@@ -69,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def baseline(args: argparse.Namespace) -> int:
     """Write the runs' trials into the files of their suites, with what changes in each of them."""
-    runs = [load_run(find_run(Path(args.results), name)) for name in args.runs]
+    runs = [load_run(find_named_run(Path(args.results), name)) for name in args.runs]
     _refuse_shared_trials(runs)
     sides = [replace(side_of(run), entries=_chosen(run, args)) for run in runs]
     for run, side in zip(runs, sides, strict=True):

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.options import RUN, add_results_option
+from pytest_agenteval.cli.options import RUN, add_results_option, tell_others_of_day
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.formatting import one_line
@@ -99,6 +99,8 @@ def _gate_line(args: argparse.Namespace) -> str:
 
 def _sides(args: argparse.Namespace) -> tuple[Side, Side, Compared]:
     """Give old and new, and what is not equal on both."""
+    for name in dict.fromkeys(args.runs):
+        tell_others_of_day(Path(args.results), name)
     if args.models and args.variants:
         raise UsageMistake("--models and --variants: compare one of them at a time")
     if len(args.runs) > 2:

@@ -9,13 +9,13 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.cli.options import RUN, add_results_option, count
+from pytest_agenteval.cli.options import RUN, add_results_option, count, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
-from pytest_agenteval.store.runs import LATEST, find_run
+from pytest_agenteval.store.runs import LATEST
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.run_schemas import Schema
@@ -53,7 +53,7 @@ def feedback(args: argparse.Namespace) -> int:
     from pytest_agenteval.loop.feedback.feedback import make_feedback
     from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, feedback_markdown, write_feedback
 
-    run = load_run(find_run(Path(args.results), args.run))
+    run = load_run(find_named_run(Path(args.results), args.run))
     made = make_feedback(run, _options(args), _earlier_rounds(args.log))
     if args.output:
         write_feedback(made, Path(args.output))

@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.options import RUN, add_results_option, count
+from pytest_agenteval.cli.options import RUN, add_results_option, count, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
 from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant
 from pytest_agenteval.compare.drift import run_drifts
@@ -36,7 +36,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_gates import GATES, read_gates
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.run_schemas import Schema
-from pytest_agenteval.store.runs import RunFolder, find_run, read_header, whole_runs
+from pytest_agenteval.store.runs import RunFolder, read_header, whole_runs
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
 
@@ -161,7 +161,7 @@ def _folders(args: argparse.Namespace) -> list[RunFolder]:
     A run that grades stored trials again is none: its trials are another run's.
     """
     if args.run:
-        paths = dict.fromkeys(find_run(Path(args.results), name) for name in args.run)
+        paths = dict.fromkeys(find_named_run(Path(args.results), name) for name in args.run)
         named = [RunFolder(path, read_header(path)) for path in paths]
         return sorted(named, key=lambda run: (run.header.started_at, run.path.name), reverse=True)
     folders = [run for run in whole_runs(Path(args.results)) if not run.header.regraded]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import os
+import sys
 from pathlib import Path
 
 ROOT = ".agenteval/runs"
@@ -20,6 +21,26 @@ AGAIN = "; may be given again"
 def add_results_option(parser: argparse.ArgumentParser) -> None:
     """Declare the folder in which runs are looked up."""
     parser.add_argument("--results", default=nearest_root(), metavar="DIR", help=RESULTS)
+
+
+def find_named_run(results: Path, name: str) -> Path:
+    """Give the folder of the run that is meant, and name the others of the day where it has several."""
+    from pytest_agenteval.store.runs import find_run
+
+    folder = find_run(results, name)
+    tell_others_of_day(results, name)
+    return folder
+
+
+def tell_others_of_day(results: Path, name: str) -> None:
+    """Say on the standard error which run MODEL@YYYYMMDD is, where the model has others of that day."""
+    from pytest_agenteval.store.runs import MOST_LISTED, runs_of_day
+
+    newest, *others = runs_of_day(results, name) or [""]
+    if others:
+        more = f" and {len(others) - MOST_LISTED} more" if len(others) > MOST_LISTED else ""
+        listed = ", ".join(others[:MOST_LISTED])
+        print(f"{name} is {newest}, the newest of that day; also there: {listed}{more}", file=sys.stderr)
 
 
 def nearest_root() -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.options import RUN, add_results_option
+from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -148,9 +148,8 @@ def _set_up(scorecard: RegisteredScorecard, args: argparse.Namespace) -> Registe
 
 def _runs(names: Iterable[str], results: Path) -> Iterator[Run]:
     from pytest_agenteval.store.run_reader import load_run
-    from pytest_agenteval.store.runs import find_run
 
-    folders = dict.fromkeys(find_run(results, name).resolve() for name in names)
+    folders = dict.fromkeys(find_named_run(results, name).resolve() for name in names)
     here = Path.cwd().resolve()
     for folder in folders:
         yield load_run(folder.relative_to(here) if folder.is_relative_to(here) else folder)

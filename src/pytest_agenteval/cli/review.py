@@ -12,7 +12,7 @@ from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.options import RUN, add_results_option
+from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.errors import UsageMistake, nearest
@@ -20,7 +20,7 @@ from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
-from pytest_agenteval.store.runs import LATEST, find_run
+from pytest_agenteval.store.runs import LATEST
 
 if TYPE_CHECKING:
     from pytest_agenteval.graders.judge.prompt import Rubric
@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def review(args: argparse.Namespace) -> int:
     """Ask a person about the trials that are meant; 0 where that was ended or left, 130 after Ctrl-C."""
     words = _words(args)
-    run = load_run(find_run(Path(args.results), args.run))
+    run = load_run(find_named_run(Path(args.results), args.run))
     if not run.entries:
         raise UsageMistake(f"the run {run.name} has no trial that ended; agenteval runs lists others")
     with redirect_stdout(sys.stderr if args.json == STDOUT else sys.stdout):

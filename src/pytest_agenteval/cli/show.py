@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.options import RUN, add_results_option
+from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
 from pytest_agenteval.errors import UsageMistake
@@ -32,7 +32,7 @@ from pytest_agenteval.reports.trial.trial_view import trial_view
 from pytest_agenteval.reports.view import model_note
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
-from pytest_agenteval.store.runs import LATEST, find_run, list_runs
+from pytest_agenteval.store.runs import LATEST, list_runs
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry
@@ -65,7 +65,7 @@ def show(args: argparse.Namespace) -> int:
     """Show the trials that are meant; 2 where a transcript is lost, and the journal all that is shown."""
     run, query = _run_and_query(args)
     entries = _matching_entries(run, query, args)
-    runs = [run, load_run(find_run(Path(args.results), args.diff))] if args.diff else [run]
+    runs = [run, load_run(find_named_run(Path(args.results), args.diff))] if args.diff else [run]
     before = [each.odd for each in runs]
     pairs = list(_pairs(runs[1], entries)) if args.diff else []
     if args.json and args.diff:
@@ -91,7 +91,10 @@ def _run_and_query(args: argparse.Namespace) -> tuple[Run, TrialQuery]:
     query = parse_query(args.trial)
     if query.run and args.run:
         raise UsageMistake(f"{args.trial} names a run, and so does --run {args.run}: leave one of them out")
-    return load_run(find_run(Path(args.results), query.run or args.run or LATEST)), query
+    results, named = Path(args.results), query.run or args.run
+    if not named and args.trial != WORST and not list_runs(results):
+        raise UsageMistake(f"there is no trial {args.trial!r}: there are no runs yet in {results}")
+    return load_run(find_named_run(results, named or LATEST)), query
 
 
 def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[JournalEntry]:

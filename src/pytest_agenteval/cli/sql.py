@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.options import RUN, add_results_option
+from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
 from pytest_agenteval.errors import UsageMistake
 
@@ -59,14 +59,14 @@ def json_schema() -> Schema:
 
 def _folders(args: argparse.Namespace) -> Iterable[Path]:
     """Find the runs that are meant, each once, before any of them is read."""
-    from pytest_agenteval.store.runs import find_run, list_runs
+    from pytest_agenteval.store.runs import list_runs
 
     results = Path(args.results)
     if args.all and args.runs:
         raise UsageMistake(f"--all asks every run in {results}: leave out {', '.join(args.runs)}")
     if args.all:
         return [stored.path for stored in list_runs(results)]
-    return dict.fromkeys(find_run(results, name).resolve() for name in args.runs or ["latest"])
+    return dict.fromkeys(find_named_run(results, name).resolve() for name in args.runs or ["latest"])
 
 
 def _runs(folders: Iterable[Path]) -> Iterator[Run]:

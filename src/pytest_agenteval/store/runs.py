@@ -213,15 +213,21 @@ def _matching_runs(root: Path, runs: Sequence[RunFolder], name: str) -> Sequence
     if not name:
         return ()
     by_name = [run for run in runs if run.path.name == name]
-    return by_name or _of_model(runs, name) or [run for run in runs if run.path.name.startswith(name)]
+    return by_name or _of_model(runs, name)[:1] or [run for run in runs if run.path.name.startswith(name)]
+
+
+def runs_of_day(root: Path, name: str) -> list[str]:
+    """Give the names of all runs that ``MODEL@YYYYMMDD`` could mean, newest first; none for another name."""
+    is_other = not name or name.endswith(f"@{LATEST}") or (Path(name) / HEADER).is_file()
+    return [] if is_other else [run.path.name for run in _of_model(list_runs(root), name)]
 
 
 def _of_model(runs: Sequence[RunFolder], name: str) -> Sequence[RunFolder]:
-    """Give the newest run of a model, of the day that is named; a model's own name may hold an ``@``."""
+    """Give the runs of a model, of the day that is named; a model's own name may hold an ``@``."""
     model, at, day = name.rpartition("@")
     if not at:
         return ()
-    return [run for run in runs if _has_model(run, model) and day in (_day(run), LATEST)][:1]
+    return [run for run in runs if _has_model(run, model) and day in (_day(run), LATEST)]
 
 
 def _has_model(run: RunFolder, model: str) -> bool:
