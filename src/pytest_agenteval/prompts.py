@@ -11,7 +11,7 @@ from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.errors import AgentEvalError, TrialBroken, exception_text
+from pytest_agenteval.errors import AgentEvalError, TrialBroken, exception_text, nearest
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -61,16 +61,29 @@ class PromptBroken(TrialBroken):
         super().__init__(f"the prompt file for {name!r}{place}: {why}; {given}")
 
 
+class NoPrompt(TrialBroken):
+    """An agent asks for a prompt that it has not, and that nobody gives it."""
+
+    cause = "prompt"
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        hint = nearest(name, known) or f"`prompts: {{{name}: FILE}}` in suite.yaml gives it one"
+        super().__init__(f"the agent asks for the prompt {name!r}, and there is none; {hint}")
+
+
 class Prompts:
     """One agent's prompt texts, to be rendered by name.
 
     ``own`` are the agent's templates; ``changed`` replaces some of them by name. Templates see the values
-    they are given and one another (``{% include "name" %}``); a value that is missing is an error.
+    they are given and one another (``{% include "name" %}``); a value that is missing is an error. Of a
+    trial's prompts, ``names_read`` are those that its agent has read.
     """
 
     def __init__(self, own: Mapping[str, str], changed: Mapping[str, str]) -> None:
-        self.texts = {**own, **changed}
+        self.texts: Mapping[str, str] = {**own, **changed}
+        self._texts = self.texts
         self._changed = frozenset(changed)
+        self.names_read: set[str] = set()
         self._parts: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def recorded_by(self, record: PromptRecord) -> Prompts:
@@ -82,7 +95,7 @@ class Prompts:
 
     def digest(self) -> str:
         """Give a digest of every text."""
-        return digest(self.texts)
+        return digest(self._texts)
 
     def parts(self, name: str) -> tuple[tuple[str, str], ...]:
         """Give the prompt of that name, and those that it includes, each with a digest of its text."""
@@ -91,31 +104,34 @@ class Prompts:
             while left:
                 new = [
                     part
-                    for part in sorted(included_prompts(self.texts.get(left.pop(), "")))
+                    for part in sorted(included_prompts(self._texts.get(left.pop(), "")))
                     if part not in names
                 ]
                 names |= dict.fromkeys(new)
                 left += new
             self._parts[name] = tuple(
-                (part, digest(self.texts[part])) for part in names if part in self.texts
+                (part, digest(self._texts[part])) for part in names if part in self._texts
             )
         return self._parts[name]
 
     def load(self) -> None:
         """Load what templates need and compile them, so that no trial's seconds hold it."""
-        if not self.texts:
+        if not self._texts:
             return
         from jinja2 import TemplateError
 
-        environment = _environment(tuple(sorted(self.texts.items())))
-        for name in self.texts:
+        environment = _environment(tuple(sorted(self._texts.items())))
+        for name in self._texts:
             with suppress(TemplateError):  # told when it is asked for, if it ever is
                 environment.get_template(name)
 
     def render(self, name: str, /, **values: Any) -> str:
         """Fill in the template of that name; raises PromptBroken for a file that replaced the agent's own."""
+        if name not in self._texts:
+            raise NoPrompt(name, self._texts)
         try:
-            return _environment(tuple(sorted(self.texts.items()))).get_template(name).render(**values).strip()
+            environment = _environment(tuple(sorted(self._texts.items())))
+            return environment.get_template(name).render(**values).strip()
         except Exception as wrong:
             if name not in self._changed:  # the agent's own: its author sees where it was asked for
                 raise
@@ -130,8 +146,9 @@ class RecordedPrompts(Prompts):
     """The prompts of one trial: what is read of them, included ones too, is handed to ``record``."""
 
     def __init__(self, prompts: Prompts, record: PromptRecord) -> None:
-        self.texts, self._changed, self._parts = prompts.texts, prompts._changed, prompts._parts
-        self._record = record
+        self._texts, self._changed, self._parts = prompts._texts, prompts._changed, prompts._parts
+        self._record, self.names_read = record, set()
+        self.texts = _RecordedTexts(self._texts, self.record_read, self.names_read)
 
     def render(self, name: str, /, **values: Any) -> str:
         """Fill in the template of that name; raises PromptBroken for a file that replaced the agent's own."""
@@ -140,8 +157,39 @@ class RecordedPrompts(Prompts):
 
     def record_read(self, name: str) -> None:
         """Write down that the agent reads a prompt, for agents that fill in ``texts`` themselves."""
-        for part in self.parts(name):
-            self._record(*part)
+        for part, of_text in self.parts(name):
+            self.names_read.add(part)
+            self._record(part, of_text)
+
+
+class _RecordedTexts(dict[str, str]):
+    """The texts of one trial's prompts, by name: whoever takes one, or all, has read it."""
+
+    def __init__(
+        self, texts: Mapping[str, str], record_read: Callable[[str], None], names_read: set[str]
+    ) -> None:
+        super().__init__(texts)
+        self._record_read, self._names_read = record_read, names_read
+
+    def __getitem__(self, name: str) -> str:
+        self._record_read(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Give the text, if there is one."""
+        if name in self:
+            self._record_read(name)
+        return super().get(name, default)
+
+    def items(self) -> Any:
+        """Give all of them, to be put together elsewhere: which of them matter is told by ``record_read``."""
+        self._names_read.update(self)
+        return super().items()
+
+    def values(self) -> Any:
+        """Give all texts."""
+        self._names_read.update(self)
+        return super().values()
 
 
 @cache

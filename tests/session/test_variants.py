@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -206,11 +207,151 @@ def test_variants_that_sent_the_same_messages_are_named(pytester: pytest.Pyteste
 
     parts = " ".join(" ".join(result.outlines).split()).split("greetings: ")
     remarks = [line for line in parts if "sent the same messages" in line]
-    assert [line.partition(" sent")[0] for line in remarks] == [
-        "scripted and scripted@again",
-        "scripted@short and scripted@brief",
-    ]
+    assert [line.partition(" sent")[0] for line in remarks] == ["scripted@short and scripted@brief"]
     assert "in 2 trials: their prompts change nothing" in remarks[0]
+    (unread,) = [line for line in parts if "no trial has read" in line]
+    assert "the prompt 'again' of --agent-prompt again: it changes nothing; sent was 'plain'" in unread
+
+
+BOT = """
+PLAIN = "plain"
+
+def with_parameter(question, system_prompt=PLAIN):
+    return f"{system_prompt.strip()}!"
+
+def needing(q, system_prompt):
+    return f"{system_prompt.strip()}!"
+
+def renamed(q, system=PLAIN):
+    return f"{system.strip()}!"
+
+def with_texts(question, ctx):
+    return ctx.prompts.texts.get("system", PLAIN).strip() + "!"
+
+def with_all_texts(question, ctx):
+    return dict(ctx.prompts.texts.items()).get("system", PLAIN).strip() + "!"
+
+async def rendering(question, ctx):
+    return ctx.prompts.render("system") + "!"
+
+def deaf(question, ctx):
+    return f"{PLAIN}!"
+
+def without(question):
+    return f"{PLAIN}!"
+
+class Templated:
+    templates = {"system": PLAIN}
+
+    def run(self, question, ctx):
+        return ctx.prompts.render("system") + "!"
+
+class Naming:
+    prompt_names = ["system"]
+
+    def __call__(self, question, ctx):
+        return ctx.prompts.texts.get("system", PLAIN).strip() + "!"
+
+class Both:
+    templates = {"system": PLAIN}
+
+    def __init__(self, tone="!"):
+        self.tone = tone
+
+    def run(self, question, system):
+        return f"{system.strip()}{self.tone}"
+"""
+
+
+def called(name: str, *, wants: str, more: str = "") -> dict[str, Any]:
+    """Give a suite whose agent is one of ``BOT``, which answers with its system prompt."""
+    return {
+        "bot.py": BOT,
+        "evals/suite.yaml": suite(more=f"agent: {{call: bot:{name}}}\n{more}").replace("scripted", "own"),
+        "evals/task.json": task("greet", wants=wants),
+        "prompts/short/system.md": "be brief\n",
+        "prompts/plain.md": "plain",
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["with_parameter", "renamed", "with_texts", "with_all_texts", "Templated", "Naming"]
+)
+def test_functions_and_classes_by_call_read_variants(pytester: pytest.Pytester, name: str) -> None:
+    """By a parameter that is called like the prompt, whose default is the agent's own; or by ``ctx``."""
+    write(pytester.path, called(name, wants="be brief!"))
+
+    result = run(pytester, "--agent-prompt=short=prompts/short")
+
+    result.assert_outcomes(failed=1, passed=1)
+    assert "no trial has read" not in str(result.stdout)
+
+
+@pytest.mark.parametrize("name", ["rendering", "Both", "with_parameter", "needing"])
+def test_a_suite_gives_a_prompt_to_an_agent_by_call(pytester: pytest.Pytester, name: str) -> None:
+    """Variants lie over it."""
+    more = "prompts: {system: ../prompts/plain.md}\n"
+    write(pytester.path, called(name, wants="be brief!", more=more))
+
+    run(pytester, "--agent-prompt=short=prompts/short").assert_outcomes(failed=1, passed=1)
+
+
+@pytest.mark.parametrize(
+    ("agent", "advice"),
+    [
+        ("call: bot:without", "*bot:without takes none: give it a parameter `system_prompt`*"),
+        ('http: "http://127.0.0.1:9/chat"', "*an endpoint is sent none*--agent-baseline*"),
+    ],
+)
+@pytest.mark.parametrize("in_suite", [True, False])
+def test_a_prompt_for_who_cannot_read_one_is_refused(
+    pytester: pytest.Pytester, agent: str, advice: str, *, in_suite: bool
+) -> None:
+    """Before any trial, with what is true for an agent of this kind."""
+    files = called("without", wants="plain")
+    more = "prompts: {system: ../prompts/plain.md}\n" if in_suite else ""
+    files["evals/suite.yaml"] = f"name: greetings\nagent: {{{agent}}}\n{more}"
+    write(pytester.path, files)
+
+    result = run(pytester, *([] if in_suite else ["--agent-prompt=short=prompts/short"]))
+
+    assert result.ret in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERRUPTED)
+    assert fnmatch(str(result.stdout) + str(result.stderr), f"*{advice}")
+    assert not list(pytester.path.glob(".agenteval/runs/*/journal*"))
+
+
+@pytest.mark.parametrize(
+    ("more", "args", "whose"),
+    [
+        ("prompts: {system: ../prompts/plain.md}\n", (), "`prompts` in suite or task"),
+        ("", ("--agent-prompt=short=prompts/short", "-kshort"), "--agent-prompt short"),
+    ],
+)
+def test_a_prompt_that_no_trial_has_read_is_told(
+    pytester: pytest.Pytester, more: str, args: tuple[str, ...], whose: str
+) -> None:
+    """Where only the trials can tell: with one variant as with several, now and in a later report."""
+    write(pytester.path, called("deaf", wants="plain", more=more))
+
+    result = run(pytester, *args)
+
+    said = " ".join(str(result.stdout).split())
+    assert f"! greetings: no trial has read the prompt 'system' of {whose}: it changes nothing" in said
+
+
+def test_a_prompt_that_an_agent_asks_for_in_vain_is_told_with_the_way_to_give_it(
+    pytester: pytest.Pytester,
+) -> None:
+    """No traceback of jinja2's: the suite's author is who can mend it."""
+    write(pytester.path, called("rendering", wants="plain"))
+
+    result = run(pytester)
+
+    result.assert_outcomes(errors=1)
+    assert "the agent asks for the prompt 'system', and there is none; `prompts: {system: FILE}`" in str(
+        result.stdout
+    )
+    assert "Traceback" not in str(result.stdout)
 
 
 def test_paths_of_the_command_line_start_where_the_user_stands(

@@ -44,12 +44,14 @@ from pytest_agenteval.engine.user_turns import SimulatedUser, SimulatedUserBroke
 from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
 from pytest_agenteval.errors import ProblemsFound, TrialBroken, key_hint
 from pytest_agenteval.limits import Budget, Clock
+from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.sent_prompts import unsent_prompts
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import UNPRICED_LIMIT, Transcript, Usage
+from pytest_agenteval.records.transcript import UNPRICED_LIMIT, UNREAD_PROMPT, Transcript, Usage
 from pytest_agenteval.records.trial import (
     NO_ERROR,
     NO_TOOLS,
@@ -177,6 +179,7 @@ class _TrialRun:
         if self.plan.task.limits.cost_usd is not None and self.recorder.usage.cost_usd is None:
             self.recorder.event(UNPRICED_LIMIT, "cost_usd: the price of what was asked is unknown")
         self.tool_tape = stage.ctx.tools.tape
+        self._note_unread_prompts(stage.ctx.prompts)
         if self.recorder.broken is not None:  # even where the agent swallowed it
             self.error = error_details(self.recorder.broken)
         self.recorder.end_pending_calls(cut_off=self.error is not None or bool(self.limit))
@@ -193,6 +196,25 @@ class _TrialRun:
             if is_own_cancellation(raised):
                 raise
             self.error = self._with_key_hint(error_details(raised))
+
+    def _note_unread_prompts(self, prompts: Prompts) -> None:
+        """Write down which prompts of task and variant the agent has not read, if it has done its task.
+
+        Of what a program reads, only what it sends tells.
+        """
+        task, variant = self.plan.task, self.plan.variant
+        given = {**task.prompts, **variant.prompts}
+        if not given or self.error is not None or self.context.acting_task(self.plan) is not task:
+            return
+        if "command" in task.form:
+            unread = list(unsent_prompts(given, self.recorder.transcript()))
+        else:
+            unread = [name for name in given if name not in prompts.names_read]
+        for name in unread:
+            whose = (
+                f"--agent-prompt {variant.name}" if name in variant.prompts else "`prompts` in suite or task"
+            )
+            self.recorder.event(UNREAD_PROMPT, name, {"of": whose})
 
     def _with_key_hint(self, error: ErrorDetails) -> ErrorDetails:
         """Add what to do where a client of the agent's own wants a key, though nothing would be sent."""

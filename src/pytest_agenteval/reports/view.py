@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from operator import attrgetter
 from typing import overload
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.transcript import NO_USAGE, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, UNREAD_PROMPT, Transcript, Usage
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.decisions import Decisions, decisions_of
 from pytest_agenteval.reports.explanations import ending_reason
@@ -141,7 +141,7 @@ class Misses(Sequence[Miss]):
 
 
 def view_of(run: Run) -> RunView:
-    """Work out the view of a run; transcripts are read only to compare variants."""
+    """Work out the view of a run; transcripts are read only of prompts without effect."""
     header = run.header
     return RunView(
         name=run.name,
@@ -152,7 +152,7 @@ def view_of(run: Run) -> RunView:
         notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
         suites=suite_views(run),
         misses=Misses(worst_first(run.entries)),
-        warnings=(*_part(header), *_self_judged(header), *identical_prompt_warnings(run)),
+        warnings=(*_part(header), *_self_judged(header), *prompt_warnings(run)),
         doubtful_events=_doubtful_events(run.entries),
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
@@ -301,13 +301,50 @@ def _miss(entry: JournalEntry) -> Miss:
     )
 
 
+MOST_SENT = 60
+"""Characters of what was sent instead of a prompt."""
+
 SentDigests = Mapping[tuple[str, int], str]
 """By task and repetition a digest of what an agent sent."""
 
 
-def identical_prompt_warnings(run: Run) -> Iterator[str]:
-    """Name each two variants whose trials sent the same messages; transcripts are read only of several."""
-    if len(run.header.variants) < 2:
+def prompt_warnings(run: Run) -> Iterator[str]:
+    """Name prompts that no trial of a suite and its agent has read; else variants that sent the same."""
+    unread = dict.fromkeys(unread_prompts(run))
+    yield from (line for line, _ in unread)
+    yield from identical_prompt_warnings(run, {variant for _, variant in unread})
+
+
+def unread_prompts(run: Run) -> Iterator[tuple[str, str]]:
+    """Say which prompts no trial of a suite, its model and variant has read, each with its variant."""
+    for (suite, _, variant), entries in entries_by_group(run).items():
+        ended = [entry for entry in entries if entry.ending != "errored"]
+        if not ended or not all(entry.doubtful_events.get(UNREAD_PROMPT) for entry in ended):
+            continue
+        transcripts = [trial.transcript for entry in ended if (trial := run.trial_if_readable(entry))]
+        events = [
+            {event.text: event.details["of"] for event in transcript.events if event.kind == UNREAD_PROMPT}
+            for transcript in transcripts
+        ]
+        for name, owner in events[0].items() if events else ():
+            if all(name in of_trial for of_trial in events):
+                what = printable(f"the prompt {name!r} of {owner}: it changes nothing")
+                line = f"{printable(suite)}: no trial has read {what}{_sent_instead(transcripts[0])}"
+                yield line, variant if owner.startswith("--") else ""
+
+
+def _sent_instead(transcript: Transcript) -> str:
+    system = next((message.content for message in transcript.messages if message.role == "system"), "")
+    return f"; sent was {one_line(system, MOST_SENT)!r}" if system else ""
+
+
+def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator[str]:
+    """Name each two variants whose trials sent the same messages; transcripts are read only of several.
+
+    Those that are ``named`` already are left out; the one without a name never is.
+    """
+    variants = [variant for variant in run.header.variants if not variant or variant not in named]
+    if len(variants) < 2:
         return
     sent: dict[tuple[str, str, str], dict[str, dict[tuple[str, int], str]]] = defaultdict(dict)
     for entry in run.entries:
@@ -317,7 +354,7 @@ def identical_prompt_warnings(run: Run) -> Iterator[str]:
             by_variant = sent[key.suite, key.agent, key.model]
             by_variant.setdefault(key.variant, {})[key.task, key.repetition] = messages
     for (suite, _, model), by_variant in sent.items():
-        for first, second in combinations(filter(by_variant.__contains__, run.header.variants), 2):
+        for first, second in combinations(filter(by_variant.__contains__, variants), 2):
             trials = _count_identical(by_variant[first], by_variant[second])
             if trials:
                 names = f"{printable(model_label(model, first))} and {printable(model_label(model, second))}"

@@ -60,6 +60,10 @@ class AgentForm(Spec, frozen=True, kw_only=True, rename={"shape": "as"}):
         Literal["own", "shared"],
         expects("own or shared: the event loop of an async function, one per trial or one for all"),
     ] = "own"
+    args: Annotated[
+        Mapping[str, str],
+        expects("a map from parameters of the function to what each is given: {q: content}"),
+    ] = NOTHING
     output: Annotated[
         Literal["events", "text"], expects("events or text: what a command's standard output is")
     ] = "events"

@@ -726,3 +726,33 @@ def test_a_python_agent_is_given_an_address_for_what_it_starts(
     first, second = map(stored.trial, stored.entries)
     assert [trial.transcript.usage.asks for trial in (first, second)] == [2, 2]
     assert (first.output, second.output) == ("", "403\n")
+
+
+PROMPTED = r"""
+n=$(cat "${AGENTEVAL_PROMPTS:-$OWN}/system.md")
+%s
+curl -sS "$OPENAI_BASE_URL/chat/completions" -H "Authorization: Bearer $OPENAI_API_KEY" \
+  -d "{\"model\": \"m\", \"messages\": [{\"role\": \"system\", \"content\": \"$n\"}]}" > /dev/null
+echo "$n"
+"""
+
+
+@pytest.mark.parametrize("deaf", [False, True])
+def test_a_program_reads_its_prompts_from_a_folder(
+    pytester: pytest.Pytester, model: ModelServer, *, deaf: bool
+) -> None:
+    """``$AGENTEVAL_PROMPTS`` holds a file for each; one that no request holds is told."""
+    own = str(pytester.mkdir("own"))
+    wants = {
+        "id": "oslo",
+        "input": OSLO,
+        "graders": [{"name": "answer_contains", "config": {"text": "be brief"}}],
+    }
+    script = PROMPTED % ("n=$(cat $OWN/system.md)" if deaf else "")
+    files = {"own/system.md": "be plain", "short/system.md": "be brief\n"}
+    write(pytester.path, shell(script, wants, output="text", env={"OWN": own}, live=True) | files)
+
+    result = run(pytester, "--agent-prompt=short=short")
+
+    result.assert_outcomes(failed=2 if deaf else 1, passed=0 if deaf else 1)
+    assert ("no trial has read the prompt 'system'" in str(result.stdout)) is deaf

@@ -6,9 +6,10 @@ import asyncio
 import inspect
 import os
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Any, cast
 
-from pytest_agenteval.agents.agent import Agent, AgentContext
+from pytest_agenteval.agents.agent import Agent, AgentContext, InputProblem
 from pytest_agenteval.agents.conversation import (
     Wrong,
     is_user_turn,
@@ -18,11 +19,14 @@ from pytest_agenteval.agents.conversation import (
     turn_text,
 )
 from pytest_agenteval.cassettes.http.scope import current
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.factories import are_names, is_map_of_texts
 from pytest_agenteval.records.plan import OWN_MODEL, Model
+from pytest_agenteval.records.record import NOTHING
 
 Parameters = Mapping[str, inspect.Parameter]
 _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+_ANY_KINDS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
     "question": lambda task_input, ctx: turn_text(task_input),
@@ -39,6 +43,9 @@ FILLED: Mapping[str, Callable[[Mapping[str, Any], AgentContext], Any]] = {
     "mcp_url": lambda task_input, ctx: mcp_url(ctx),
 }
 """What a parameter of this name is given in each trial; any other is one of the suite's settings."""
+
+INPUTS = frozenset({"question", "content", "messages", "task_input", "turns", "ctx"})
+"""Those of them by which a function learns what the task asks."""
 
 WHOLE_TASK = frozenset({"turns", "task_input", "ctx"})
 """Parameters of a function that takes all turns of the user at once, or asks for them."""
@@ -84,14 +91,17 @@ class CallableFactory:
     """Makes an agent of a function, or of an object or class that can act.
 
     Its signature is that of the settings that the function takes; ``filled`` are the names of parameters that
-    need none, and ``fills`` those of them that this function has. ``makes`` is the class that is made first,
-    if any, with the settings that ``made_with`` gives. Raises UsageMistake for what cannot act.
+    need none, and ``fills`` those of this function that the trial fills. ``args`` names such a source for
+    parameters that are called otherwise. ``makes`` is the class that is made first, if any, with the settings
+    that ``made_with`` gives. ``templates`` and ``prompt_names`` are what the user's own code says of its
+    prompts; a function without ``ctx`` has those that its parameters name. Raises UsageMistake for what
+    cannot act.
     """
 
     filled: Collection[str] = tuple(FILLED)
 
-    def __init__(self, name: str, target: Any, loop: str = "own") -> None:
-        self.name, self._target, self._loop = name, target, loop
+    def __init__(self, name: str, target: Any, loop: str = "own", args: Mapping[str, str] = NOTHING) -> None:
+        self.name, self._target, self._loop, self._args = name, target, loop, args
         self.makes: type | None = target if isinstance(target, type) else None
         acting = _acting(target)
         if acting is None:
@@ -99,25 +109,121 @@ class CallableFactory:
         self._acting = acting
         self._parameters = _parameters(acting, bound=self.makes is None or _is_bound(self.makes))
         self._own = _parameters(target) if self.makes is not None else {}
-        self.fills = tuple(key for key in self._parameters if key in FILLED)
-        rest = [parameter for key, parameter in self._parameters.items() if key not in FILLED]
+        self._sources = {key: args.get(key, key) for key in self._parameters}
+        self._sources = {key: source for key, source in self._sources.items() if source in FILLED}
+        self._keys = frozenset(self._sources.values())
+        self.fills = tuple(self._sources)
+        rest = [parameter for key, parameter in self._parameters.items() if key not in self._sources]
         self.__signature__ = _signature([*self._own.values(), *rest])
+        self.templates, self.prompt_names = self._prompts()
 
     @property
     def takes_model(self) -> bool:
         """Whether the model that a run names reaches the function."""
-        return self.asks_through_context or not {"model", "model_url"}.isdisjoint(self._parameters)
+        return self.asks_through_context or not {"model", "model_url"}.isdisjoint(self._keys)
 
     @property
     def asks_through_context(self) -> bool:
         """Whether the function may ask the run's model through us, and not only one of its own."""
-        return not {"chat", "ctx"}.isdisjoint(self._parameters)
+        return not {"chat", "ctx"}.isdisjoint(self._keys)
+
+    @property
+    def reads_any_prompt(self) -> bool:
+        """Whether the function may ask for prompts that nothing names."""
+        return self.templates is None and self.prompt_names is None
+
+    @property
+    def prompt_hint(self) -> str:
+        """How the function gets the text of a prompt."""
+        return (
+            f"{self.name} takes none: give it a parameter `system_prompt`, which is given the text of the "
+            "prompt `system` (its default is the agent's own), or `ctx`, and ask ctx.prompts.render('system')"
+        )
+
+    def _prompts(self) -> tuple[Mapping[str, str] | None, Collection[str] | None]:
+        templates, names = (getattr(self._target, name, None) for name in ("templates", "prompt_names"))
+        templates = templates if is_map_of_texts(templates) else None  # other libraries have such names too
+        names = names if are_names(names) else None
+        if "ctx" in self._keys and templates is None and names is None:
+            return None, None
+        by_parameter = [name for key in self._text_parameters() for name in _prompts_of_parameter(key)]
+        return templates, (*(names or ()), *by_parameter)
+
+    def _text_parameters(self) -> list[str]:
+        """Name the parameters that may be given a prompt: with no default, or one that is None or a text."""
+        return [
+            key
+            for key, parameter in self._parameters.items()
+            if key not in self._sources
+            and parameter.kind in _NAMED_KINDS
+            and (parameter.default in (None, parameter.empty) or isinstance(parameter.default, str))
+        ]
 
     def input_problems(self, task_input: Mapping[str, Any]) -> list[Wrong]:
         """Say what seems to be misspelt in a task's input, of which the function is given the words alone."""
-        reads_all = not {"task_input", "ctx"}.isdisjoint(self._parameters)
-        reads_words = not {"question", "content", "messages"}.isdisjoint(self._parameters)
+        reads_all = not {"task_input", "ctx"}.isdisjoint(self._keys)
+        reads_words = INPUTS.isdisjoint(self._keys) or not {"question", "content", "messages"}.isdisjoint(
+            self._keys
+        )
         return misspelt_words(task_input) if reads_words and not reads_all else []
+
+    def parameter_problems(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[InputProblem]:
+        """Say which parameters nothing fills, and what is wrong with ``args``; keys are those of a suite.
+
+        ``prompts`` are the names of those that suite and task give.
+        """
+        wrong: list[InputProblem] = []
+        for key, source in self._args.items():
+            if key not in self._parameters:
+                named = f"a parameter of {self.name}: {', '.join(self._parameters) or 'it has none'}"
+                wrong.append((("agent", "args", key), named, repr(key), nearest(key, self._parameters)))
+            elif source not in FILLED:
+                expected = f"one of {', '.join(FILLED)}"
+                wrong.append((("agent", "args", key), expected, repr(source), nearest(source, FILLED)))
+        lacking = (
+            [] if wrong or self.content_parameter(settings, prompts) else self._unfilled(settings, prompts)
+        )
+        lacking += [
+            key
+            for key, parameter in self._own.items()
+            if parameter.kind in _NAMED_KINDS and parameter.default is parameter.empty and key not in settings
+        ]
+        if lacking:
+            first = lacking[0]
+            expected = f"parameters that are filled by their names: {', '.join(FILLED)}"
+            hint = (
+                f"say what each is given: `agent: {{call: {self.name}, args: {{{first}: content}}}}`; "
+                f"any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
+            )
+            wrong.append((("agent",), expected, f"{self.name}({', '.join(lacking)})", hint))
+        return wrong
+
+    def _unfilled(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[str]:
+        """Name the required parameters that neither the trial nor a setting nor a prompt fills."""
+        known = {*prompts, *(self.templates or ())}
+        needed = (*_NAMED_KINDS, inspect.Parameter.POSITIONAL_ONLY)
+        return [
+            key
+            for key, parameter in self._parameters.items()
+            if parameter.kind in needed
+            and parameter.default is parameter.empty
+            and key not in self._sources
+            and key not in settings
+            and known.isdisjoint(_prompts_of_parameter(key))
+        ]
+
+    def content_parameter(self, settings: Mapping[str, Any], prompts: Collection[str]) -> str:
+        """Name the one parameter that can only be what the task asks, whatever it is called; else nothing.
+
+        Of a function that a decorator hides (``*args``) that is the first argument.
+        """
+        if not INPUTS.isdisjoint(self._keys):
+            return ""
+        unfilled = self._unfilled(settings, prompts)
+        hidden = [key for key, parameter in self._parameters.items() if parameter.kind in _ANY_KINDS]
+        if not unfilled and len(hidden) == len(self._parameters):
+            unfilled = [key for key in hidden if self._parameters[key].kind is _ANY_KINDS[0]]
+        return unfilled[0] if len(unfilled) == 1 else ""
 
     def made_with(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         """Give the settings that the class is made with: those that it names, or else nobody does."""
@@ -128,32 +234,48 @@ class CallableFactory:
 
     def __call__(self, **settings: Any) -> Agent:
         """Make the agent; a class is made with the settings that its constructor takes."""
-        if self.makes is None:
-            return CallableAgent(self._acting, self._parameters, settings, self._target, self._loop)
-        own = self.made_with(settings)
-        acting = _acting(self.makes(**own))
-        assert acting is not None, "objects of a class that acts do so too"
+        acting, own = self._acting, {}
+        if self.makes is not None:
+            own = self.made_with(settings)
+            made = _acting(self.makes(**own))
+            assert made is not None, "objects of a class that acts do so too"
+            acting = made
         rest = {key: value for key, value in settings.items() if key not in own}
-        return CallableAgent(acting, self._parameters, rest, self.makes, self._loop)
+        content = partial(self.content_parameter, settings)
+        agent = CallableAgent(
+            acting, self._parameters, self._sources, content, rest, self._target, self._loop
+        )
+        agent.templates, agent.prompt_names = self.templates, self.prompt_names
+        return agent
 
 
 class CallableAgent:
     """An agent that is a function of the user's; it runs in a thread of its own.
 
-    ``implementation`` is what the user wrote, which the digest of the agent's code is made of.
+    ``sources`` say for parameters which of ``FILLED`` each is given, ``content`` names of the prompts that
+    there are the one that is given the task's words whatever it is called. ``implementation`` is what the
+    user wrote, which the digest of the agent's code is made of.
     """
+
+    templates: Mapping[str, str] | None = None
+    prompt_names: Collection[str] | None = None
 
     def __init__(
         self,
         function: Callable[..., Any],
         parameters: Parameters,
+        sources: Mapping[str, str],
+        content: Callable[[Collection[str]], str],
         settings: Mapping[str, Any],
         implementation: object,
         loop: str,
     ) -> None:
-        self._function, self._parameters, self._settings = function, parameters, settings
+        self._function, self._settings = function, settings
+        self._sources, self._content = sources, content
         self.implementation, self.loop = implementation, loop
-        self._placed = [p.name for p in parameters.values() if p.kind is p.POSITIONAL_ONLY]
+        placed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
+        self._placed = [p.name for p in parameters.values() if p.kind in placed]
+        self._named = _names_of(parameters) - sources.keys()
 
     def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
         """Call the function with what it takes; give what it returns, be it something to be awaited.
@@ -161,17 +283,26 @@ class CallableAgent:
         In a conversation it is called for each turn of the user, unless it takes all of them at once. What it
         returns at last is the answer.
         """
-        if not getattr(ctx.turns, "several", False) or not WHOLE_TASK.isdisjoint(self._parameters):
+        takes_all = not WHOLE_TASK.isdisjoint(self._sources.values())
+        if takes_all or not getattr(ctx.turns, "several", False):
             return self._call(task_input, ctx, {})
         conversation = self._converse(task_input, ctx)
         waits = inspect.iscoroutinefunction(self._function)
         return conversation if waits else asyncio.run(conversation)
 
     def _call(self, task_input: Mapping[str, Any], ctx: AgentContext, turn: Mapping[str, Any]) -> Any:
-        arguments = {name: FILLED[name](task_input, ctx) for name in self._parameters if name in FILLED}
-        arguments |= {name: value for name, value in turn.items() if name in self._parameters}
+        arguments = dict(self._settings) | self._prompt_texts(ctx)
+        content = self._content(ctx.prompts.texts)
+        for name, source in {**self._sources, **({content: "content"} if content else {})}.items():
+            arguments[name] = turn[source] if source in turn else FILLED[source](task_input, ctx)
         by_place = [arguments.pop(name) for name in self._placed if name in arguments]
-        return self._function(*by_place, **arguments, **self._settings)
+        return self._function(*by_place, **arguments)
+
+    def _prompt_texts(self, ctx: AgentContext) -> dict[str, str]:
+        """Give the parameters that are called like a prompt its text, as it stands in its file."""
+        texts = ctx.prompts.texts
+        named = ((key, name) for key in self._named for name in _prompts_of_parameter(key))
+        return {key: texts[name] for key, name in named if name in texts} if texts else {}
 
     async def _converse(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
         messages: list[dict[str, Any]] = []
@@ -195,6 +326,11 @@ def _text_of(returned: Any) -> str:
         returned = returned.get("answer")
     text = getattr(returned, "text", returned)
     return text if isinstance(text, str) else ""
+
+
+def _prompts_of_parameter(name: str) -> tuple[str, ...]:
+    """Name the prompts that a parameter of this name stands for: ``system_prompt`` is ``system`` too."""
+    return tuple(dict.fromkeys((name.removesuffix("_prompt"), name)))
 
 
 def _acting(thing: Any) -> Callable[..., Any] | None:

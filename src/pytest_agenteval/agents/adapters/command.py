@@ -18,7 +18,20 @@ from pytest_agenteval.threads import in_daemon_thread
 
 def agent_factory(form: Mapping[str, Any]) -> Callable[..., Agent]:
     """Give what makes the agent of a suite's ``agent: {command: …}``; any setting goes to the program."""
-    return partial(CommandAgent, form)
+    return _CommandFactory(form)
+
+
+class _CommandFactory:
+    """Makes agents of one form; which of its prompts a program reads, nobody can tell beforehand."""
+
+    reads_any_prompt = True
+
+    def __init__(self, form: Mapping[str, Any]) -> None:
+        self._form = form
+
+    def __call__(self, **settings: Any) -> Agent:
+        """Make the agent."""
+        return CommandAgent(self._form, **settings)
 
 
 class CommandAgent:

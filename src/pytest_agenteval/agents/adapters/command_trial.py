@@ -42,6 +42,7 @@ _NO_ANSWER_TEXT = (
     'the command answered nothing: graded as an empty answer; expected a line {"type": "answer", "text": …}'
 )
 TASK_FILE, OUT_FOLDER, TRAJECTORY = "task.json", "out", "trajectory.json"
+PROMPTS_FOLDER = "prompts"
 
 
 class AgentCrash(TrialBroken):
@@ -73,8 +74,11 @@ class CommandTrial:
         """Make the workspace, and beside it what else the program is given: a home, a place for its files."""
         self._workspace = self._ctx.path
         self._folder = Path(tempfile.mkdtemp(prefix="agenteval-command-"))
-        for name in ("home", OUT_FOLDER):
+        for name in ("home", OUT_FOLDER, PROMPTS_FOLDER):
             (self._folder / name).mkdir()
+        for name, text in self._ctx.prompts.texts.items():
+            file = self._folder / PROMPTS_FOLDER / f"{name.replace('/', '_')}.md"
+            file.write_text(text, encoding="utf-8", newline="\n")
 
     def start(self, task: str) -> None:
         """Start the program and give it the task; raises NotStarted."""
@@ -108,6 +112,7 @@ class CommandTrial:
             **{name: address.url(f"proxy.{name}") for name in form.get("proxy", {})},
             **({"AGENTEVAL_MCP_URL": self._tools_url} if self._tools_url else {}),
             **({} if self._scope.passing else _no_way_around(address)),
+            **({"AGENTEVAL_PROMPTS": str(folder / PROMPTS_FOLDER)} if self._ctx.prompts.texts else {}),
             "AGENTEVAL_TASK": str(folder / TASK_FILE),
             "AGENTEVAL_OUT": str(folder / OUT_FOLDER),
         }

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from pytest_agenteval.agents.agent import Agent, InputProblem
+from pytest_agenteval.records.record import NOTHING
 
 ADAPTERS: Mapping[str, str] = {"command": "command:agent_factory", "http": "http:agent_factory"}
 """The key that a form has, to a function of a module of this package: it makes a factory of a form."""
@@ -17,7 +18,7 @@ KINDS = ("call", *ADAPTERS)
 
 _ENDPOINTS = ("as", "headers", "body", "answer", "state", "calls", "usage", "request_seconds")
 KEYS_OF_KINDS: Mapping[str, Collection[str]] = {
-    "call": ("loop", "otel"),
+    "call": ("loop", "otel", "args"),
     "command": ("output", "env", "env_pass", "proxy"),
     "http": _ENDPOINTS,
 }
@@ -35,7 +36,8 @@ def agent_factory_of(form: Mapping[str, Any], implementation: Any = None) -> Cal
     if form.get("call"):
         from pytest_agenteval.agents.adapters.callable import CallableFactory
 
-        return CallableFactory(form["call"], implementation, form.get("loop", "own"))
+        args = form.get("args", NOTHING)
+        return CallableFactory(form["call"], implementation, form.get("loop", "own"), args)
     kind = next(key for key in ADAPTERS if form.get(key))
     module, _, name = ADAPTERS[kind].partition(":")
     make: Callable[[Mapping[str, Any]], Callable[..., Agent]]

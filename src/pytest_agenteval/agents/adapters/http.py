@@ -50,6 +50,9 @@ def agent_factory(form: Mapping[str, Any]) -> Callable[..., Agent]:
 class _HttpFactory:
     """Makes agents of one form; ``takes_model`` says whether the endpoint is told a run's model."""
 
+    prompt_names = ()
+    prompt_hint = "an endpoint is sent none: change its own, and compare two runs (--agent-baseline)"
+
     def __init__(self, form: Mapping[str, Any]) -> None:
         self._form = form
         self.takes_model = "{model" in str(form.get("body")) or form.get("as", "json") != "json"

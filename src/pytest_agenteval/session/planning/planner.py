@@ -299,7 +299,9 @@ class Planner:
     ) -> Iterator[Problem]:
         """Say what is wrong with agent, settings, input and faults."""
         agent, task = settings.agent or DEFAULT_AGENT, loaded.task
-        mismatches = self._checker.agent(agent, settings.settings, task.input, loaded_suite.resources.names)
+        mismatches = self._checker.agent(
+            agent, settings.settings, task.input, loaded_suite.resources.names, tuple(settings.prompts)
+        )
         if task.faults:
             offered = settings.settings.get("tools", self._offered_tools(settings, loaded_suite))
             mismatches += _idle_faults(task, offered)

@@ -37,7 +37,10 @@ def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigPr
     expected = f"one of {', '.join(sorted(names))}" if names else "nothing: the agent has no prompts"
     return [
         ConfigProblem(
-            ("prompts", name), expected, f"{name!r}, which the agent never asks for", nearest(name, names)
+            ("prompts", name),
+            expected,
+            f"{name!r}, which the agent never asks for",
+            nearest(name, names) or getattr(agent, "prompt_hint", ""),
         )
         for name in unread_prompts(prompts, names, templates_of(agent) or {})
     ]
@@ -48,21 +51,24 @@ def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterab
     prompts = _PromptsOfAgents(registry)
     for task in tasks:
         prompts.add(task)
-    if not prompts.by_agent:  # nothing is selected
+    if not prompts.by_agent or prompts.reads_any:  # nothing is selected; or only its trials can tell
         return
     wrong = [line for variant in variants for line in prompts.unread_of(variant)]
     if wrong:
-        raise UsageMistake(
-            "\n".join([*wrong, *map(_prompts_line, prompts.by_agent, prompts.by_agent.values())])
-        )
+        raise UsageMistake("\n".join([*wrong, *(prompts.line(agent) for agent in prompts.by_agent)]))
 
 
 class _PromptsOfAgents:
-    """The prompts of every agent that is to act, with those that suites and tasks name."""
+    """The prompts of every agent that is to act, with those that suites and tasks name.
+
+    ``reads_any`` says that one of them may ask for prompts that nothing names.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self.by_agent: dict[str, set[str]] = {}
+        self.reads_any = False
+        self._hints: dict[str, str] = {}
         self._own: dict[str, str] = {}
         self._seen: set[tuple[str, str, int]] = set()
 
@@ -73,6 +79,8 @@ class _PromptsOfAgents:
             return
         self._seen.add(key)
         agent = self._agent(task)
+        self.reads_any = self.reads_any or getattr(agent, "reads_any_prompt", False)
+        self._hints[task.agent] = getattr(agent, "prompt_hint", _CLASS_HINT)
         own = templates_of(agent) or {}
         self.by_agent.setdefault(task.agent, set()).update(prompt_names(agent) or (), task.prompts)
         self._own.update({f"{task.agent}:{name}": text for name, text in {**own, **task.prompts}.items()})
@@ -85,9 +93,15 @@ class _PromptsOfAgents:
             for name in unread_prompts(variant.prompts, every, self._own)
         ]
 
+    def line(self, agent: str) -> str:
+        """Say which prompts an agent has or, where it has none, how it gets some."""
+        if names := self.by_agent[agent]:
+            return f"  prompts of the agent {agent}: {', '.join(sorted(names))}"
+        return f"  the agent {agent} has no prompts; {self._hints[agent]}"
+
     def _agent(self, task: PlannedTask) -> Any:
         factory: Callable[..., Any] = self._registry.agent_factory(task.agent)
-        if prompt_names(factory) is not None:
+        if prompt_names(factory) is not None or getattr(factory, "reads_any_prompt", False):
             return factory
         try:
             return factory(**task.settings)  # a function that makes it: only what it makes can tell
@@ -99,11 +113,7 @@ def _unread_line(variant: str, name: str) -> str:
     return f"--agent-prompt {variant}: nobody reads its prompt {name!r}"
 
 
-def _prompts_line(agent: str, names: Collection[str]) -> str:
-    if names:
-        return f"  prompts of the agent {agent}: {', '.join(sorted(names))}"
-    how = "its class names those that it asks for: templates = {name: text}, or prompt_names"
-    return f"  the agent {agent} has no prompts; {how}"
+_CLASS_HINT = "its class names those that it asks for: templates = {name: text}, or prompt_names"
 
 
 FORBIDDEN = frozenset("@[]: ,/")

@@ -51,10 +51,11 @@ class RegistrationCheck:
         settings: Mapping[str, Any],
         task_input: Mapping[str, Any],
         tools: tuple[str, ...] = (),
+        prompts: tuple[str, ...] = (),
     ) -> list[ConfigProblem]:
         """Say what keeps this agent from being made of these settings and given this input.
 
-        ``tools`` are the names of those that the suite brings along.
+        ``tools`` are the names of those that the suite brings along, ``prompts`` of those that it gives.
         """
         try:
             factory: Any = self._registry.agent_factory(name)
@@ -62,13 +63,13 @@ class RegistrationCheck:
             return [_unknown_name(unknown).below("agent")]
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found, lost.hint)]
-        key = ("agent", name, canonical(settings) if settings else "", tools)
+        key = ("agent", name, canonical(settings) if settings else "", tools, prompts)
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
             if unfit := _unfit_agent(factory, settings):
                 return unfit
             wrong = wrong_agent_settings(name, factory, settings)
-            if not wrong and (unfilled := unfilled_parameters(factory, settings)):
+            if not wrong and (unfilled := unfilled_parameters(factory, settings, prompts)):
                 return unfilled
             wrong = tuple(mismatch.below("settings") for mismatch in wrong)
             wrong = wrong or self._unknown_tools(factory, settings, tools)

@@ -100,16 +100,12 @@ def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Con
     )
 
 
-def unfilled_parameters(factory: Any, settings: Mapping[str, Any]) -> list[ConfigProblem]:
+def unfilled_parameters(
+    factory: Any, settings: Mapping[str, Any], prompts: Collection[str] = ()
+) -> list[ConfigProblem]:
     """Say which parameters of a user's function nothing fills, where the suite names the function."""
-    filled = getattr(factory, "filled", ())
-    _, needed = (accepted_settings(factory) if filled else None) or ((), ())
-    lacking = [name for name in needed if name not in settings]
-    if not lacking:
-        return []
-    expected = f"parameters that are filled by their names: {', '.join(filled)}"
-    hint = f"any other needs a default, or a value: `settings: {{{lacking[0]}: ...}}`"
-    return [ConfigProblem(("agent",), expected, f"{factory.name}({', '.join(lacking)})", hint)]
+    problems = getattr(factory, "parameter_problems", None)
+    return [ConfigProblem(*it) for it in problems(settings, prompts)] if problems is not None else []
 
 
 def _missing_setting(key: str) -> ConfigProblem:
