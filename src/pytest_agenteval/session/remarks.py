@@ -101,7 +101,7 @@ def uncollected_files(config: pytest.Config) -> list[str]:
     if evals is None or evals.refusal:
         return _suite_hints(config)
     listed = (f"not a task: {short_path(path)}" for path in evals.planner.not_tasks())
-    return [*listed, *_suite_hints(config), *_unused_workspaces(evals)]
+    return [*listed, *_suite_hints(config), *_unused_workspaces(evals), *evals.planner.missing_agents()]
 
 
 def unknown_promoted(config: pytest.Config) -> list[ProblemsFound]:
@@ -143,6 +143,7 @@ def _lines(config: pytest.Config, evals: EvalSession | None) -> Iterator[str]:
         if evals.refusal:
             return
         yield from _unused_workspaces(evals)
+        yield from evals.planner.missing_agents()
     yield from _suite_hints(config)
 
 

@@ -10,12 +10,14 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import tools_of
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.name_table import NotImported, UnknownName
 from pytest_agenteval.portable.files import name_or_older
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
+from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.planning.agent_forms import AgentForms
 from pytest_agenteval.session.planning.author_hints import add_placement_hints
 from pytest_agenteval.session.planning.grader_planning import GraderPlanning, Graders, graders_key
@@ -97,6 +99,7 @@ class Planner:
         self._last: _TaskSource | None = None
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
         self._forms = AgentForms()
+        self._without_agent: dict[tuple[str, str], list[str]] = {}  # places, by wanted agent and a grader
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:
         """Plan every task of a file; raises ProblemsFound with all that its author has to mend.
@@ -141,6 +144,22 @@ class Planner:
         """Give each folder ``workspace/`` beside tasks from which none of them starts."""
         beside = [folder / "workspace" for folder, own in self._folders.items() if not own]
         return [path for path in beside if str(path) not in self._started_from and path.is_dir()]
+
+    def missing_agents(self) -> list[str]:
+        """Say where graders look at the work of an agent that neither the task nor its suite names."""
+        return [
+            f"{places[0]}: {grader} grades what agent {agent} does; no agent is named, "
+            f"so {DEFAULT_AGENT} acts: write 'agent: {agent}' into the task, or into a suite.yaml above it"
+            + (f" (the same in {pluralize(len(places) - 1, 'more task')})" if len(places) > 1 else "")
+            for (agent, grader), places in self._without_agent.items()
+        ]
+
+    def _note_missing_agent(self, loaded: LoadedTask, graders: Graders) -> None:
+        wanted = ((agent_of(self._registry.grader_factory(grader.name)), grader.name) for grader in graders)
+        agent, name = next(((agent, name) for agent, name in wanted if agent), ("", ""))
+        if agent:
+            place = f"{short_path(loaded.file)}:{loaded.line}"
+            self._without_agent.setdefault((agent, name), []).append(place)
 
     def _without_suite(self, path: Path, named: bool) -> Sequence[Problem]:
         """Give what is wrong with a file of a suite that cannot be read, whatever that says."""
@@ -208,6 +227,8 @@ class Planner:
             graders = self._graders.plan(loaded.task)
             if loaded.task is task:  # texts of files, which lie elsewhere for other tasks, are not in them
                 self._graders.cache(key, task, graders)
+        if settings.agent is None:
+            self._note_missing_agent(loaded, graders)
         resolved = _Resolved(graders, layers, prompts)
         return self._planned_task(loaded, loaded_suite, settings, resolved), settings
 
