@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from typing import Any, Literal
 
+from msgspec.structs import replace
+
 from pytest_agenteval.canonical import digest
+from pytest_agenteval.json_values import normal_text, normal_texts
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 
@@ -26,6 +29,27 @@ class Evidence(Record, frozen=True, dict=True):
         It is no part of the evidence: no copy, file or comparison has it.
         """
         return self.__dict__
+
+    def in_normal_form(self) -> Evidence:
+        """Give the same evidence with every text in one form, so that equal ones compare as equal."""
+        normal: Evidence | None = self.notes.get(_NORMAL)
+        if normal is None:
+            answer, outcome = self.outcome.answer, self.outcome
+            normal = self.notes[_NORMAL] = Evidence(
+                normal_texts(self.task_input),
+                replace(
+                    self.transcript,
+                    messages=tuple(map(_normal_message, self.messages)),
+                    calls=tuple(map(_normal_call, self.calls)),
+                ),
+                replace(
+                    outcome,
+                    answer=replace(answer, text=normal_text(answer.text), state=normal_texts(answer.state)),
+                    before=_normal_tree(outcome.before),
+                    after=_normal_tree(outcome.after),
+                ),
+            )
+        return normal
 
     def own_copy(self) -> Evidence:
         """Give the same evidence with maps and lists of its own; the trees, which are frozen, are shared."""
@@ -72,6 +96,26 @@ class Evidence(Record, frozen=True, dict=True):
     def diff(self) -> TreeDiff:
         """Which files came, changed and went."""
         return self.outcome.diff
+
+
+_NORMAL = "in normal form"
+
+
+def _normal_message(message: Message) -> Message:
+    calls = tuple(map(_normal_call, message.calls))
+    return replace(message, content=normal_text(message.content), calls=calls)
+
+
+def _normal_call(call: ToolCall) -> ToolCall:
+    return replace(call, args=normal_texts(call.args), result=normal_texts(call.result))
+
+
+def _normal_tree(tree: Tree) -> Tree:
+    files = {
+        normal_text(path): file if file.text is None else replace(file, text=normal_text(file.text))
+        for path, file in tree.files.items()
+    }
+    return tree if files == tree.files else Tree(files)
 
 
 class Answer(Record, frozen=True):

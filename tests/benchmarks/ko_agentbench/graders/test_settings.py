@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib import import_module
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 
@@ -98,7 +99,22 @@ def test_each_grader_is_where_it_is_said_to_be(name: str, label: str) -> None:
     assert (made.name, made.metric.label) == (name, label)
     assert isinstance(made, JudgedMetricGrader) == hasattr(made, "with_judges")
     decides = label in ("SR", "ToolAcc", "SelectAcc", "RRR")
-    assert (made.threshold, made.version) == (1.0 if decides else 0.0, "2")
+    assert (made.threshold, made.version) == (1.0 if decides else 0.0, "3")
+
+
+@pytest.mark.parametrize("task_form", ["NFC", "NFD"])
+@pytest.mark.parametrize(("mode", "score"), [("default", 1.0), ("upstream", 0.0)])
+def test_texts_compare_in_one_unicode_form(mode: Any, score: float, task_form: Any) -> None:
+    """Hangul that a Mac spells in parts is the same word; the benchmark's code compares it as it is."""
+    evidence_form = {"NFC": "NFD", "NFD": "NFC"}[task_form]
+    golden = [{"tool": "Place", "args": {"q": normalize(task_form, "서울역")}}]
+    call = ToolCall("c", 1, 0, "Place", {"q": normalize(evidence_form, "서울역")}, result={"items": [1]})
+    evidence = Evidence({}, Transcript(calls=(call,)), Outcome(Answer("네")))
+
+    grader = grader_class("ko_call_em")(golden_action=golden, mode=mode)
+
+    assert isinstance(grader, ComputedGrader)
+    assert grader.grade(evidence).score == score
 
 
 def test_what_is_registered_needs_no_grader() -> None:

@@ -217,4 +217,4 @@ def test_graders_are_values() -> None:
         repr(graders[1]) == "CardTemplateChoice(expected_template_ids=('task',), mode='default', only=False)"
     )
     assert [grader.threshold for grader in graders] == [1.0, 0.5, 1.0]
-    assert {GRADERS[name].version for name in GRADERS} == {"2"}
+    assert {GRADERS[name].version for name in GRADERS} == {"3"}

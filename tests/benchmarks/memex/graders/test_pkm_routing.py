@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given, settings
@@ -50,6 +51,15 @@ def test_half_credit_passes_and_full_credit_is_said(files: Files, score: float, 
     assert why in grade.rationale
     assert grade.passed is (score >= 0.5)
     assert grade.details["full"] is (score == 1.0)
+
+
+@pytest.mark.parametrize(("mode", "score"), [("default", 1.0), ("upstream", 0.0)])
+def test_names_compare_in_one_unicode_form(mode: Any, score: float) -> None:
+    """A file that a Mac wrote is the file that the task means; Memex compares names as they are."""
+    grader = PkmRoutedCorrectly(["Areas/집/"], ["Areas/집/정원.md"], mode=mode)
+    written = normalize("NFD", "Areas/집/정원.md")
+
+    assert grade_of(grader, trial(OLD, {**OLD, written: "- new"})).score == score
 
 
 def test_a_bucket_alone_is_full_credit_where_no_file_is_expected() -> None:

@@ -9,7 +9,13 @@ from operator import add
 from typing import Any, ClassVar, TypeAlias
 
 from pytest_agenteval import Evidence, Grade
-from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode, check_task_keys
+from pytest_agenteval.benchmarks.ko_agentbench.graders.task import (
+    Combine,
+    KoTask,
+    Mode,
+    check_task_keys,
+    normalize_task_keys,
+)
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoTrace, trace_of
 from pytest_agenteval.records.record import FrozenValue
 
@@ -84,13 +90,15 @@ class KoGrader(KoTask):
     mode: Mode = "default"
     combine: Combine = "mean"
 
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     # Most metrics only measure: those that may fail a trial say so themselves.
     threshold: ClassVar[float] = 0.0
     name: ClassVar[str]
 
     def __post_init__(self) -> None:
         check_task_keys(self, self.mode, self.combine)
+        if self.mode == "default":
+            normalize_task_keys(self)
 
 
 @dataclass(frozen=True)
@@ -101,8 +109,9 @@ class ComputedGrader(KoGrader):
     metric: ClassVar[CodeMetric]
 
     def grade(self, evidence: Evidence) -> Grade:
-        """Work the metric out."""
-        return self.metric.of(self, trace_of(evidence), self.mode).grade(self.name)
+        """Work the metric out; the benchmark's own code compares texts however Unicode spells them."""
+        normal = evidence.in_normal_form() if self.mode == "default" else evidence
+        return self.metric.of(self, trace_of(normal), self.mode).grade(self.name)
 
 
 def share(part: float, whole: float) -> float:

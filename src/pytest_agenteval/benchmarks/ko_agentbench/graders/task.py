@@ -11,6 +11,7 @@ from pytest_agenteval import WrongSetting
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.settings import count_at, text_at, value_path_at
+from pytest_agenteval.json_values import normal_text, normal_texts
 
 Maps = Sequence[Mapping[str, Any]]
 
@@ -99,6 +100,14 @@ def check_task_keys(task: KoTask, mode: str, combine: str) -> None:
         value = getattr(task, key)
         if value is not None:
             look((key,), value)
+
+
+def normalize_task_keys(task: KoTask) -> None:
+    """Bring a task's texts into one Unicode form, where they are not."""
+    for key in _KEY_CHECKS:
+        value = getattr(task, key)
+        if value is not None and normal_text(text := as_json(value)) != text:
+            object.__setattr__(task, key, normal_texts(value))
 
 
 def _one_of(key: str, value: str, choices: Sequence[str]) -> None:

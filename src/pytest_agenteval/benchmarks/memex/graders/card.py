@@ -45,7 +45,7 @@ class CardCompletion:
     mode: Mode = "default"
 
     agent: ClassVar[str] = "card"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -119,7 +119,7 @@ class CardTemplateChoice:
     only: bool = False
 
     agent: ClassVar[str] = "card"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
 
     @property
     def threshold(self) -> float:

@@ -70,7 +70,7 @@ class CardMustContain:
     mode: Mode = "default"
 
     agent: ClassVar[str] = "card"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -180,7 +180,7 @@ class CardNumbersGiven:
     days: Sequence[str] = ()
 
     agent: ClassVar[str] = "card"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:

@@ -28,13 +28,17 @@ class UnreadableState(TypeError):
 def undecided_where_unreadable(
     name: str,
 ) -> Callable[[Callable[[_Grader, Evidence], Grade]], Callable[[_Grader, Evidence], Grade]]:
-    """Make a grader's ``grade`` say that it could not tell where it meets something unreadable."""
+    """Make a grader's ``grade`` say that it could not tell where it meets something unreadable.
+
+    In ``default`` mode it is given texts in one Unicode form; Memex compares them as they are.
+    """
 
     def decorated(grade: Callable[[_Grader, Evidence], Grade]) -> Callable[[_Grader, Evidence], Grade]:
         @wraps(grade)
         def graded(self: _Grader, evidence: Evidence) -> Grade:
             try:
-                return grade(self, evidence)
+                is_default = getattr(self, "mode", "default") == "default"
+                return grade(self, evidence.in_normal_form() if is_default else evidence)
             except UnreadableState as unreadable:
                 return unreadable_grade(name, unreadable)
 

@@ -58,7 +58,7 @@ class PkmCompletion:
     mode: Mode = "default"
 
     agent: ClassVar[str] = "pkm"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:

@@ -111,7 +111,7 @@ class PkmFactsFiled:
     days: Sequence[str] = ()
 
     agent: ClassVar[str] = "pkm"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:

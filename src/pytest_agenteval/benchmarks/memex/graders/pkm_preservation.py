@@ -127,7 +127,7 @@ class PkmNoOverwrite:
     mode: Mode = "default"
 
     agent: ClassVar[str] = "pkm"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
 
     def __post_init__(self) -> None:
         check_mode(self.mode)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from pytest_agenteval import Check, Evidence, Grade, ToolCall
+from pytest_agenteval.benchmarks.memex.graders.end_state import undecided_where_unreadable
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, clean_path, files_below
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
 from pytest_agenteval.workspace.globs import select
@@ -131,7 +132,7 @@ class PkmReadBeforeWrite:
     mode: Mode = "default"
 
     agent: ClassVar[str] = "pkm"
-    version: ClassVar[str] = "2"
+    version: ClassVar[str] = "3"
     threshold: ClassVar[float] = 1.0
 
     def __post_init__(self) -> None:
@@ -142,6 +143,7 @@ class PkmReadBeforeWrite:
         if path is None and self.mode == "upstream":
             raise ValueError("required_read_path: mode upstream asks for one")
 
+    @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the turns of reads and changes."""
         if _has_unseen_changes(evidence):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from pytest_agenteval import Check, Evidence, Grade
+from pytest_agenteval.benchmarks.memex.graders.end_state import undecided_where_unreadable
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import (
     changed_below,
     clean_path,
@@ -44,7 +45,7 @@ class PkmRoutedCorrectly:
     mode: Mode = "default"
 
     agent: ClassVar[str] = "pkm"
-    version: ClassVar[str] = "1"
+    version: ClassVar[str] = "2"
 
     def __post_init__(self) -> None:
         check_mode(self.mode)
@@ -60,6 +61,7 @@ class PkmRoutedCorrectly:
         """The score wanted where the task says none."""
         return 1.0 if self.every_bucket or self.only else 0.5
 
+    @undecided_where_unreadable(NAME)
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the changed files with the expected places."""
         if evidence.state.get("skipped_pkm") is True:

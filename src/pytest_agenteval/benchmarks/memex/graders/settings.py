@@ -14,6 +14,7 @@ import yaml
 from pytest_agenteval.benchmarks.memex.text_search.dates import Day, parse_days
 from pytest_agenteval.benchmarks.memex.text_search.mentions import normalize_mention
 from pytest_agenteval.errors import nearest
+from pytest_agenteval.json_values import normal_text
 
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 
@@ -40,7 +41,7 @@ def texts(name: str, value: Sequence[str]) -> tuple[str, ...]:
     """Take a list of texts as a tuple; anything else is a ValueError that names the setting."""
     if not isinstance(value, list | tuple) or not all(isinstance(text, str) for text in value):
         raise ValueError(f"{name} must be a list of texts, not {value!r}")
-    return tuple(value)
+    return tuple(map(normal_text, value))
 
 
 def needles(name: str, value: Sequence[str | Sequence[str]]) -> Needles:
