@@ -318,6 +318,48 @@ def test_a_tree_outside_the_project_is_refused(here: Path, suite_dir: Path, name
     assert [row.split("] ", 1)[1] for row in rows] == [f"{trouble} | "]
 
 
+@pytest.mark.posix
+def test_a_tree_lies_below_the_suite_or_below_fixtures(here: Path, suite_dir: Path) -> None:
+    """What else the project holds is no starting tree, and no link leads out of the project."""
+    outside = here.parent / f"{here.name}-outside"
+    for folder in (here / "secretdir", suite_dir.parent / "shared", here / "fixtures" / "a", outside):
+        folder.mkdir(parents=True)
+    (suite_dir / "out").symlink_to(outside, target_is_directory=True)
+    (suite_dir / "in").symlink_to(here / "secretdir", target_is_directory=True)
+    file = suite_dir / "task.json"
+
+    def of(name: str) -> list[str]:
+        layers = task(input={"base_fixture": name})
+        return [row.split("] ", 1)[1] for row in problems(workspace_layers, layers, suite_dir, file, here)]
+
+    for name in ("../../secretdir", "../shared", "../secretdir"):
+        trouble = f"a path below evals/pkm or fixtures | {name!r}, which leads out of them | "
+        assert of(name) == [trouble]
+    assert of("out") == ["a path below . | 'out', a link out of it | "]
+    (suite_dir / "workspace").symlink_to(outside, target_is_directory=True)
+    assert of("in") == ["a path below . | 'workspace', a link out of it | "]
+    (suite_dir / "workspace").unlink()
+    assert workspace_layers(task(input={"base_fixture": "in"}), suite_dir, file, here) == (suite_dir / "in",)
+    assert workspace_layers(task(input={"base_fixture": "../fixtures/a"}), suite_dir, file, here) == (
+        here / "fixtures" / "a",
+    )
+
+
+@pytest.mark.posix
+def test_a_prompt_may_lie_anywhere_in_the_project(here: Path, suite_dir: Path) -> None:
+    """Prompts are the product's own, and suites share them; a link out of the project is none of them."""
+    prompt = write_file(here / "prompts" / "system.md", "Be kind.")
+    outside = write_file(here.parent / f"{here.name}-outside.md", "secret")
+    (suite_dir / "out.md").symlink_to(outside)
+    file = suite_dir / "task.json"
+
+    shared = suite(prompts={"system": "../../prompts/system.md"})
+    assert prompt_files(task(), shared, suite_dir, file, here) == {"system": prompt}
+    of_task = task(prompts={"system": "out.md"})
+    (row,) = problems(prompt_files, of_task, suite(), suite_dir, file, here)
+    assert "a path below . | 'out.md', a link out of it" in row
+
+
 def test_prompts_are_files_beside_the_suite_or_the_task(here: Path, suite_dir: Path) -> None:
     """The task's name for a prompt replaces the suite's; both are looked up in the suite's folder first."""
     file = write_file(suite_dir / "a" / "task.json", LEAST)

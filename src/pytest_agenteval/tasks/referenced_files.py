@@ -29,17 +29,18 @@ def workspace_layers(task: Task, suite_dir: Path | None, task_file: Path, root: 
     """Give the folders that are copied over each other, first to last, to make the starting workspace.
 
     ``input.base_fixture`` and ``input.fixture_dir`` are looked up from the suite's folder, then from
-    ``fixtures/`` at the root; without a ``fixture_dir``, a ``workspace/`` beside a ``task.*`` file is taken.
+    ``fixtures/`` at the root, and lie below one of them; without a ``fixture_dir``, a ``workspace/`` beside a
+    ``task.*`` file is taken.
     """
-    look_up = _PathLookup((suite_dir or task_file.parent, root / "fixtures"), root, "folder")
+    places = (suite_dir or task_file.parent, root / "fixtures")
+    look_up = _PathLookup(places, root, "folder", below_places=True)
     named = {key: task.input[key] for key in _LAYERS if task.input.get(key) is not None}
     lookups = {key: look_up.find(name) for key, name in named.items()}
+    if "fixture_dir" not in named and is_task_name(task_file) and (task_file.parent / "workspace").is_dir():
+        beside = _PathLookup((task_file.parent,), root, "folder", below_places=True)
+        lookups["workspace"] = beside.find("workspace")
     _raise(("input",), lookups, task, task_file)
-    layers = tuple(path for path in lookups.values() if isinstance(path, Path))
-    beside = task_file.parent / "workspace"
-    if "fixture_dir" not in named and is_task_name(task_file) and beside.is_dir():
-        return (*layers, beside)
-    return layers
+    return tuple(path for path in lookups.values() if isinstance(path, Path))
 
 
 def prompt_files(
@@ -97,11 +98,16 @@ class _LookupProblem(FrozenValue, frozen=True):
 
 
 class _PathLookup(FrozenValue, frozen=True):
-    """Looks for a folder or a file below several places, and never outside of them and the root."""
+    """Looks for a folder or a file from several places, and never outside of them and the root.
+
+    With ``below_places`` what is found lies below one of the places, for it is copied: that of prompts and
+    tool files, which suites share, need not. A link leads where it leads, but not out of all of these.
+    """
 
     places: tuple[Path, ...]
     root: Path
     kind: str
+    below_places: bool = False
 
     def find(self, name: object) -> Path | _LookupProblem:
         """Give the first that exists, or say where was looked."""
@@ -116,8 +122,15 @@ class _PathLookup(FrozenValue, frozen=True):
                 f"a path below {self._below(self.root)}", f"{name!r}, which leads out of it"
             )
         here = next(filter(_EXISTS[self.kind], inside), None)
-        expected = f"a {self.kind}: {self._listed(name)}"
-        return here or _LookupProblem(expected, f"{name!r}, which is not there", self._hint(name))
+        if here is None:
+            expected = f"a {self.kind}: {self._listed(name)}"
+            return _LookupProblem(expected, f"{name!r}, which is not there", self._hint(name))
+        if self.below_places and not any(here.is_relative_to(place) for place in self.places):
+            return _LookupProblem(f"a path below {self._listed('')}", f"{name!r}, which leads out of them")
+        real = Path(os.path.realpath(here))
+        if not any(real.is_relative_to(os.path.realpath(top)) for top in (self.root, *self.places)):
+            return _LookupProblem(f"a path below {self._below(self.root)}", f"{name!r}, a link out of it")
+        return here
 
     def _inside(self, path: Path, place: Path) -> bool:
         return path.is_relative_to(self.root) or path.is_relative_to(place)
