@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-
-import yaml
+from typing import Any
 
 from pytest_agenteval import Evidence, ToolCall, Tree
 from pytest_agenteval.benchmarks.memex.graders.end_state import State, UnreadableState
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, count_marker, files_below
+from pytest_agenteval.graders.outcome.documents import UnreadableDocument, yaml_values
 from pytest_agenteval.records.record import FrozenValue
-
-if TYPE_CHECKING:
-    from yaml import SafeLoader as _Loader
-else:
-    _Loader = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
 
 INSIGHT = "update_timeline_card_insight"
 SAVE = "save_timeline_card"
@@ -59,11 +53,7 @@ def card_state(evidence: Evidence) -> State | None:
 
 def title_of(blob: Any) -> str:
     """Give the title of a card's text; none where it cannot be read."""
-    try:
-        card = yaml.load(blob, _Loader) if isinstance(blob, str) else None  # a safe loader
-    except (yaml.YAMLError, ValueError, RecursionError):
-        return ""
-    return (_text(card.get("title")) or "") if isinstance(card, dict) else ""
+    return _text(_read_card(blob).get("title")) or "" if isinstance(blob, str) else ""
 
 
 def pkm_state(evidence: Evidence) -> State | None:
@@ -164,10 +154,14 @@ def _text_ids(values: Any) -> Iterator[str]:
 
 
 def _card(tree: Tree, path: str) -> Mapping[str, Any]:
-    """Read a card; one that is not there, or is no YAML map, is empty."""
+    return _read_card(tree.text(path) or "")
+
+
+def _read_card(text: str) -> Mapping[str, Any]:
+    """Read a card; one that is no YAML map is empty, as it is to the program that shows it."""
     try:
-        card = yaml.load(tree.text(path) or "", _Loader)  # a safe loader
-    except (yaml.YAMLError, ValueError, RecursionError):
+        card = yaml_values(text)[0]
+    except UnreadableDocument:
         return {}
     return card if isinstance(card, dict) else {}
 
