@@ -24,6 +24,7 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets
 from pytest_agenteval.redaction.spellings import MARK, worth_hiding
+from tests.redaction.spelled import SPELLED
 from tests.store.samples import trial
 
 LONG = "aB3dE6gH9jK2mN5pQ8sT1vW4xY7zA0cF"
@@ -125,6 +126,26 @@ def test_a_known_value_is_found_as_pages_addresses_and_headers_hold_it(value: st
         left = secrets.text(form)
         assert MARK in left
         assert len(left.replace(MARK, "")) < 13  # what stood before it, and bits of a letter
+
+
+@pytest.mark.parametrize("value", ["p/w: schlüssel+99", f"sk-{LONG}", "plain-looking-55", "ab/cd+ef"])
+@pytest.mark.parametrize("spelling", SPELLED)
+def test_a_known_value_is_found_in_every_spelling(spelling: str, value: str) -> None:
+    """What is left is what stood beside it, and at most the letters that hold bits of that."""
+    written = SPELLED[spelling](value)
+    left = Secrets([value]).text(f"see {written} and more")
+    assert MARK in left
+    beside = SPELLED[spelling]("")
+    assert len(left.replace(MARK, "")) <= len("see  and more") + len(beside) + 12
+
+
+def test_a_spelling_is_found_wherever_it_stands() -> None:
+    """A long text is looked at here and there only, which leaves no place out."""
+    secrets = Secrets([LONG, "another-key-of-this-run"])
+    form = base64.b64encode(LONG.encode()).decode().rstrip("=")[:-1]
+    for before in range(70):
+        assert secrets.text("z" * before + LONG + "z" * 50) == "z" * before + MARK + "z" * 50
+        assert form not in secrets.text("." * before + form + "." * (99 - before))
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pytest
 
 from pytest_agenteval.store.run_reader import load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
+from tests.redaction.spelled import SPELLED
 
 # Put together here: nobody's scanner has to be told that these are none.
 DIGITS = "0123456789" * 4
@@ -37,6 +38,10 @@ CANARIES = {
     "begins another": "plain-looking-login-77-and-longer",
 }
 ADDRESS = f"http://me:{CANARIES['password in an address']}@h/v1?key={CANARIES['key in an address']}"
+KNOWN = (
+    *("environment", "api_key_env", "declared", "password in an address", "key in an address", "header"),
+    "begins another",
+)
 VARIABLES = {
     "WEATHER_API_KEY": CANARIES["environment"],
     "MY_MODEL_LOGIN": CANARIES["api_key_env"],
@@ -55,6 +60,7 @@ from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.evidence import Answer
 
 LEAK = open(os.path.join(os.path.dirname(__file__), "leak.txt"), encoding="utf-8").read()
+LATE = "short-lived-" + "login-31"
 
 
 class Leaky:
@@ -64,13 +70,15 @@ class Leaky:
         reply = await ctx.chat.ask([{"role": "user", "content": LEAK}], tools=ctx.tools.specs)
         for call in reply.calls:
             await ctx.tools.call(call)
-        print("printed", LEAK)
+        os.environ["LATE_API_KEY"] = LATE
+        del os.environ["LATE_API_KEY"]
+        print("printed", LEAK, LATE)
         logging.getLogger("leaky").warning("logged %s", LEAK)
         warnings.warn(LEAK.replace("\\n", " "))
-        (ctx.workspace.path / "notes.md").write_text(LEAK, encoding="utf-8")
+        (ctx.workspace.path / "notes.md").write_text(LEAK + LATE, encoding="utf-8")
         if task_input["content"] == "crash":
             raise RuntimeError("crashed with " + LEAK)
-        return Answer(reply.text + LEAK, {"state": {LEAK: [LEAK]}})
+        return Answer(reply.text + LEAK + LATE, {"state": {LEAK: [LEAK]}})
 
 
 class Quoting:
@@ -126,13 +134,15 @@ def _forms(kind: str) -> Iterator[str]:
     yield json.dumps(secret, ensure_ascii=False)[1:-1]
     yield quote(secret, "")
     yield base64.b64encode(f"me:{secret}".encode()).decode()
+    if kind in KNOWN:  # what is only known by its shape has to stand there as it is
+        yield from (spell(secret) for spell in SPELLED.values())
 
 
 LEAK = "\n".join(
     [
         *CANARIES.values(),
         *(f"Authorization: Basic {form}" for kind in CANARIES for form in _forms(kind)),
-        *(form for kind in CANARIES for form in list(_forms(kind))[:-1]),
+        *(form for kind in CANARIES for form in list(_forms(kind))[:4]),
         "the end",
     ]
 )
@@ -249,6 +259,11 @@ def test_no_canary_comes_out(leaked: dict[str, str], kind: str) -> None:
         if form in text
     ]
     assert hits == []
+
+
+def test_a_key_that_was_gone_again_does_not_come_out(leaked: dict[str, str]) -> None:
+    """Set and deleted within one stretch of an agent: nobody could have looked at the variables meanwhile."""
+    assert [name for name, text in leaked.items() if "short-lived-login-31" in text] == []
 
 
 def test_what_is_left_is_still_json(leaked: dict[str, str]) -> None:

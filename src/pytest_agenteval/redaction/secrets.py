@@ -6,6 +6,7 @@ Everything that leaves a trial goes through here: what is written to disk, print
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -19,15 +20,7 @@ from pytest_agenteval.redaction.shapes import (
     names_a_secret,
     without_shapes,
 )
-from pytest_agenteval.redaction.spellings import (
-    CUT,
-    MARK,
-    SHORTEST,
-    spellings,
-    without_spelling,
-    without_spelling_end,
-    worth_hiding,
-)
+from pytest_agenteval.redaction.spellings import MARK, SHORTEST, Forms, spellings, worth_hiding
 
 SECONDS_ONCE_SLOW = 0.1
 """What a user's pattern that took too long once may take for each further text."""
@@ -39,25 +32,24 @@ MOST_CLEAN_TEXTS = 100_000
 class Secrets:
     """Knows values and patterns of secrets and takes them out of texts; what it knows can only grow.
 
-    A value is found as it is and as it stands in JSON, in an address, in a page, in base64, in Python's
-    ``repr``; also its beginning or end, where a text was cut. The longest goes first: one may begin another.
+    A value is found in all its spellings (JSON, addresses, pages, base64, hex, ...); also its beginning or
+    end, where a text was cut. The longest goes first: one may begin another.
     """
 
     def __init__(self, values: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
         self._values: set[str] = set()
-        self._spelled: tuple[tuple[str, str], ...] = ()
+        self._forms = Forms()
         self._patterns: dict[str, Pattern] = {}
         self._slow: set[Pattern] = set()
-        self._starts: tuple[str, ...] = ()
-        self._ends: tuple[str, ...] = ()
         self._environment: dict[Any, Any] = {}
         self._clean_texts: set[str] = set()
+        self._learning = threading.Lock()
         self.know(values)
         self.know_patterns(patterns)
 
     def forget(self) -> None:
         """Know nothing but the shapes of keys, as at the beginning: another session, other secrets."""
-        self._values, self._spelled, self._starts, self._ends, self._patterns = set(), (), (), (), {}
+        self._values, self._forms, self._patterns = set(), Forms(), {}
         self._environment = {}
         self._clean_texts = set()
 
@@ -66,12 +58,9 @@ class Secrets:
         fresh = {value for value in values if value not in self._values and worth_hiding(value)}
         if not fresh:
             return
-        self._values |= fresh
-        spelled = {form for value in self._values for form in spellings(value)}
-        longest_first = sorted(spelled, key=lambda form: (-len(form), form))
-        self._spelled = tuple((form[:SHORTEST], form) for form in longest_first)
-        self._starts = tuple(dict.fromkeys(start for start, _ in self._spelled))
-        self._ends = tuple(dict.fromkeys(form[-SHORTEST:] for form in longest_first))
+        with self._learning:  # an agent's thread sets a variable while another trial is written down
+            self._values |= fresh
+            self._forms = self._forms.with_more({form for value in fresh for form in spellings(value)})
         self._clean_texts = set()  # last: a thread that still looks for fewer has the other one
 
     def all_known(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -162,10 +151,7 @@ class Secrets:
         """
         if len(text) < SHORTEST and not self._patterns:
             return False
-        for start in self._starts:  # a loop, and no generator: each text of each trial comes by
-            if start in text:
-                return True
-        if self._cut_within(text):
+        if self._forms.may_stand_in(text):
             return True
         return bool(self._patterns) or (not shapeless and has_shape(text))
 
@@ -187,13 +173,7 @@ class Secrets:
         """Give the text with a mark in place of each secret; ``shapeless`` is that of ``dirty``."""
         if not self.dirty(text, shapeless=shapeless):
             return text
-        for start, form in self._spelled:
-            if start in text:
-                text = without_spelling(text, form)
-        if self._cut_within(text):
-            for _, form in self._spelled:
-                text = without_spelling_end(text, form)
-        text = without_shapes(text)
+        text = without_shapes(self._forms.removed_from(text))
         for pattern in self._patterns.values():
             text = self._without_matches(text, pattern)
         return text
@@ -221,10 +201,6 @@ class Secrets:
         if isinstance(value, int) and not isinstance(value, bool) and self._values:
             return MARK if 10**11 <= value < 10**40 and str(value) in self._values else value
         return value if value is None or isinstance(value, bool | int | float) else self._clean_object(value)
-
-    def _cut_within(self, text: str) -> bool:
-        """Whether a text was cut, and may go on with the end of a secret."""
-        return bool(self._ends) and any(cut in text for cut in CUT) and any(end in text for end in self._ends)
 
     def _key(self, key: Any) -> Any:
         if isinstance(key, str):

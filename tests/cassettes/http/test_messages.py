@@ -7,7 +7,12 @@ import zlib
 
 import pytest
 
-from pytest_agenteval.cassettes.http.messages import recordable_response
+from pytest_agenteval.cassettes.http.messages import (
+    normalize_request,
+    recordable_request,
+    recordable_response,
+)
+from pytest_agenteval.cassettes.interaction import Request
 
 BODY = '{"이름": "홍길동"}'.encode()
 
@@ -57,3 +62,16 @@ def test_of_a_body_that_was_cut_what_came_is_decoded(coding: str, raw: bytes) ->
     held = recordable_response("GET", 200, "OK", [("Content-Encoding", coding)], raw, whole=False)
 
     assert held.body == BODY.decode()
+
+
+def test_a_zipped_request_is_kept_unzipped() -> None:
+    """Else no secret would be found in it; what was recorded zipped answers the same request as before."""
+    zipped = gzip.compress(b'{"api_key": "x"}')
+    headers = [("Content-Type", "application/json"), ("Content-Encoding", "gzip")]
+    request = recordable_request("POST", "https://x.test/", headers, zipped)
+    assert request.body == '{"api_key": "x"}'
+    assert "Content-Encoding" not in request.headers
+    stored = Request("POST", "https://x.test/", zipped, {name: (value,) for name, value in headers})
+    assert normalize_request(stored).body == request.body
+    broken = recordable_request("POST", "https://x.test/", headers, b"no zip")
+    assert broken.body == "no zip"

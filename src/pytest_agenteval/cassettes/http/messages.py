@@ -27,8 +27,15 @@ _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I
 
 
 def recordable_request(method: str, uri: str, headers: Pairs, body: bytes | None) -> Request:
-    """Make the request that a cassette holds; the boundary of a form, made anew each time, gets one name."""
+    """Make the request that a cassette holds: its body decoded, so that it can be read, and redacted.
+
+    The boundary of a form, made anew each time, gets one name.
+    """
     listed = _header_lists(headers)
+    coding = _coding(listed)
+    if coding and body and (decoded := _decode(coding, body)) is not None:
+        body = decoded
+        listed = {name: values for name, values in listed.items() if name.lower() not in _OF_ENCODING}
     boundary = _BOUNDARY.search(" ".join(_values_of(listed, "content-type")))
     if boundary and body:
         old = boundary[2]
@@ -40,9 +47,9 @@ def recordable_request(method: str, uri: str, headers: Pairs, body: bytes | None
 
 
 def normalize_request(request: Request) -> Request:
-    """Give a recorded request as it would be asked today: whoever wrote it kept the boundary of its form."""
+    """Give a recorded request as it would be asked today: whoever wrote it kept boundary and encoding."""
     kind = _values_of(request.headers, "content-type")
-    if not kind or not _BOUNDARY.search(" ".join(kind)):
+    if not (kind and _BOUNDARY.search(" ".join(kind))) and not _coding(request.headers):
         return request
     return recordable_request(request.method, request.uri, _pairs(request.headers), _body_bytes(request.body))
 
@@ -73,9 +80,7 @@ def recordable_response(
     Of one that is not ``whole`` as much is decoded as came.
     """
     listed = _header_lists(headers)
-    coding = [
-        word.strip().lower() for value in _values_of(listed, "content-encoding") for word in value.split(",")
-    ]
+    coding = _coding(listed)
     body = _decode(coding, raw) if whole else _decode_beginning(coding, raw)
     gone = set(_OF_TRAVEL)
     if body is not None and coding:
@@ -141,6 +146,11 @@ def whole(body: Any) -> bytes | None:
     if hasattr(body, "read"):
         return whole(body.read())
     return b"".join(whole(part) or b"" for part in body)
+
+
+def _coding(headers: Mapping[str, Sequence[str]]) -> list[str]:
+    values = _values_of(headers, "content-encoding")
+    return [word.strip().lower() for value in values for word in value.split(",")]
 
 
 def _decode(coding: list[str], raw: bytes) -> bytes | None:
