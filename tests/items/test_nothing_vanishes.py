@@ -237,3 +237,55 @@ def test_a_file_that_is_named_is_told_its_slips_without_a_suite(pytester: pytest
     result = run(pytester, "alone.json")
 
     result.stdout.fnmatch_lines(["alone.json:11: gradrs", "*did you mean 'graders'?"])
+
+
+@pytest.mark.parametrize(
+    ("ids", "found"),
+    [
+        (["CON"], "'CON', which Windows keeps for a device"),
+        (["aux.txt"], "'aux.txt', which Windows keeps for a device"),
+        (["Lpt1"], "'Lpt1', which Windows keeps for a device"),
+        (["."], "'.', whose last character Windows leaves out"),
+        ([".."], "'..', whose last character Windows leaves out"),
+        (["a."], "'a.', whose last character Windows leaves out"),
+        (["a\0b"], "'a\\x00b', which holds a control character"),
+        (["a", "A"], "'A', which some systems take for 'a' in evals/t.json:3"),
+        (["caf\u00e9", "cafe\u0301"], "which some systems take for 'caf\u00e9' in evals/t.json:3"),
+        (["한글", "\u1112\u1161\u11ab\u1100\u1173\u11af"], "which some systems take for '한글' in "),
+        (["stra\u00dfe", "STRASSE"], "'STRASSE', which some systems take for 'stra\u00dfe' in "),
+    ],
+)
+def test_an_id_is_one_on_every_system(pytester: pytest.Pytester, ids: list[str], found: str) -> None:
+    """Recordings are called by ids: two that macOS or Windows takes for one would share a file."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": [task(id) for id in ids]})
+
+    result = run(pytester, "evals")
+
+    result.assert_outcomes(errors=1)
+    assert found in result.stdout.str()
+
+
+@pytest.mark.parametrize("ids", [["console", "nullable", "a.b", ".a", "con_"], ["a", "ä", "å", "나", "가"]])
+def test_ids_that_only_look_alike_are_taken(pytester: pytest.Pytester, ids: list[str]) -> None:
+    """Nothing is refused that some system could not hold."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": [task(id) for id in ids]})
+
+    run(pytester, "evals").assert_outcomes(passed=len(ids))
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["nul"], "'nul', which Windows keeps for a device"),
+        (["Shop", "shop"], "'shop', which some systems take for 'Shop', another suite"),
+    ],
+)
+def test_a_suites_name_is_one_on_every_system(
+    pytester: pytest.Pytester, names: list[str], found: str
+) -> None:
+    """Exports have a folder for each suite."""
+    for number, name in enumerate(names):
+        files = {f"evals/{number}/suite.yaml": suite(name), f"evals/{number}/t.json": task(f"t{number}")}
+        write(pytester.path, files)
+
+    assert found in run(pytester, "evals").stdout.str()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -124,6 +125,20 @@ def portable_name(name: str) -> str:
     """
     allowed = _REFUSED.sub(lambda match: f"%{ord(match[0]):02X}", name)
     return _RESERVED.sub(r"\1_", allowed, count=1) if _RESERVED.match(allowed) else allowed
+
+
+def name_trouble(name: str) -> str:
+    """Say why a name that becomes part of files' names is none for every system; empty where it is one."""
+    if re.search(r"[\x00-\x1f\x7f]", name):
+        return "which holds a control character"
+    if name.endswith((".", " ")):
+        return "whose last character Windows leaves out"
+    return "which Windows keeps for a device" if _RESERVED.match(name) else ""
+
+
+def same_file_key(name: str) -> str:
+    """Give what is equal for names that some system takes for one: letters' cases, forms of Unicode."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", name).casefold())
 
 
 def name_or_older(folder: str, name: str, *endings: str) -> str:

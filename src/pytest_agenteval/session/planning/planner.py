@@ -12,7 +12,7 @@ from pytest_agenteval.agents.agent import tools_of
 from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.name_table import NotImported, UnknownName
-from pytest_agenteval.portable.files import name_or_older
+from pytest_agenteval.portable.files import name_or_older, name_trouble, same_file_key
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
@@ -89,7 +89,7 @@ class Planner:
         )
         self.suites = Suites(root, sources if schemas is None else replace(sources, schemas=schemas))
         self.promoted = PromotedNames(self.suites)
-        self._ids: dict[tuple[str, str], tuple[Path, int]] = {}
+        self._ids: dict[tuple[str, str], tuple[str, Path, int]] = {}
         self._reported: set[tuple[str, KeyPath]] = set()
         self._not_tasks: list[Path] = []
         self.met: dict[str, dict[str, tuple[str, str]]] = {}  # bucket and split of each suite's tasks
@@ -307,12 +307,16 @@ class Planner:
         return layers
 
     def _id_conflict(self, suite: str, loaded: LoadedTask) -> list[Problem]:
-        """Say so when another file of the suite has a task of this id."""
+        """Say so where an id names no file on some system, or another task of the suite has it there."""
         here = ((loaded.place and loaded.place.file) or loaded.file, loaded.line)
-        first = self._ids.setdefault((suite, loaded.task.id), here)
-        if first == here:
+        id = loaded.task.id
+        if trouble := name_trouble(id):
+            return [loaded.problem(("id",), "an id that files of any system may have", f"{id!r}, {trouble}")]
+        first, file, line = self._ids.setdefault((suite, same_file_key(id)), (id, *here))
+        if (file, line) == here:
             return []
-        found = f"{loaded.task.id!r}, which is also in {short_path(first[0])}:{first[1]}"
+        also = "is also" if first == id else f"some systems take for {first!r}"
+        found = f"{id!r}, which {also} in {short_path(file)}:{line}"
         return [loaded.problem(("id",), "an id that no other task of the suite has", found)]
 
     def _agent_problems(

@@ -127,6 +127,8 @@ def read_variants(texts: Sequence[str], place: str, folder: Path) -> tuple[Varia
     for name in names:
         if names.count(name) > 1:
             raise UsageMistake(f"{place}: the variant {name!r} is named more than once")
+        if other := next((each for each in names if each != name and each.lower() == name.lower()), None):
+            raise UsageMistake(f"{place}: some systems take the variants {name!r} and {other!r} for one")
     return variants
 
 

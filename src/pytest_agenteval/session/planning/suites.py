@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.portable.files import name_trouble, same_file_key
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue, Record
 from pytest_agenteval.session.planning.suite_tools import ToolSources, find_tools
@@ -94,6 +95,7 @@ class Suites:
         self._folders: dict[Path, Path | None] = {}
         self._apart: dict[Path, bool] = {}
         self._files_by_suite_name: dict[str, Path] = {}
+        self._names_by_key: dict[str, str] = {}
         self._in_code: dict[str, tuple[Suite, str]] = {}
         self._by_tasks: dict[Path, ReferencedFiles] = {}
 
@@ -203,13 +205,19 @@ class Suites:
 
     def _take_name(self, name: str, file: Path) -> None:
         """See that no other suite has this name: their trials would be averaged in one line."""
+        expected, found = "a name that no other suite has", ""
         first = self._files_by_suite_name.setdefault(name, file)
-        if first != file or name in self._in_code:
-            other = self._in_code[name][1] if name in self._in_code else short_path(first)
-            found = f"{name!r}, which is also the name of {other}"
+        other = self._names_by_key.setdefault(same_file_key(name), name)
+        if trouble := name_trouble(name):
+            expected, found = "a name that files of any system may have", trouble
+        elif first != file or name in self._in_code:
+            place = self._in_code[name][1] if name in self._in_code else short_path(first)
+            found = f"which is also the name of {place}"
+        elif other != name:
+            found = f"which some systems take for {other!r}, another suite"
+        if found:
             line = read_document(file).line_of(("name",))
-            problem = Problem(short_path(file), line, ("name",), "a name that no other suite has", found)
-            raise ProblemsFound([problem])
+            raise ProblemsFound([Problem(short_path(file), line, ("name",), expected, f"{name!r}, {found}")])
 
     def _load(self, file: Path) -> LoadedSuite | ProblemsFound:
         try:
