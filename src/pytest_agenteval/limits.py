@@ -66,6 +66,8 @@ class Budget:
         self.forgiving: Callable[[float], None] | None = None
         self.catching_up: Callable[[], None] | None = None
         self.pending_freeze: Callable[[], float] | None = None
+        self.threads: set[int] = set()
+        self.loops: set[int] = set()
         self.reached: LimitReached | None = None
         self._refused = 0
 
@@ -84,6 +86,10 @@ class Budget:
         """Seconds of the trial's own that have passed."""
         return self.at - self._forgiven
 
+    def uncharged(self, elapsed: float) -> float:
+        """Give what of so many elapsed seconds is forgiven; two reasons may forgive the same wait."""
+        return min(max(0.0, self._forgiven), elapsed)
+
     @property
     def seconds_left(self) -> float | None:
         """Seconds of the trial's own that are left, or None where there is no limit."""
@@ -100,6 +106,12 @@ class Budget:
         self.forgive_pending()
         if self.catching_up is not None:
             self.catching_up()
+
+    def note_place(self) -> None:
+        """Note that the agent runs in this thread, and on the loop that runs here."""
+        self.threads.add(threading.get_ident())
+        with suppress(RuntimeError):
+            self.loops.add(id(asyncio.get_running_loop()))
 
     def note_answer(self) -> None:
         """Note that an agent in a thread has answered, which a busy loop may hear of much later."""
@@ -189,7 +201,7 @@ class Budget:
         self._within("tokens", allowed.tokens, self.tokens)
         self._within("cost_usd", allowed.cost_usd, self.cost_usd)
         if allowed.seconds is not None:
-            self._within("seconds", allowed.seconds, self.seconds)
+            self._within("seconds", allowed.seconds, self.seconds, elapsed=self.at)
         self.steps += 1
 
     def undo_step(self) -> None:
@@ -199,13 +211,13 @@ class Budget:
 
     def spend(self, usage: Usage) -> None:
         """Count what a reply took."""
-        self.tokens += usage.tokens
-        self.cost_usd += usage.cost_usd or 0.0
+        self.tokens += usage.known_tokens
+        self.cost_usd += usage.known_cost_usd
 
-    def _within(self, limit: str, allowed: float | None, used: float) -> None:
+    def _within(self, limit: str, allowed: float | None, used: float, elapsed: float = 0.0) -> None:
         if allowed is None or used < allowed:
             return
-        self.reached = LimitReached(limit, allowed, used)
+        self.reached = LimitReached(limit, allowed, used, elapsed)
         self._refused += 1
         if self._refused > MOST_REFUSED:
             raise LimitIgnored(str(self.reached))

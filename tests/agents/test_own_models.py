@@ -405,7 +405,7 @@ def test_ignored_hosts_are_answered_for_nothing(pytester: pytest.Pytester) -> No
 
 
 def test_replies_without_counts_are_told(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where a reply says no tokens, sums are too low, and the run says how many replies did so."""
+    """A reply without token usage makes sums unknown, and the run says how many there were."""
     with ModelServer([ReplyPlan(text="-7", input_tokens=0, output_tokens=0)]) as silent:
         monkeypatch.setenv("BOT_BASE", silent.anthropic_base)
         prepare(pytester, graders=[{"name": "answer_contains", "config": {"text": "-7"}}])
@@ -413,7 +413,7 @@ def test_replies_without_counts_are_told(pytester: pytest.Pytester, monkeypatch:
         result = run(pytester, "evals", "--agent-live")
 
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*1 reply said no tokens*"])
+    result.stdout.fnmatch_lines(["*1 reply returned no token usage*"])
 
 
 def test_traffic_that_nobody_can_read_is_counted(

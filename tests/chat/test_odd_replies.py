@@ -71,7 +71,7 @@ def test_a_recorded_count_below_0_is_unknown_too() -> None:
 def test_no_usage_takes_anything_away(count: int, cost: float | None) -> None:
     """Whatever is told, a sum of usages never shrinks."""
     usage = credible_usage(Usage(count, 5, 0, 0, cost, 1, 1))
-    assert 0 <= usage.tokens <= MOST_TOKENS + 5
+    assert 0 <= usage.known_tokens <= MOST_TOKENS + 5
     assert usage.cost_usd is None or 0 <= usage.cost_usd < float("inf")
 
 

@@ -171,7 +171,7 @@ def test_thoughts_that_are_not_counted_are_not_guessed(bench: Bench) -> None:
         reply = bench.ask(bench.chat(server, stream=True))
 
     usage = reply.usage
-    assert (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens) == (100, 50, 0)
+    assert (usage.input_tokens, usage.output_tokens, usage.reasoning_tokens or 0) == (100, 50, 0)
     assert reply.cost_usd == pytest.approx(100 * 5e-06 + 50 * 3e-05)
 
 
@@ -319,7 +319,7 @@ def test_a_refusal_to_stream_counts_is_heeded(bench: Bench) -> None:
 
     assert [(reply.text, reply.usage.attempts) for reply in replies] == [("ok", 2), ("ok", 1)]
     assert all(reply.first_token_s is not None for reply in replies)
-    assert [reply.usage.output_tokens for reply in replies] == [0 if bench.wire == "openai" else 5] * 2
+    assert [reply.usage.output_tokens for reply in replies] == [None if bench.wire == "openai" else 5] * 2
 
 
 def test_only_the_request_that_was_answered_is_timed(bench: Bench) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.reports.formatting import format_cost, format_duration, format_figure
 from pytest_agenteval.reports.misses import miss_lines
@@ -199,9 +200,9 @@ def test_figures_are_never_rounded_to_what_they_are_not() -> None:
 
 def test_money_and_time_in_words() -> None:
     """Unknown prices are said, and long times are given in minutes and hours."""
-    assert [format_cost(0.0123, 0), format_cost(1.239, 2), format_cost(None, 3), format_cost(0.0, 0)] == [
+    assert [format_cost(Figure(*cost)) for cost in ((0.0123,), (1.239, 2), (0, 3), (0.0,))] == [
         "$0.0123",
-        "$1.24 + 2 unpriced",
+        "$1.24 + unknown",
         "cost unknown",
         "$0.00",
     ]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.transcript import Transcript, Usage
@@ -134,7 +135,7 @@ def test_what_was_spent_counts_every_attempt_and_unknown_prices_stay_unknown(tmp
 
     assert total.mean is not None
     assert (total.mean.mean, total.averaged, total.retried) == (1.0, 2, 1)
-    assert (total.spent.tokens, total.spent.usd, total.spent.unpriced) == (385, 0.75, 1)
+    assert (total.spent.tokens, total.spent.cost) == (Figure(385), Figure(0.75, 1))
     assert total.spent.seconds == 5.75
 
 
@@ -144,7 +145,7 @@ def test_a_cost_of_which_nothing_is_known_is_not_zero(tmp_path: Path) -> None:
     unknown = trial("a", 1, 1.0, transcript=Transcript(usage=Usage(9, 9, cost_usd=None)))
     dear = view_of(store_run(tmp_path, [unknown])).suites[0].total.spent
 
-    assert (free.usd, dear.usd, dear.unpriced) == (0, None, 1)
+    assert (free.cost, dear.cost) == (Figure(), Figure(0, 1))
 
 
 def test_tokens_that_nobody_told_are_not_called_none(tmp_path: Path) -> None:
@@ -163,7 +164,7 @@ def test_tokens_that_nobody_told_are_not_called_none(tmp_path: Path) -> None:
         return " ".join(line.text for line in screen_lines(view_of(run), verbosity=1))
 
     assert "; tokens unknown; cost unknown" in took(uncounted)
-    assert "; 75 tokens + 1 trial untold; cost unknown" in took(uncounted, counted)
+    assert "; 75 tokens + unknown; cost unknown" in took(uncounted, counted)
     assert "agent time  run: " in took(ours)
     assert "agenteval.tokens" not in dict(
         trial_properties(trial("a", 1, 1.0, transcript=Transcript(usage=uncounted)))

@@ -155,7 +155,7 @@ def test_a_limit_of_money_without_prices_is_said_to_be_none(pytester: pytest.Pyt
     limits = {"cost_usd": 0.01, "steps": 3}
     result = carry_out(pytester, task("free", agent="asking", limits=limits), model="unpriced")
     assert finished(pytester.path)["free"]["limit"] == "steps"
-    result.stdout.fnmatch_lines(["! 1 trial with a limit of money asked models of unknown prices:*"])
+    result.stdout.fnmatch_lines(["! 1 trial with a limit of tokens or money took an unknown amount of it:*"])
 
 
 def test_a_missed_trial_names_its_limit(pytester: pytest.Pytester) -> None:

@@ -151,7 +151,7 @@ def test_somebody_elses_trajectory_is_read_by_what_it_tells() -> None:
     ]
     first = read.asks[0]
     assert (first.model, first.ended, first.finish, first.usage.cost_usd) == ("gpt-5", 2.0, "tool_calls", 0.5)
-    assert (read.usage.input_tokens, read.usage.cost_usd, read.usage.asks) == (10, None, 3)
+    assert (read.usage.tokens, read.usage.known_tokens, read.usage.asks) == (None, 12, 3)
     assert read.tools == (ToolSpec("shell", "runs"),)
 
 

@@ -109,7 +109,7 @@ def test_each_dialect_tells_the_same(messages: list[Any]) -> None:
         ToolCall("c2", 1, 1, "weather", LIMA, error=ToolError("tool_error", "no such city")),
     )
     assert [ask.finish for ask in read.asks] == ["tool_calls", "stop"]
-    assert (read.usage.input_tokens, read.usage.output_tokens, read.usage.cost_usd) == (9, 5, None)
+    assert (read.usage.tokens, read.usage.known_tokens, read.usage.cost_usd) == (None, 14, None)
 
 
 def test_what_a_model_wrote_badly_is_its_mistake_and_not_the_transcripts() -> None:
@@ -249,7 +249,7 @@ def test_what_all_replies_took_is_told_beside_the_messages() -> None:
     """A framework that counts for a whole run only."""
     recorder = Recorder(lambda: 0.0)
     as_answer({"messages": CHAT[:5], "usage": {"input_tokens": 70, "output_tokens": 7}}, recorder)
-    assert recorder.usage == Usage(70, 7, cost_usd=None, asks=1, attempts=1)
+    assert recorder.usage == Usage(70, 7, None, None, None, asks=1, attempts=1)
 
 
 def test_a_reply_that_names_its_model_is_priced_where_prices_are_known() -> None:

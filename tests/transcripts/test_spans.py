@@ -147,7 +147,7 @@ def test_openinference_is_read_whatever_its_tools_tell(tool: dict[str, Any]) -> 
     ]
     (call,) = read.calls
     assert (call.id, call.args, call.result, call.started, call.ended) == ("c1", OSLO, "-7", 2.0, 2.1)
-    assert (read.usage.input_tokens, read.usage.output_tokens, read.usage.cost_usd) == (18, 4, None)
+    assert (read.usage.tokens, read.usage.known_tokens, read.usage.cost_usd) == (None, 22, None)
     assert {ask.model for ask in read.asks} == {"gpt-5"}
 
 

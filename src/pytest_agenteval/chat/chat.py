@@ -69,8 +69,8 @@ class Reply(Record, frozen=True):
         return self.usage.cost_usd
 
     @property
-    def attempts(self) -> int:
-        """How many requests it took."""
+    def attempts(self) -> int | None:
+        """How many requests it took, or None when that is unknown."""
         return self.usage.attempts
 
     def message(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def reply_of(answer: Any, call_ids: str, unknown_finish: str = "", price: ModelP
     text, thought = split_thoughts(whole_text(message.content or refusal))
     reasoning = whole_text(getattr(message, "reasoning_content", None) or "")
     return Reply(
-        text=message.content or refusal,
+        text=text,
         calls=calls,
         usage=usage_of(answer, price),
         finish=finish_of(unknown_finish or choice.finish_reason, calls=bool(calls), refused=bool(refusal)),
@@ -105,13 +105,14 @@ def usage_of(answer: Any, price: ModelPrice | None = None) -> Usage:
             attempts=1,
         )
     )
-    if price is None or not told.tokens:
+    if price is None or not (told.tokens or price.is_free):
         return told
-    return with_own_price(price, told, PricedApart(_count(input_details, "cache_creation_tokens")))
+    return with_own_price(price, told, PricedApart(_count(input_details, "cache_creation_tokens") or 0))
 
 
-def _count(counts: Any, name: str) -> int:
-    return int(getattr(counts, name, None) or 0)
+def _count(counts: Any, name: str) -> int | None:
+    count = getattr(counts, name, None)
+    return None if count is None else int(count)
 
 
 _words: ContextVar[list[str] | None] = ContextVar("agenteval_unknown_finishes", default=None)

@@ -13,9 +13,15 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.http.scope import GIVEN_UP, NotRecorded, for_this_thread
+from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NotRecorded, for_this_thread
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
-from pytest_agenteval.cassettes.wire.reader import classify, prompt_identity, read_reply, read_request
+from pytest_agenteval.cassettes.wire.reader import (
+    classify,
+    prompt_identity,
+    read_reply,
+    read_request,
+    without_ids,
+)
 from pytest_agenteval.cassettes.wire.traffic import (
     Classified,
     ModelRefused,
@@ -72,6 +78,21 @@ class _Exchange(NamedTuple):
     refused_at: float | None = None
 
 
+class _Outcome(NamedTuple):
+    """What was asked, and when; ``ended`` is when a reply or a failure came."""
+
+    asked: ModelRequest
+    started: float
+    ended: float
+    failure: ProviderDown | None = None
+    given_up: bool = False
+
+    def covers(self, other: _Outcome) -> bool:
+        """Whether what the other asked was asked here too, of whichever model; the conversation may go on."""
+        ours, theirs = _conversation(self.asked), _conversation(other.asked)
+        return ours[: len(theirs)] == theirs
+
+
 class ModelTraffic:
     """The model requests of one trial's agent; they may come from several threads at once.
 
@@ -98,8 +119,9 @@ class ModelTraffic:
         self._classified = threading.local()
         self._phases: dict[str, int] = {}
         self._items: dict[str, Mapping[str, Any]] = {}
-        self._failure: ProviderDown | None = None
-        self._answered_at = self._failed_at = 0.0
+        self._failures: list[_Outcome] = []
+        self._answered: list[_Outcome] = []
+        self._failed_at = 0.0
         self._failed_in_a_row = 0
         self._refused: BaseException | None = None
         self._free_turns: set[int] = set()
@@ -167,33 +189,45 @@ class ModelTraffic:
         It is not recorded: a replay could not tell how much of it was looked at. A stream that was closed
         once the provider had said its last is whole: clients need not wait for the connection's own end.
         """
-        if self._is_whole(request, response):
+        broke_off = response.message == BROKE_OFF
+        if self._is_whole(request, response, broke_off=broke_off):
             self.record(request, response)
             return
         exchange = self._under_way.pop(id(request), None)
         if exchange is None:
             return
         if response.message == GIVEN_UP:
-            self._give_up(exchange)
+            self._fail(exchange, GIVEN_UP)
         elif response.status == 0:
             why = f": {' '.join(response.message.split())}" if response.message else ""
             self._fail(exchange, f"no response came{why}")
         elif response.status >= 400:
             self._note_failure(exchange, request, response, passing=True)
-        elif not exchange.asked.streamed:  # half of one is none: nobody can read it
+        elif not exchange.asked.streamed or broke_off:
             self._fail(exchange, "the reply broke off")
         else:
-            self._recorder.event(CUT_REPLY, f"{_place(request)}: the reply was closed or broke off")
-            self._finish(exchange, response, None)
+            self._recorder.event(CUT_REPLY, f"{_place(request)}: the agent closed the reply before its end")
+            self._finish(exchange, response, None, closed=True)
 
     def close(self) -> None:
-        """End requests that nobody answered; the trial breaks where its last one got no reply."""
+        """End requests that nobody answered; the trial breaks where the provider answered one at no attempt.
+
+        What the agent gave up as its own limit was reached is no failure of the provider's.
+        """
         with self._lock:
             left, self._under_way = self._under_way, {}
         for exchange in left.values():
-            self._give_up(exchange)
-        if self._failure is not None:
-            self._recorder.broken = self._recorder.broken or self._failure
+            self._fail(exchange, GIVEN_UP)
+        failures = [each for each in self._failures if not (each.given_up and self._is_out_of_time)]
+        if left or failures:
+            self._recorder.add_unanswered(0)  # each was counted when it failed
+        if failures:
+            self._recorder.broken = self._recorder.broken or failures[-1].failure
+
+    @property
+    def _is_out_of_time(self) -> bool:
+        left = self._budget.seconds_left
+        return self._budget.reached is not None or (left is not None and left <= 0)
 
     def _classify(self, request: Request) -> Classified:
         # A request is asked about three times on its way; other threads are at others meanwhile.
@@ -266,14 +300,23 @@ class ModelTraffic:
         self._recorder.answer_call(id, result, error, ended, phase)
 
     def _finish(
-        self, exchange: _Exchange, response: Response, first_byte_s: float | None, *, taped: bool = False
+        self,
+        exchange: _Exchange,
+        response: Response,
+        first_byte_s: float | None,
+        *,
+        taped: bool = False,
+        closed: bool = False,
     ) -> bool:
-        """Write a reply down; False where there is none, but the word of a provider that failed midway."""
+        """Write a reply down; False where the provider failed to give a whole one.
+
+        Of one that the agent ``closed`` before its end, whatever can be read is the reply.
+        """
         asked, turn = exchange.asked, exchange.turn
         try:
-            reply = self._read_reply(exchange, response)
-        except ModelRefused as refused:
-            self._fail(exchange, str(refused))
+            reply = self._read_reply(exchange, response, closed=closed)
+        except UnreadableTraffic as unreadable:
+            self._fail(exchange, str(unreadable))
             return False
         model, prices = reply.model or asked.model, self._recorder.prices
         first_token_s = first_byte_s if asked.streamed else None
@@ -281,8 +324,10 @@ class ModelTraffic:
         ended = self._recorder.at()
         ask = Ask(turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model)
         with self._lock:
-            self._failure, self._failed_in_a_row = None, 0
-            self._answered_at = max(self._answered_at, exchange.started)
+            self._failed_in_a_row = 0
+            answered = _Outcome(asked, exchange.started, ended)
+            self._answered.append(answered)
+            self._failures = [failed for failed in self._failures if not answered.covers(failed)]
             self.asks += 1
             self._items.update(reply.items)
             self._phases.update(dict.fromkeys(filter(None, (reply.id, asked.continues)), exchange.phase))
@@ -292,23 +337,26 @@ class ModelTraffic:
             self._recorder.add_reply(reply.message, stamped, ask, exchange.phase, unpaid=taped)
             self._budget.spend(usage)
             self._budget.end_request(exchange.started, ended, failed=False)
-        if usage.untold and reply.usage is not UNKNOWN:
+        if usage.tokens is None and reply.usage is not UNKNOWN:
             self._recorder.event(UNTOLD_TOKENS, f"{_place(exchange.request)}: a reply without counts")
         return True
 
-    def _read_reply(self, exchange: _Exchange, response: Response) -> ModelReply:
+    def _read_reply(self, exchange: _Exchange, response: Response, *, closed: bool) -> ModelReply:
         try:
-            return read_reply(exchange.asked.format, exchange.request, response)
-        except ModelRefused:
-            raise
+            reply = read_reply(exchange.asked.format, exchange.request, response)
+            if reply.finish == INCOMPLETE and not closed:
+                raise UnreadableTraffic("the stream ended before the reply did")
+            return reply
         except UnreadableTraffic as unreadable:
+            if not closed or isinstance(unreadable, ModelRefused):
+                raise
             self._recorder.event(UNREAD_REPLY, f"{_place(exchange.request)}: {unreadable}")
             nothing = {"role": "assistant", "content": ""}
             return ModelReply(nothing, (), UNKNOWN, finish="", reasoning="", model="")
 
-    def _is_whole(self, request: Request, response: Response) -> bool:
+    def _is_whole(self, request: Request, response: Response, *, broke_off: bool) -> bool:
         exchange = self._under_way.get(id(request))
-        if exchange is None or response.status != 200:
+        if exchange is None or response.status != 200 or (broke_off and not exchange.asked.streamed):
             return False
         try:
             return read_reply(exchange.asked.format, request, response).finish != INCOMPLETE
@@ -327,28 +375,32 @@ class ModelTraffic:
                 self._free_turns.remove(self._recorder.turn)
                 self._recorder.turn -= 1
 
-    def _give_up(self, exchange: _Exchange) -> None:
-        """Note a request for whose reply nobody waited, which is no failure of the provider's."""
-        self._fail(exchange, GIVEN_UP, passing=False, forgiven=False)
-
-    def _fail(self, exchange: _Exchange, why: str, *, passing: bool = True, forgiven: bool = True) -> None:
+    def _fail(self, exchange: _Exchange, why: str, *, passing: bool = True) -> None:
         """Note an attempt that failed; a ``passing`` failure says nothing of what was asked."""
         self._undo(exchange)
         with self._lock:
             ended = self._recorder.at() if exchange.refused_at is None else exchange.refused_at
             seconds = ended - exchange.started
+            forgiven = why != GIVEN_UP
             # As with our own chats, a failed attempt is not the agent's time; one that it gave up is.
             if exchange.started >= self._failed_at:  # else it is one with those that failed meanwhile
                 self._failed_in_a_row, self._failed_at = self._failed_in_a_row + 1, ended
             spared = forgiven and self._failed_in_a_row <= MOST_FORGIVEN
             self._budget.end_request(exchange.started, ended, failed=spared)
-            self._recorder.add_failed_attempt()
+            self._recorder.add_failed_attempts()
             place = _place(exchange.request)
-            if (
-                forgiven and exchange.started >= self._answered_at
-            ):  # else it is told late: others were answered since
-                self._failure = ProviderDown(f"{place}: {why}") if passing else None
+            down = ProviderDown(f"{place}: {why}")
+            failed = _Outcome(exchange.asked, exchange.started, ended, down, given_up=not forgiven)
+            if not passing:  # the provider's word on what was asked
+                self._failures = [other for other in self._failures if not failed.covers(other)]
+            elif not self._is_answered(failed):
+                self._failures.append(failed)
             self._recorder.event(FAILED_REQUEST, f"{place}: {why}", {"seconds": round(seconds, 3)})
+
+    def _is_answered(self, failed: _Outcome) -> bool:
+        """Whether the same was answered meanwhile; one that was given up may be the slower of several."""
+        meanwhile = (answered for answered in self._answered if answered.ended >= failed.started)
+        return any(failed.given_up or answered.covers(failed) for answered in meanwhile)
 
     def _note_failure(
         self, exchange: _Exchange | None, request: Request, response: Response, *, passing: bool
@@ -381,6 +433,11 @@ class ModelTraffic:
                 cassette = self._tape.name if self._tape is not None else "any cassette"
                 self._refused = NotRecorded(request, cassette)
             return for_this_thread(self._refused)
+
+
+def _conversation(asked: ModelRequest) -> list[Mapping[str, Any]]:
+    """Give what was said so far, without instructions, which differ from model to model."""
+    return [without_ids(message) for message in asked.messages if message["role"] != "system"]
 
 
 def _instructs_alike(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> bool:

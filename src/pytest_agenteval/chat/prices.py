@@ -25,19 +25,19 @@ def with_price(
     What the user says in ``prices`` comes first, also of the model that was ``asked``, then what the reply
     itself says.
     """
-    own = own_price(prices, model, asked) if usage.tokens else None
-    if own is not None:
+    own = own_price(prices, model, asked)
+    if own is not None and (usage.tokens or own.is_free):
         return with_own_price(own, usage, apart)
     if usage.cost_usd:
         return usage
-    rates = rates_of(model, usage.input_tokens, apart.service_tier) if usage.tokens else None
+    rates = rates_of(model, usage.input_tokens or 0, apart.service_tier) if usage.tokens else None
     cost = None if rates is None else _prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates)
     return replace(usage, cost_usd=cost or None)
 
 
 def with_own_price(price: ModelPrice, usage: Usage, apart: PricedApart = NOTHING_APART) -> Usage:
     """Give the usage of one reply at the user's price; a price of 0 is one."""
-    rates = _rates(price.at(usage.input_tokens))
+    rates = _rates(price.at(usage.input_tokens or 0))
     return replace(usage, cost_usd=_prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates))
 
 
@@ -57,22 +57,22 @@ def is_priced(prices: Prices, *names: str) -> bool:
 
 def _prompt_cost(usage: Usage, apart: PricedApart, rates: Rates) -> float:
     for_an_hour = min(apart.hour_writes, apart.cache_writes)
-    fresh = max(0, usage.input_tokens - usage.cached_tokens - apart.cache_writes)
+    cached = usage.cached_tokens or 0  # where nobody knows, all is paid in full
+    fresh = max(0, (usage.input_tokens or 0) - cached - apart.cache_writes)
     audio = min(apart.audio_input, fresh)  # of what was cached, some may have been audio too
     return (
         (fresh - audio) * rates.prompt
         + audio * rates.audio_prompt
-        + usage.cached_tokens * rates.cached
+        + cached * rates.cached
         + (apart.cache_writes - for_an_hour) * rates.cache_write
         + for_an_hour * rates.hour_write
     )
 
 
 def _reply_cost(usage: Usage, apart: PricedApart, rates: Rates) -> float:
-    text = max(0, usage.output_tokens - usage.reasoning_tokens - apart.audio_output)
-    return (
-        text * rates.reply + usage.reasoning_tokens * rates.reasoning + apart.audio_output * rates.audio_reply
-    )
+    reasoning = usage.reasoning_tokens or 0
+    text = max(0, (usage.output_tokens or 0) - reasoning - apart.audio_output)
+    return text * rates.reply + reasoning * rates.reasoning + apart.audio_output * rates.audio_reply
 
 
 def with_prices(transcript: Transcript, prices: Prices = NO_PRICES) -> Transcript:

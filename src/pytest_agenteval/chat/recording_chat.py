@@ -15,7 +15,7 @@ from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, Ask, ToolCall, Usage
+from pytest_agenteval.records.transcript import JUDGE_ASK, UNTOLD_TOKENS, USER_ASK, Ask, ToolCall, Usage
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
 
@@ -69,6 +69,8 @@ class AgentChat:
         usage, ended = reply.usage, recorder.at()
         if reply.seconds is not None:  # what came before: a queue, back-off, failed attempts
             started = ended - reply.seconds
+        if usage.tokens is None:
+            recorder.event(UNTOLD_TOKENS, f"reply {turn}: no token usage")
         ask = Ask(turn, started, ended, usage, reply.finish, reply.first_token_s, reply.reasoning)
         stamped = _stamped(reply.calls, turn)
         unpaid = reply.taped or (self._offline and usage.cost_usd == 0)

@@ -70,6 +70,7 @@ class RetryingChat:
     tries it for all. After other failures an ask waits by itself: waits double from ``first_wait_s`` on, with
     jitter drawn from ``seed``, up to ``longest_wait_s``. Failed attempts and waits are forgiven while they
     last, so that no deadline falls into them, and a slow reply is charged when it is there.
+    ``note_unanswered`` is given the number of requests that were sent for an ask that had no reply.
     """
 
     def __init__(
@@ -84,11 +85,12 @@ class RetryingChat:
         first_wait_s: float = 1.0,
         longest_wait_s: float = 60.0,
         sleep: Callable[[float], Awaitable[Any]] = asyncio.sleep,
+        note_unanswered: Callable[[int], None] = lambda requests: None,
     ) -> None:
         self._chat, self._budget, self._recorder, self._gate = chat, budget, recorder, gate
         self._random = random.Random(f"{seed} {chat.model.name}")
         self._attempts, self._first, self._longest = attempts, first_wait_s, longest_wait_s
-        self._sleep = sleep
+        self._sleep, self._note_unanswered = sleep, note_unanswered
 
     async def ask(
         self,
@@ -101,7 +103,23 @@ class RetryingChat:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
         with self._budget.held_up(LONGEST_HOLD_UP_S):
             await self._chat.prepare(tools=bool(tools))
-        sent, course = self._sent_tokens(messages, tools), _Course(self._gate)
+        course = _Course(self._gate)
+        try:
+            return await self._ask(course, messages, tools, response_schema, settings)
+        except BaseException:  # a limit that cuts the ask off, too
+            if course.requests:
+                self._note_unanswered(course.requests)
+            raise
+
+    async def _ask(
+        self,
+        course: _Course,
+        messages: Sequence[ChatMessage],
+        tools: Sequence[ToolSpec],
+        response_schema: Mapping[str, Any] | None,
+        settings: ChatSettings,
+    ) -> Reply:
+        sent = self._sent_tokens(messages, tools)
         while True:
             turn = await self._turn(sent, settings.max_tokens, course)
             began = self._budget.at
@@ -118,6 +136,7 @@ class RetryingChat:
                 self._recorder.pay(failed.usage)
                 self._note_failed(failed, course, turn, self._budget.at - began)
             except BaseException:
+                course.requests += 1
                 self._gate.drop(turn)
                 raise
             else:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE
 from pytest_agenteval.records.trial import Digests, Ending
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 
@@ -78,7 +78,7 @@ class SpentLine(Record, frozen=True, kw_only=True, omit_defaults=True):
     agent: str
     model: str
     variant: str = ""
-    tokens: tuple[int, ...]
+    tokens: tuple[int | None, ...]
     seconds: tuple[float, ...]
     cost_usd: tuple[float | None, ...]
 
@@ -174,7 +174,9 @@ def entries_of(line: TaskLine, spent: SpentLine | None, shared: Mapping[str, str
             grades=tuple(_grade(label, scores[at]) for label, scores in line.grades.items()),
             location=NOWHERE,
             digests=Digests() if digests is None else Digests.from_json({**shared, **digests}),
-            usage=Usage(input_tokens=spent.tokens[at], cost_usd=spent.cost_usd[at]) if spent else Usage(),
+            usage=replace(NO_USAGE, input_tokens=spent.tokens[at], cost_usd=spent.cost_usd[at])
+            if spent
+            else UNSEEN_USAGE,
             kind=line.kind,
             bucket=line.bucket,
             file=line.file,

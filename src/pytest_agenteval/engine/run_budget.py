@@ -11,8 +11,9 @@ from math import ceil, log10, sqrt
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pytest_agenteval.engine.admission import Decision, NotRun
+from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.plan import Allowance, Plan, TrialKey
-from pytest_agenteval.records.transcript import NO_USAGE, UNTOLD_TOKENS, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import Trial
 
 T = TypeVar("T")
@@ -20,6 +21,11 @@ Kind: TypeAlias = Literal["usd", "tokens"]
 KINDS: tuple[Kind, ...] = ("usd", "tokens")
 State: TypeAlias = dict[str, Any]
 Amounts: TypeAlias = Mapping[Kind, float]
+
+OPTIONS: Mapping[Kind, str] = {"usd": "--agent-max-cost", "tokens": "--agent-max-tokens"}
+HOW_TO_GET_USAGE = (
+    'ask for it in streams ("stream_options": {"include_usage": true}), have the agent return its usage'
+)
 
 LITTLE_KNOWN = 10.0
 """While fewer trials of a kind have ended than are in flight, each may take so many times the dearest."""
@@ -78,7 +84,7 @@ class RunBudget:
         ledger: Ledger,
         expectations: Expectations,
         *,
-        paid_before: Callable[[], Amounts],
+        paid_before: Callable[[], Mapping[Kind, Figure]],
         is_free: Callable[[Plan], bool],
         is_alive: Callable[[int], bool],
     ) -> None:
@@ -121,10 +127,9 @@ class RunBudget:
         """Give what the run has paid so far, as far as that is known."""
         return self._ledger.change(lambda state: dict(self._begun(state)["paid"]))
 
-    @property
-    def is_known(self) -> bool:
-        """Whether all that was paid is known."""
-        return self._ledger.change(lambda state: "stopped" not in state)
+    def is_known(self, kind: Kind) -> bool:
+        """Whether all that was paid of this kind is known."""
+        return self._ledger.change(lambda state: kind not in self._begun(state)["unknown"])
 
     def _write(self, change: Callable[[State], None]) -> None:
         # Told at the next decision: whoever ends a trial must not be kept from it.
@@ -136,7 +141,10 @@ class RunBudget:
     def _begun(self, state: State) -> State:
         """Give the ledger with all that it has from its beginning on."""
         if not state:
-            state.update(paid={"usd": 0.0, "tokens": 0} | dict(self._paid_before()), groups={}, in_flight={})
+            before = self._paid_before()
+            known = {kind: figure.known for kind, figure in before.items()}
+            unknown = [kind for kind, figure in before.items() if figure.unknown]
+            state.update(paid={"usd": 0.0, "tokens": 0} | known, unknown=unknown, groups={}, in_flight={})
         return state
 
     def _refusal(self, state: State) -> NotRun | None:
@@ -240,31 +248,32 @@ class RunBudget:
             self._pay_mean(state, name)
             return
         self._pay(self._begun(state), trial.spending, _who(trial))
-        if "tokens" in self.allowed and trial.transcript.doubtful_events.get(UNTOLD_TOKENS):
-            self._stop(state, "untold", _who(trial))
         if trial.cause == "executor":  # it was lost with its process: nobody knows what it took
             self._pay_mean(state, name)
             return
         _count(state["groups"].setdefault(name, {}), trial)
 
     def _pay(self, state: State, usage: Usage, who: str) -> None:
-        state["paid"]["tokens"] += usage.tokens
-        if usage.cost_usd is not None:
-            state["paid"]["usd"] += usage.cost_usd
-        elif "usd" in self.allowed:
-            self._stop(state, "unpriced", who)
-        if usage.untold and "tokens" in self.allowed:
-            self._stop(state, "untold", who)
+        figures: Mapping[Kind, Figure] = {"usd": usage.cost_figure, "tokens": usage.token_figure}
+        for kind, figure in figures.items():
+            state["paid"][kind] += figure.known
+            if figure.unknown and kind in self.allowed:
+                self._stop(state, kind, usage, who)
 
     @staticmethod
-    def _stop(state: State, cause: str, who: str) -> None:
+    def _stop(state: State, kind: Kind, usage: Usage, who: str) -> None:
         """Begin nothing more: what is spent is not known any more."""
-        reasons = {
-            "unpriced": f"what {who} costs is unknown: say it under [tool.agenteval.prices], or leave out "
-            "--agent-max-cost",
-            "untold": f"a reply of {who} did not say its tokens, which --agent-max-tokens counts",
-        }
-        state.setdefault("stopped", [cause, reasons[cause]])
+        state["unknown"] = sorted({*state["unknown"], kind})
+        option = OPTIONS[kind]
+        if usage.tokens is not None:
+            say_it = "say it under [tool.agenteval.prices]"
+            reason = f"what {who} costs is unknown: {say_it}, or leave out {option}"
+            state.setdefault("stopped", ["unpriced", reason])
+            return
+        reason = (
+            f"{who} returned no token usage, which {option} counts: {HOW_TO_GET_USAGE}, or leave out {option}"
+        )
+        state.setdefault("stopped", ["untold", reason])
 
     def _spent(self, state: State, kind: Kind, expected: Expected | None) -> NotRun:
         allowed, paid = self.allowed[kind], state["paid"][kind]
@@ -311,11 +320,9 @@ def _in_flight(state: State) -> dict[str, int]:
 def _count(group: State, trial: Trial) -> None:
     """Put what a trial took into what is known of those like it; one that broke for nothing tells nothing."""
     paid = trial.spending
-    amounts: dict[Kind, float] = {"tokens": paid.tokens}
-    if paid.cost_usd is not None:
-        amounts["usd"] = paid.cost_usd
+    amounts: Mapping[Kind, float | None] = {"tokens": paid.tokens, "usd": paid.cost_usd}
     for kind, amount in amounts.items():
-        if amount or trial.ending != "errored":
+        if amount or (amount is not None and trial.ending != "errored"):
             seen = group.setdefault(kind, {"ended": 0, "sum": 0.0, "most": 0.0})
             seen["ended"] += 1
             seen["sum"] += amount

@@ -134,7 +134,7 @@ class _TrialRun:
         self.answer, self.before, self.after = EMPTY_ANSWER, NO_TREE, NO_TREE
         self.digests = NO_DIGESTS
         self.limit = ""
-        self.seconds = 0.0
+        self.seconds = self.uncharged_seconds = 0.0
         self.graded = GradingResult(())
         self.error: ErrorDetails | None = None
         self.tool_tape: ToolTape | None = None
@@ -172,12 +172,16 @@ class _TrialRun:
             finally:
                 if self.servers is not None:
                     await self.servers.close()
-            self.seconds = max(0.0, self.budget.seconds)  # two reasons may forgive the same wait
             self.digests = self._digests(stage)
             self.after = self.workspace.after()
             self._add_end_state(stage)
-        if self.plan.task.limits.cost_usd is not None and self.recorder.usage.cost_usd is None:
-            self.recorder.event(UNPRICED_LIMIT, "cost_usd: the price of what was asked is unknown")
+        limits, usage = self.plan.task.limits, self.recorder.usage
+        for name, limit, used in (
+            ("cost_usd", limits.cost_usd, usage.cost_usd),
+            ("tokens", limits.tokens, usage.tokens),
+        ):
+            if limit is not None and used is None:
+                self.recorder.event(UNPRICED_LIMIT, f"{name}: what models took is not known")
         self.tool_tape = stage.ctx.tools.tape
         self._note_unread_prompts(stage.ctx.prompts)
         if self.recorder.broken is not None:  # even where the agent swallowed it
@@ -196,6 +200,8 @@ class _TrialRun:
             if is_own_cancellation(raised):
                 raise
             self.error = self._with_key_hint(error_details(raised))
+        self.seconds = self.budget.at
+        self.uncharged_seconds = self.budget.uncharged(self.seconds)
 
     def _note_unread_prompts(self, prompts: Prompts) -> None:
         """Write down which prompts of task and variant the agent has not read, if it has done its task.
@@ -396,6 +402,7 @@ class _TrialRun:
             traceback=error.traceback,
             started_at=self.started_at,
             seconds=self.seconds,
+            uncharged_seconds=self.uncharged_seconds,
             tool_tape=_counts(*([] if self.tool_tape is None else [self.tool_tape])),
             chat_tape=_counts(*self.chat_tapes),
             output=self.output.output,

@@ -33,6 +33,12 @@ class ModelPrice(Record, frozen=True):
     tiers: tuple[PriceTier, ...] = ()
     as_of: str = ""
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it costs nothing, however many tokens a request has."""
+        rates = (self.input, self.output, self.cached, self.cache_write)
+        return not any(rates) and not self.tiers
+
     def at(self, prompt_tokens: int) -> ModelPrice:
         """Give the price of a request with so many tokens of prompt."""
         exceeded = [tier for tier in self.tiers if prompt_tokens > tier.above]

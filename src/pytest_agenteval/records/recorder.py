@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
 from msgspec.structs import replace
 
@@ -14,17 +14,22 @@ from pytest_agenteval.records.prices import NO_PRICES, Prices
 from pytest_agenteval.records.returned_calls import completed_calls, is_ended, united_calls
 from pytest_agenteval.records.tool import ToolSpec, declared_tool, parse_arguments
 from pytest_agenteval.records.transcript import (
+    NO_USAGE,
     NOT_FINISHED,
     NOTHING,
+    OTHER_ROLES,
     PROMPT_READ,
+    UNSEEN_USAGE,
     Ask,
     Event,
     Message,
+    Role,
     ToolCall,
     ToolError,
     Transcript,
     Usage,
     models_of,
+    unanswered_usage,
 )
 
 
@@ -105,10 +110,20 @@ class Recorder:
         """Give what has been said in a conversation so far."""
         return list(self._conversations[phase - 1].messages)
 
-    def add_failed_attempt(self) -> None:
-        """Count a request that brought no reply."""
+    def add_failed_attempts(self, number: int = 1) -> None:
+        """Count requests that brought no reply."""
         with self._lock:
-            self.usage = self.usage + Usage(attempts=1)
+            self.usage = self.usage + Usage(attempts=number)
+
+    def add_unanswered(self, requests: int) -> None:
+        """Count requests of an ask that had no reply at all: what they took is unknown."""
+        with self._lock:
+            self.usage = self.usage + unanswered_usage(requests)
+
+    def add_unseen_usage(self) -> None:
+        """Note that models may have been asked where nobody saw it: what the trial took is unknown."""
+        with self._lock:
+            self.usage = self.usage + UNSEEN_USAGE
 
     def pay(self, usage: Usage) -> None:
         """Count what was really paid now, by whomever: what a tape has played costs nothing again."""
@@ -289,8 +304,11 @@ class Recorder:
             self._messages += map(_bounded_message, returned.messages)
             self._asks += returned.asks
             self._events += returned.events
-            self.usage = self.usage + returned.usage
-            self.returned_usage = self.returned_usage + returned.usage
+            usage = returned.usage
+            if usage == NO_USAGE and any(message.role == "assistant" for message in returned.messages):
+                usage = UNSEEN_USAGE  # of somebody's own transcript: it holds replies, and not what they took
+            self.usage = self.usage + usage
+            self.returned_usage = self.returned_usage + usage
             self.turn = max([ask.turn for ask in returned.asks], default=self.turn)
             self.offer_tools(returned.tools)
             self.last_words = returned.last_words or self.last_words
@@ -339,8 +357,9 @@ class Recorder:
         )
 
     def _message(self, message: Mapping[str, Any], seeded: bool, phase: int) -> Message:
+        role = OTHER_ROLES.get(message["role"], message["role"])
         return Message(
-            message["role"],
+            role if role in get_args(Role) else "user",  # of an agent's own making: said to the model
             bounded_text(_text(message.get("content"))),
             tuple(_seed_call(call, index) for index, call in enumerate(message.get("tool_calls") or ())),
             self.turn,

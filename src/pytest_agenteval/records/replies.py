@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import read_json
-from pytest_agenteval.records.transcript import Usage, without_made_up_zeros
+from pytest_agenteval.records.transcript import Usage
 
 MOST_TOKENS = 10**9
 """No model reads or writes as many in one reply."""
 
-UNKNOWN = Usage(cost_usd=None, asks=1, attempts=1)
-"""The usage of one reply that nobody can tell: no tokens to add, and a price that is not known."""
+UNKNOWN = Usage(None, None, None, None, None, asks=1, attempts=1)
+"""The usage of one reply of which neither tokens nor price are known."""
 
 
 class PricedApart(FrozenValue, frozen=True):
@@ -53,7 +53,7 @@ def finish_of(reason: str, *, calls: bool, refused: bool = False) -> str:
 
 
 def credible_usage(usage: Usage) -> Usage:
-    """Give the usage of one reply, or ``UNKNOWN`` where one of its counts cannot be true.
+    """Give the usage of one reply; counts that cannot be true, and a cost that cannot, are unknown.
 
     What is below 0 would take tokens off other replies' when they are added up.
     """
@@ -66,6 +66,8 @@ def credible_usage(usage: Usage) -> Usage:
 
 
 def _possible(count: Any) -> bool:
+    if count is None:
+        return True
     return isinstance(count, int) and not isinstance(count, bool) and 0 <= count <= MOST_TOKENS
 
 

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
+from msgspec.structs import force_setattr
+
+from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.record import NOTHING as NOTHING
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.tool import ToolSpec
 
 Role = Literal["system", "user", "assistant", "tool"]
+OTHER_ROLES: Mapping[str, Role] = {"developer": "system", "function": "tool"}
+"""What providers call roles, or once called them, and what they are here."""
 TapeStatus = Literal["hit", "miss", "live", "none"]
 """Whether a call was played, neither recorded nor made, really made, or had nothing to do with a tape."""
 
@@ -63,43 +68,99 @@ class Message(Record, frozen=True):
 
 
 class Usage(Record, frozen=True, gc=False):
-    """What asking models took: tokens, money and attempts; usages can be added.
+    """What asking models took: tokens, money, replies (``asks``) and requests (``attempts``).
 
-    ``cost_usd`` is None when the price of any ask is unknown. ``asks`` counts replies, ``attempts`` requests.
+    A figure that is unknown is None, never 0: of one reply, and of a sum with any part unknown. Replies
+    without tokens at an unknown price are replies of unknown tokens. What is known of a sum stands in ``partial_tokens`` and ``partial_cost_usd``. Usages can be added.
     """
 
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cached_tokens: int = 0
-    reasoning_tokens: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    cached_tokens: int | None = 0
+    reasoning_tokens: int | None = 0
     cost_usd: float | None = 0.0
-    asks: int = 0
-    attempts: int = 0
+    asks: int | None = 0
+    attempts: int | None = 0
+    partial_tokens: int = 0
+    partial_cost_usd: float = 0.0
+
+    def __post_init__(self) -> None:
+        # So says who does not count, earlier versions of this package too: every reply has some tokens.
+        if self.cost_usd is None and self.asks and self.input_tokens == 0 == self.output_tokens:
+            for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
+                force_setattr(self, name, None)
 
     @property
-    def tokens(self) -> int:
-        """Input and output tokens together."""
+    def tokens(self) -> int | None:
+        """Input and output tokens together, None where they are unknown."""
+        if self.input_tokens is None or self.output_tokens is None:
+            return None
         return self.input_tokens + self.output_tokens
 
     @property
-    def untold(self) -> bool:
-        """Whether models replied and said nothing of their tokens, or nothing that can be believed."""
-        return self.asks > 0 and not self.tokens and self.cost_usd is None
+    def known_tokens(self) -> int:
+        """The tokens that are known: all, or a part of them."""
+        known = (self.input_tokens or 0) + (self.output_tokens or 0)
+        return known if self.tokens is not None else self.partial_tokens or known
+
+    @property
+    def known_cost_usd(self) -> float:
+        """The cost that is known: all, or a part of it."""
+        return self.partial_cost_usd if self.cost_usd is None else self.cost_usd
+
+    @property
+    def token_figure(self) -> Figure:
+        """The tokens as a part of a sum."""
+        return Figure(self.known_tokens, int(self.tokens is None))
+
+    @property
+    def cost_figure(self) -> Figure:
+        """The cost as a part of a sum."""
+        return Figure(self.known_cost_usd, int(self.cost_usd is None))
 
     def __add__(self, other: Usage) -> Usage:
-        unknown = self.cost_usd is None or other.cost_usd is None
+        read = _sum(self.input_tokens, other.input_tokens)
+        written = _sum(self.output_tokens, other.output_tokens)
+        cost = _sum(self.cost_usd, other.cost_usd)
+        is_whole = read is not None and written is not None
         return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-            None if unknown else (self.cost_usd or 0.0) + (other.cost_usd or 0.0),
-            self.asks + other.asks,
-            self.attempts + other.attempts,
+            read,
+            written,
+            _sum(self.cached_tokens, other.cached_tokens),
+            _sum(self.reasoning_tokens, other.reasoning_tokens),
+            cost,
+            _sum(self.asks, other.asks),
+            _sum(self.attempts, other.attempts),
+            0 if is_whole else self.known_tokens + other.known_tokens,
+            0.0 if cost is not None else self.known_cost_usd + other.known_cost_usd,
         )
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the usage as JSON values; known parts only where there are any."""
+        return {
+            name: value
+            for name, value in super().to_json().items()
+            if value or not name.startswith("partial_")
+        }
+
+
+NumberT = TypeVar("NumberT", int, float)
+
+
+def _sum(one: NumberT | None, other: NumberT | None) -> NumberT | None:
+    return None if one is None or other is None else one + other
 
 
 NO_USAGE = Usage()
+
+
+def unanswered_usage(requests: int) -> Usage:
+    """Give the usage of requests that no reply came to: what the provider took for them is unknown."""
+    return Usage(None, None, None, None, None, asks=0, attempts=requests)
+
+
+UNSEEN_USAGE = Usage(None, None, None, None, None, None, None)
+"""Of whoever may have asked models where nobody saw it."""
 
 NOT_FINISHED = "not_finished"
 """The type of a tool call's error where nothing came of the call."""
@@ -198,7 +259,7 @@ class Transcript(Record, frozen=True):
     def usage_of(self, *kinds: str) -> Usage:
         """Give what asks took that are events of these kinds: those of judges, or of a simulated user."""
         asks = [event for event in self.events if event.kind in kinds]
-        return sum([Usage(**event.details["usage"]) for event in asks], NO_USAGE)
+        return sum([Usage.from_json(event.details["usage"]) for event in asks], NO_USAGE)
 
     @property
     def all_usage(self) -> Usage:

@@ -90,9 +90,12 @@ def part_paid(used: Usage, paid: Usage) -> Usage | None:
     """
     if used.cost_usd == 0 == paid.cost_usd and paid.tokens in (0, used.tokens):
         return None
-    if paid.tokens != used.tokens or paid.cost_usd is None or used.cost_usd is None:
-        return None if (paid.tokens, paid.cost_usd) == (used.tokens, used.cost_usd) else paid
-    return None if isclose(paid.cost_usd, used.cost_usd, rel_tol=1e-9) else paid
+    are_equal = (
+        (paid.tokens, paid.known_tokens) == (used.tokens, used.known_tokens)
+        and (paid.cost_usd is None) == (used.cost_usd is None)
+        and isclose(paid.known_cost_usd, used.known_cost_usd, rel_tol=1e-9)
+    )
+    return None if are_equal else paid
 
 
 class Trial(Record, frozen=True):
@@ -100,8 +103,9 @@ class Trial(Record, frozen=True):
 
     ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored.
     ``file`` is the task's file, from pytest's rootdir. ``limit`` names the trial's own limit that ran out, if
-    one did. ``cause`` and ``message`` say why an errored trial broke. ``seconds`` is the agent's and its
-    tools' own time. ``label`` says whether the agent should act, ``acted`` whether it did; that is None where
+    one did. ``cause`` and ``message`` say why an errored trial broke. ``seconds`` is the time from the agent's
+    beginning to its end; the limit ``seconds`` does not count the ``uncharged_seconds`` of it, in which the
+    trial waited (for a place, a retry, a busy process) or imported modules. ``label`` says whether the agent should act, ``acted`` whether it did; that is None where
     the task has no label, or its suite does not say what acting is. ``split`` is None where nobody knows.
     ``paid`` is what of it was asked in this run, and not played from a recording; None where that is all.
     ``origin`` says where a trial was carried out that its run has taken over.
@@ -135,6 +139,7 @@ class Trial(Record, frozen=True):
     split: Split | None = None
     paid: Usage | None = None
     origin: Origin | None = None
+    uncharged_seconds: float = 0.0
 
     @classmethod
     def errored(cls, plan: Plan, error: ErrorDetails) -> Trial:
@@ -160,6 +165,11 @@ class Trial(Record, frozen=True):
             label=task.label,
             split=task.split,
         )
+
+    @property
+    def charged_seconds(self) -> float:
+        """The seconds that count against the trial's limit."""
+        return self.seconds - self.uncharged_seconds
 
     @property
     def usage(self) -> Usage:

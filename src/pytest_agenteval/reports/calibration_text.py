@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.reports.formatting import format_cost, format_figure, one_line, pluralize
+from pytest_agenteval.records.transcript import NO_USAGE, Usage
+from pytest_agenteval.reports.formatting import format_cost, format_figure, format_tokens, one_line, pluralize
 from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
 from pytest_agenteval.reports.text_width import (
     INDENT,
@@ -217,12 +218,13 @@ def _panel_notes(data: JsonObject) -> Iterator[str]:
         yield f"the judges among themselves, {name}: alpha {format_estimate(estimate)}"
     usages = [judge["usage"] for judge in data["judges"] if judge["usage"]]
     if usages:
-        asks, costs = sum(usage["asks"] for usage in usages), [usage["cost_usd"] for usage in usages]
-        # Replies that took no tokens and have no price: nobody told what they took.
-        unknown = any(usage["asks"] and not usage["tokens"] and usage["cost_usd"] is None for usage in usages)
-        tokens = "tokens unknown" if unknown else pluralize(sum(usage["tokens"] for usage in usages), "token")
-        cost = format_cost(None if None in costs else sum(costs), 0)
-        yield f"judges: {pluralize(asks, 'reply')}, {tokens}, {cost}"
+        took = sum(map(_judge_usage, usages), NO_USAGE)
+        tokens, cost = format_tokens(took.token_figure), format_cost(took.cost_figure)
+        yield f"judges: {pluralize(took.asks or 0, 'reply')}, {tokens}, {cost}"
+
+
+def _judge_usage(stored: JsonObject) -> Usage:
+    return Usage(stored["tokens"], cost_usd=stored["cost_usd"], asks=stored["asks"])
 
 
 def _threshold_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:

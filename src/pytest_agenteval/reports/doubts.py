@@ -83,8 +83,14 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
         "recorded for another prompt and played; --agent-record-chat=all records anew",
     ),
     AROUND_TAPES: ("request", "went around the tapes: a command asked where nobody looks"),
-    UNTOLD_TOKENS: ("reply", "said no tokens, as streams that nobody asked for them: sums are too low"),
-    UNPRICED_LIMIT: ("trial", "with a limit of money asked models of unknown prices: it was no limit"),
+    UNTOLD_TOKENS: (
+        "reply",
+        'returned no token usage; streams do if asked ("stream_options": {"include_usage": true})',
+    ),
+    UNPRICED_LIMIT: (
+        "trial",
+        "with a limit of tokens or money took an unknown amount of it: the limit did not hold",
+    ),
     OUTPUT_CUT: ("output", "of a command too long, and cut"),
     UNKNOWN_TRIAL: ("trial", "ran when a request was refused that may have been its own: an empty context"),
 }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.records.plan import OWN_MODEL
 
 if TYPE_CHECKING:
+    from pytest_agenteval.records.figure import Figure
     from pytest_agenteval.records.plan import TrialKey
     from pytest_agenteval.scoring.intervals import Interval
 
@@ -20,6 +21,13 @@ MOST_TEXT = 300
 """Characters of a foreign text in Markdown."""
 
 _MARKUP = re.compile(r"([\\`*_{}\[\]|~#$!])")
+
+# What GitHub links in the text that is shown: accounts, mail addresses, issues, bare addresses.
+_LINKED = re.compile(
+    r"(?<!\w)@(?=\w)|(?<=\w)@(?=[\w-]+\.\w)|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww\.(?=\S)", re.IGNORECASE
+)
+NO_LINK = "\u200b"
+"""A space without width, which keeps GitHub from linking what it stands in."""
 
 # Controls, escapes and what turns the writing direction: an agent's answer must not paint the terminal.
 _UNSAFE = re.compile(
@@ -49,9 +57,12 @@ def one_line(text: str, most: int) -> str:
 
 
 def escape_markdown(text: str, most: int = MOST_TEXT) -> str:
-    """Put foreign text on one line, cut after ``most``, in which Markdown and HTML find nothing to act on."""
-    line = one_line(text, most).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return _MARKUP.sub(r"\\\1", line)
+    """Put foreign text on one line, cut after ``most``, in which Markdown and HTML find nothing to act on.
+
+    Nobody is mentioned in it, and nothing is linked, wherever it is pasted on GitHub.
+    """
+    line = _LINKED.sub(rf"\g<0>{NO_LINK}", one_line(text, most))
+    return _MARKUP.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 
 def format_figure(value: float | None) -> str:
@@ -81,19 +92,23 @@ def format_ends(low: float, high: float) -> str:
     return f"{lower}{between}{upper}"
 
 
-def format_tokens(tokens: int, untold: int) -> str:
-    """Write how many tokens were taken, and of how many trials nobody knows it."""
-    if untold and not tokens:
+PARTLY_UNKNOWN = " + unknown"
+"""Stands behind a sum of which a part is unknown."""
+
+
+def format_tokens(tokens: Figure) -> str:
+    """Write how many tokens were taken: ``1,234 tokens``, ``1,234 tokens + unknown``, ``tokens unknown``."""
+    if tokens.known_part is None:
         return "tokens unknown"
-    return pluralize(tokens, "token") + (f" + {pluralize(untold, 'trial')} untold" if untold else "")
+    return pluralize(int(tokens.known), "token") + (PARTLY_UNKNOWN if tokens.unknown else "")
 
 
-def format_cost(usd: float | None, unpriced: int) -> str:
-    """Write what was paid, and how many trials' price nobody knows."""
-    if usd is None:
+def format_cost(usd: Figure) -> str:
+    """Write what was paid: ``$1.23``, ``$1.23 + unknown``, ``cost unknown``."""
+    if usd.known_part is None:
         return "cost unknown"
-    paid = f"${usd:.2f}" if usd >= 1 or usd == 0 else f"${usd:.4f}"
-    return f"{paid} + {unpriced} unpriced" if unpriced else paid
+    paid = f"${usd.known:.2f}" if usd.known >= 1 or usd.known == 0 else f"${usd.known:.4f}"
+    return paid + (PARTLY_UNKNOWN if usd.unknown else "")
 
 
 def format_duration(seconds: float) -> str:

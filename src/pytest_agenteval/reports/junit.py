@@ -112,7 +112,7 @@ def _trial_facts(trial: Trial | JournalEntry) -> Iterator[Property]:
 
 
 def _usage(prefix: str, usage: Usage) -> Iterator[Property]:
-    if not usage.untold:
+    if usage.tokens is not None:
         yield _text(f"{prefix}tokens", str(usage.tokens))
     if usage.cost_usd is not None:
         yield _figure(f"{prefix}cost_usd", usage.cost_usd, 6)
@@ -149,10 +149,10 @@ def _suite_facts(suite: SuiteView) -> Iterator[Property]:
     yield "tasks", str(total.tasks)
     yield "tasks_decided", str(total.tasks_decided)
     yield "tasks_passed", str(total.tasks_passed)
-    if total.spent.tokens or not total.spent.untold:
-        yield "tokens", str(total.spent.tokens)
-    if total.spent.usd is not None and not total.spent.unpriced:
-        yield "cost_usd", _number(total.spent.usd, 6)
+    if (tokens := total.spent.tokens.value) is not None:
+        yield "tokens", str(tokens)
+    if (cost := total.spent.cost.value) is not None:
+        yield "cost_usd", _number(cost, 6)
     if suite.note:
         yield "note", suite.note
 

@@ -127,12 +127,12 @@ def _spent(progress: Progress) -> Iterator[str]:
     """Say what was spent: what an agent took is not spent again where its trials are only graded again."""
     spent, judging = progress.spent, progress.judging
     if not progress.is_regraded:
-        if spent.tokens or spent.untold:
-            yield format_tokens(spent.tokens, spent.untold)
-        if spent.tokens or spent.unpriced or spent.usd:
-            yield format_cost(spent.usd, spent.unpriced)
-    if judging.tokens or judging.unpriced or judging.untold:
-        yield f"judges {format_cost(judging.usd, judging.unpriced)}"
+        if spent.tokens:
+            yield format_tokens(spent.tokens)
+        if spent.tokens or spent.cost:
+            yield format_cost(spent.cost)
+    if judging.tokens or judging.cost:
+        yield f"judges {format_cost(judging.cost)}"
 
 
 def _scores(progress: Progress, width: int) -> PanelLine:

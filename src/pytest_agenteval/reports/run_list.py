@@ -104,7 +104,7 @@ def _figures(suite: SuiteView, ended: int) -> tuple[str, ...]:
         mean_cell(total),
         interval_cell(total),
         f"{total.averaged:,} of {max(total.planned, ended):,}",
-        format_cost(total.spent.usd, total.spent.unpriced),
+        format_cost(total.spent.cost),
     )
 
 
@@ -123,7 +123,8 @@ def _word(verdict: StoredVerdict | None) -> str:
 class SuiteFigures(FrozenValue, frozen=True):
     """A suite with one model and variant: its mean score with the ends of its 95 % interval, 0 to 1.
 
-    ``ended`` of the ``planned`` trials have an ending. ``unpriced`` replies are not in ``cost_usd``.
+    ``ended`` of the ``planned`` trials have an ending. ``tokens`` and ``cost_usd`` are
+    what is known, null where nothing is, without that of ``tokens_untold`` and ``unpriced`` trials.
     """
 
     suite: str
@@ -137,7 +138,8 @@ class SuiteFigures(FrozenValue, frozen=True):
     planned: int
     ended: int
     errored: int
-    tokens: int
+    tokens: float | None
+    tokens_untold: int
     cost_usd: float | None
     unpriced: int
     seconds: float
@@ -198,9 +200,10 @@ def _suite_figures(suite: SuiteView, ended: int, verdict: StoredVerdict | None) 
         planned=max(total.planned, ended),
         ended=ended,
         errored=sum(total.errored.values()),
-        tokens=total.spent.tokens,
-        cost_usd=total.spent.usd,
-        unpriced=total.spent.unpriced,
+        tokens=total.spent.tokens.known_part,
+        tokens_untold=total.spent.tokens.unknown,
+        cost_usd=total.spent.cost.known_part,
+        unpriced=total.spent.cost.unknown,
         seconds=total.spent.seconds,
         verdict=verdict,
     )

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 
+from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import FrozenValue
@@ -30,7 +31,6 @@ TaskName = tuple[str, str]
 _FULL, _LIMIT = attrgetter("full"), attrgetter("limit")
 _USAGE, _EARLIER, _JUDGE_ASKS = attrgetter("usage"), attrgetter("earlier"), attrgetter("judging.asks")
 _TOOL_TAPE, _CHAT_TAPE = attrgetter("tool_tape"), attrgetter("chat_tape")
-_INPUT, _OUTPUT, _COST = attrgetter("input_tokens"), attrgetter("output_tokens"), attrgetter("cost_usd")
 _COUNTS = attrgetter("hits"), attrgetter("misses"), attrgetter("recorded")
 
 
@@ -44,14 +44,11 @@ class Rate(FrozenValue, frozen=True):
 class ResourceUse(FrozenValue, frozen=True):
     """What all finished attempts took, those before the last too.
 
-    ``usd`` is the sum of the known prices, None when none is known; ``unpriced`` counts attempts without,
-    ``untold`` those that took tokens of which nobody knows how many.
+    An attempt whose tokens or cost are unknown, or a part of them, is one unknown part of the figure.
     """
 
-    tokens: int
-    untold: int
-    usd: float | None
-    unpriced: int
+    tokens: Figure
+    cost: Figure
     seconds: float
 
 
@@ -205,13 +202,9 @@ def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:
 
 
 def _resource_use(usages: Sequence[Usage], entries: Sequence[JournalEntry]) -> ResourceUse:
-    costs = [cost for cost in map(_COST, usages) if cost is not None]
-    unpriced = len(usages) - len(costs)
     return ResourceUse(
-        tokens=sum(map(_INPUT, usages)) + sum(map(_OUTPUT, usages)),
-        untold=sum(usage.untold for usage in usages if usage.cost_usd is None),
-        usd=None if unpriced and not any(costs) else sum(costs),
-        unpriced=unpriced,
+        tokens=sum([usage.token_figure for usage in usages], Figure()),
+        cost=sum([usage.cost_figure for usage in usages], Figure()),
         seconds=sum(entry.seconds + entry.earlier_seconds for entry in entries),
     )
 

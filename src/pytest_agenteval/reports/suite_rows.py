@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.reports.decisions import decision_figures
 from pytest_agenteval.reports.formatting import (
     format_cost,
@@ -29,10 +30,10 @@ def suite_columns(view: RunView) -> list[Column]:
         Column("trials", tuple(trials_cell(total) for total in totals)),
         Column("agent time", tuple(format_duration(total.spent.seconds) for total in totals)),
     ]
-    if any(total.spent.tokens or total.spent.usd or total.spent.unpriced for total in totals):
+    if any(total.spent.tokens or total.spent.cost for total in totals):
         spent = [total.spent for total in totals]
-        columns.append(Column("tokens", tuple(format_tokens(part.tokens, part.untold) for part in spent)))
-        columns.append(Column("cost", tuple(format_cost(part.usd, part.unpriced) for part in spent)))
+        columns.append(Column("tokens", tuple(format_tokens(part.tokens) for part in spent)))
+        columns.append(Column("cost", tuple(format_cost(part.cost) for part in spent)))
     return columns
 
 
@@ -82,10 +83,10 @@ def remarks_on_all(view: RunView) -> Iterator[str]:
             yield f"{view.label(suite)} acting: {decision_figures(suite.decisions)}"
     if any(suite.total.judge_asks for suite in view.suites):
         yield _judging(view)
-    if view.simulating.asks:
-        taken = view.simulating
-        tokens = format_tokens(taken.tokens, int(taken.untold))
-        yield f"simulated users: {pluralize(taken.asks, 'turn')}, {tokens}, {format_cost(taken.cost_usd, 0)}"
+    taken = view.simulating
+    if taken.asks:
+        tokens, cost = format_tokens(taken.token_figure), format_cost(taken.cost_figure)
+        yield f"simulated users: {pluralize(taken.asks, 'turn')}, {tokens}, {cost}"
 
 
 def own_model(view: RunView) -> Iterator[str]:
@@ -117,7 +118,6 @@ def _pass_hat_k(total: GroupStatistics) -> str:
 def _judging(view: RunView) -> str:
     judging = [suite.total.judging for suite in view.suites]
     asks = sum(suite.total.judge_asks for suite in view.suites)
-    tokens = format_tokens(sum(part.tokens for part in judging), sum(part.untold for part in judging))
-    prices = [part.usd for part in judging if part.usd is not None]
-    cost = format_cost(sum(prices) if prices else None, sum(part.unpriced for part in judging))
+    tokens = format_tokens(sum((part.tokens for part in judging), Figure()))
+    cost = format_cost(sum((part.cost for part in judging), Figure()))
     return f"judges: {pluralize(asks, 'reply')}, {tokens}, {cost}"

@@ -161,14 +161,13 @@ def undecided_unjudged(total: GroupStatistics) -> int:
 def _resources(total: GroupStatistics) -> Iterator[str]:
     spent = total.spent
     yield f"{format_duration(spent.seconds)} of agent time"
-    if spent.tokens or spent.usd or spent.unpriced:
-        yield format_tokens(spent.tokens, spent.untold)
-        yield format_cost(spent.usd, spent.unpriced)
+    if spent.tokens or spent.cost:
+        yield format_tokens(spent.tokens)
+        yield format_cost(spent.cost)
     if total.judge_asks:
         judging = total.judging
         asks = f"judges: {pluralize(total.judge_asks, 'reply')}"
-        tokens = format_tokens(judging.tokens, judging.untold)
-        yield f"{asks}, {tokens}, {format_cost(judging.usd, judging.unpriced)}"
+        yield f"{asks}, {format_tokens(judging.tokens)}, {format_cost(judging.cost)}"
     for name, tape in (("tools", total.tools), ("chats", total.chats)):
         if tape != TapeCounts():
             yield f"cassettes for {name}: {format_tape_counts(tape)}"

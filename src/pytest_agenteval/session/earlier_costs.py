@@ -97,5 +97,5 @@ def _offline(run: RunFolder) -> frozenset[str]:
 
 def _amount(usage: Usage, kind: Kind) -> float | None:
     if kind == "tokens":
-        return None if usage.untold else usage.tokens
+        return usage.tokens
     return usage.cost_usd

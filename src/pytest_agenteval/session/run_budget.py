@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_agenteval.engine.run_budget import (
-    Amounts,
     Kind,
     Ledger,
     OwnLedger,
@@ -21,7 +20,9 @@ from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.portable.files import POSIX
 from pytest_agenteval.portable.locked_state import LockedState
 from pytest_agenteval.portable.process_table import is_running
+from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.plan import OWN_MODEL, Plan
+from pytest_agenteval.reports.formatting import PARTLY_UNKNOWN
 from pytest_agenteval.session.earlier_costs import EarlierCosts
 from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.planning.parametrization import PLAYERS
@@ -70,13 +71,13 @@ def _ledger(config: pytest.Config, info: RunInfo) -> Ledger:
     return LockedState(file) if hasattr(config, "workerinput") or file.exists() else OwnLedger()
 
 
-def _paid_before(folder: Path) -> Amounts:
+def _paid_before(folder: Path) -> Mapping[Kind, Figure]:
     try:
         models = read_header(folder).models
     except UsageMistake:  # which is told to whoever reads the run
         models = ()
     paid = paid_so_far(folder, {model.name for model in models if model.offline})
-    return {"usd": paid.cost_usd or 0.0, "tokens": paid.tokens}
+    return {"usd": paid.cost_figure, "tokens": paid.token_figure}
 
 
 def free_trials(settings: Settings) -> Callable[[Plan], bool]:
@@ -108,8 +109,9 @@ def budget_lines(config: pytest.Config, settings: Settings) -> list[str]:
     budget = get_run_budget(config, settings)
     if budget is None:
         return []
-    paid, more = budget.paid(), "" if budget.is_known else " + unknown"
+    paid = budget.paid()
     return [
-        f"budget: {amount_text(kind, paid[kind])}{more} of {amount_text(kind, allowed)}"
+        f"budget: {amount_text(kind, paid[kind])}{'' if budget.is_known(kind) else PARTLY_UNKNOWN}"
+        f" of {amount_text(kind, allowed)}"
         for kind, allowed in budget.allowed.items()
     ]

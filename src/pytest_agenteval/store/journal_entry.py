@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, get_args
 
 from msgspec.structs import astuple
 
+from pytest_agenteval.records.figure import sum_of
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, Label, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record
@@ -75,6 +76,12 @@ class JournalEntry(Record, frozen=True, gc=False):
     doubtful_events: Mapping[str, int] = NOTHING
     paid: Usage | None = None
     origin: Origin | None = None
+    uncharged_seconds: float = 0.0
+
+    @property
+    def charged_seconds(self) -> float:
+        """The seconds that count against the trial's limit: in older journals all."""
+        return self.seconds - self.uncharged_seconds
 
     @property
     def averaged(self) -> bool:
@@ -82,15 +89,14 @@ class JournalEntry(Record, frozen=True, gc=False):
         return self.ending != "errored" and self.score is not None
 
     @property
-    def all_tokens(self) -> int:
-        """Tokens of all finished attempts."""
-        return sum(usage.tokens for usage in (self.usage, *self.earlier))
+    def all_tokens(self) -> float | None:
+        """Tokens of all finished attempts; None where those of any are unknown."""
+        return sum_of([usage.tokens for usage in (self.usage, *self.earlier)]).value
 
     @property
     def all_cost_usd(self) -> float | None:
-        """The known prices of all finished attempts; None where only some are known, and these are 0."""
-        prices = [usage.cost_usd for usage in (self.usage, *self.earlier)]
-        return sum(price or 0.0 for price in prices) if None not in prices or any(prices) else None
+        """The cost of all finished attempts; None where that of any is unknown."""
+        return sum_of([usage.cost_usd for usage in (self.usage, *self.earlier)]).value
 
     @property
     def all_seconds(self) -> float:
@@ -147,7 +153,7 @@ def check_entry(entry: JournalEntry) -> None:
         _check_share(entry.score)
     for grade in entry.grades:
         _check_grade(grade)
-    _check_amounts((entry.seconds,))
+    _check_amounts((entry.seconds, entry.uncharged_seconds))
     _check_counts(entry.location[1:])
     _check_texts((entry.bucket, entry.cause, entry.message, entry.limit, entry.started_at, entry.traceback))
     _check_texts((entry.file, *entry.tags))
@@ -230,10 +236,10 @@ def _check_digests(digests: Digests) -> None:
 def _check_usage(usage: Usage) -> None:
     if usage is NO_USAGE:
         return
-    *counts, cost_usd, asks, attempts = astuple(usage)
-    _check_counts((*counts, asks, attempts))
-    if cost_usd is not None:
-        _check_amounts((cost_usd,))
+    read, written, cached, reasoning, cost, asks, attempts, partial_tokens, partial_cost = astuple(usage)
+    counts = (read, written, cached, reasoning, asks, attempts, partial_tokens)
+    _check_counts(tuple(count for count in counts if count is not None))
+    _check_amounts(amount for amount in (cost, partial_cost) if amount is not None)
 
 
 def _check_tape(counts: TapeCounts) -> None:

@@ -24,15 +24,24 @@ JOURNAL = re.compile(r"journal-(?P<worker>[^-]+)-.+\.jsonl")
 class UsageNews(FrozenValue, frozen=True, gc=False):
     """What asking models took, as a journal's line writes it."""
 
-    input_tokens: int = msgspec.field(default=0, name="in")
-    output_tokens: int = msgspec.field(default=0, name="out")
+    input_tokens: int | None = msgspec.field(default=0, name="in")
+    output_tokens: int | None = msgspec.field(default=0, name="out")
     cost_usd: float | None = 0.0
-    asks: int = 0
+    asks: int | None = 0
+    partial_tokens: int = 0
+    partial_cost_usd: float = 0.0
 
     @property
     def usage(self) -> Usage:
         """The same as others reckon with it."""
-        return Usage(self.input_tokens, self.output_tokens, cost_usd=self.cost_usd, asks=self.asks)
+        return Usage(
+            self.input_tokens,
+            self.output_tokens,
+            cost_usd=self.cost_usd,
+            asks=self.asks,
+            partial_tokens=self.partial_tokens,
+            partial_cost_usd=self.partial_cost_usd,
+        )
 
 
 NOTHING_USED = UsageNews()

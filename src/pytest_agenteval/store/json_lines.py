@@ -1,9 +1,11 @@
-"""What all lines of a run's files have in common: a version, one JSON object, nothing empty."""
+"""What all lines of a run's files have in common: a version, one JSON object, nothing empty, a checksum."""
 
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -30,6 +32,41 @@ def encode_line(line: Line) -> bytes:
         return text + b"\n"
     except (TypeError, ValueError, RecursionError):  # infinity, odd keys, half pairs, what holds itself
         return compact(jsonable(line)).encode("utf-8", "backslashreplace") + b"\n"
+
+
+CHECKSUM = b',"crc":"'
+CHECKSUM_BYTES = len(b',"crc":"01234567"}')
+
+
+def add_checksum(raw: bytes) -> bytes:
+    """Add to an encoded line the CRC-32 of all that stands in it, as its last key."""
+    body = raw[:-2]
+    return b'%b%b%08x"}\n' % (body, CHECKSUM, zlib.crc32(body))
+
+
+def is_intact(raw: bytes) -> bool | None:
+    """Whether a line is as it was written; None where it has no checksum, as of earlier versions."""
+    line = raw.rstrip(b"\r\n")
+    body, end = line[:-CHECKSUM_BYTES], line[-CHECKSUM_BYTES:]
+    return end[8:] == b'%08x"}' % zlib.crc32(body) if end.startswith(CHECKSUM) else None
+
+
+def has_checksums(path: Path) -> bool:
+    """Whether the lines of a file have checksums, as its first says; a file of none is as good."""
+    with path.open("rb") as file:
+        first = file.readline()
+    return not first or is_intact(first) is not None
+
+
+REPAIR = "`--agent-resume` runs its trial again"
+DAMAGED = f"damaged since it was written, as its checksum shows; {REPAIR}"
+
+
+def read_intact_line(raw: bytes) -> Any:
+    """Read a line as ``read_line`` does; raises ValueError for one that is not as it was written, too."""
+    if is_intact(raw) is False:
+        raise ValueError(DAMAGED)
+    return read_line(raw)
 
 
 def read_line(raw: bytes) -> Any:
@@ -76,31 +113,24 @@ def if_too_long(text: str, most: int) -> str:
     return text if len(text) > most else ""
 
 
+_USAGE_KEYS = (
+    ("in", "input_tokens"),
+    ("out", "output_tokens"),
+    ("cached", "cached_tokens"),
+    ("reasoning", "reasoning_tokens"),
+    *((name, name) for name in ("cost_usd", "asks", "attempts", "partial_tokens", "partial_cost_usd")),
+)
+
+
 def usage_line(used: Usage) -> Line:
-    """Give the figures that are not 0; an unknown cost is null."""
-    line: Line = {}
-    if used.input_tokens:
-        line["in"] = used.input_tokens
-    if used.output_tokens:
-        line["out"] = used.output_tokens
-    if used.cached_tokens:
-        line["cached"] = used.cached_tokens
-    if used.reasoning_tokens:
-        line["reasoning"] = used.reasoning_tokens
-    if used.cost_usd != 0:
-        line["cost_usd"] = used.cost_usd
-    if used.asks:
-        line["asks"] = used.asks
-    if used.attempts:
-        line["attempts"] = used.attempts
-    return line
+    """Give the figures that are not 0; an unknown one is null."""
+    return {key: value for key, name in _USAGE_KEYS if (value := getattr(used, name)) != 0}
 
 
 def read_usage(line: Mapping[str, Any]) -> Usage:
     """Read what ``usage_line`` gave; counts below 0, which older versions summed, make it unknown."""
-    get = line.get
-    counts = (get("in", 0), get("out", 0), get("cached", 0), get("reasoning", 0))
-    ask_counts = (get("asks", 0), get("attempts", 0))
+    usage = Usage(**{name: line[key] for key, name in _USAGE_KEYS if key in line})
+    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
     if any(isinstance(count, int) and count < 0 for count in counts):
-        return Usage(0, 0, 0, 0, None, *ask_counts)
-    return Usage(*counts, get("cost_usd", 0.0), *ask_counts)
+        return Usage(None, None, None, None, None, usage.asks, usage.attempts)
+    return usage

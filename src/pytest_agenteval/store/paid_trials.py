@@ -27,12 +27,12 @@ _DECODER = msgspec.json.Decoder(_Line)  # most of a line is passed over
 
 
 def paid_so_far(folder: Path, offline: Collection[str] = ()) -> Usage:
-    """Add up what all finished attempts in a run's folder have paid; what nobody knows is left out.
+    """Add up what all finished attempts in a run's folder have paid.
 
     What models said for nothing that are ``offline``, by name, is paid to nobody.
     """
     lines = (line for file in sorted(folder.glob("journal-*.jsonl")) for line in _lines(file))
-    return sum((_priced_or_free(_paid(line, offline)) for line in lines if line.kind == "finished"), NO_USAGE)
+    return sum((_paid(line, offline) for line in lines if line.kind == "finished"), NO_USAGE)
 
 
 def _paid(line: _Line, offline: Collection[str]) -> Usage:
@@ -41,10 +41,6 @@ def _paid(line: _Line, offline: Collection[str]) -> Usage:
     others = line.judging.usage + line.simulating.usage
     is_free = line.model in offline and line.usage.cost_usd == 0
     return others if is_free else line.usage.usage + others
-
-
-def _priced_or_free(paid: Usage) -> Usage:
-    return Usage(paid.input_tokens, paid.output_tokens, cost_usd=paid.cost_usd or 0.0)
 
 
 def _lines(file: Path) -> Iterator[_Line]:

@@ -27,6 +27,11 @@ DIGEST: Schema = {"description": "16 hex digits of the SHA-256", "type": "string
 CAUSE: Schema = {"description": "why the trial is errored: docs/endings.md", "enum": [*CAUSES]}
 KIND: Schema = {"enum": ["capability", "regression", "mixed"]}
 FORMAT: Schema = {"const": VERSION}
+CRC: Schema = {
+    "description": "the last key: CRC-32, in hex digits, of the line's bytes before the comma in front of it",
+    "type": "string",
+    "pattern": "^[0-9a-f]{8}$",
+}
 
 
 def object_schema(required: Schema, optional: Schema, description: str = "") -> Schema:
@@ -49,9 +54,16 @@ def published(title: str, schema: Schema) -> Schema:
 KEY = {"suite": TEXT, "task": TEXT, "agent": TEXT, "model": TEXT, "repetition": FROM_ONE}
 USAGE = object_schema(
     {},
-    {"in": COUNT, "out": COUNT, "cached": COUNT, "reasoning": COUNT, "asks": COUNT, "attempts": COUNT}
-    | {"cost_usd": {"description": "null: the price is not known", "type": ["number", "null"]}},
-    "what is 0 is left out",
+    {
+        name: {**COUNT, "type": ["integer", "null"]}
+        for name in ("in", "out", "cached", "reasoning", "asks", "attempts")
+    }
+    | {"cost_usd": {"type": ["number", "null"]}}
+    | {
+        "partial_tokens": {**COUNT, "description": "what is known of tokens that are null"},
+        "partial_cost_usd": {**NUMBER, "description": "what is known of a cost that is null"},
+    },
+    "what is 0 is left out; null: not known",
 )
 COUNTS = object_schema({}, {"hits": COUNT, "misses": COUNT, "recorded": COUNT})
 DIGESTS = (
@@ -77,13 +89,13 @@ GRADE = object_schema(
 )
 STARTED = object_schema(
     {"v": FORMAT, "kind": {"const": "started"}, "attempt": FROM_ONE, **KEY},
-    {"variant": TEXT, "at": TEXT},
+    {"variant": TEXT, "at": TEXT, "crc": CRC},
     "a trial was begun",
 )
 NOT_RUN = object_schema(
     {"v": FORMAT, "kind": {"const": "not_run"}, "attempt": FROM_ONE, **KEY}
     | {"cause": {**TEXT, "description": "in one word"}, "reason": TEXT},
-    {"variant": TEXT},
+    {"variant": TEXT, "crc": CRC},
     "a trial was held back: it did not begin",
 )
 FINISHED = object_schema(
@@ -118,6 +130,7 @@ FINISHED = object_schema(
         ),
     }
     | {"message": {**TEXT, "description": "cut at 300 characters"}, "started_at": TEXT, "seconds": NUMBER}
+    | {"uncharged_seconds": {**NUMBER, "description": "what of the seconds the trial's limit does not count"}}
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
     | {
         "digests": object_schema(
@@ -126,7 +139,7 @@ FINISHED = object_schema(
     }
     | {"usage": USAGE, "judging": USAGE, "simulating": USAGE}
     | {"paid": {**USAGE, "description": "what no recording gave, where that is not all that was used"}}
-    | {"tapes": object_schema({}, {"tools": COUNTS, "chats": COUNTS})},
+    | {"tapes": object_schema({}, {"tools": COUNTS, "chats": COUNTS}), "crc": CRC},
     "a trial finished; its transcript is in the file transcripts-<process>.jsonl beside this one",
 )
 JOURNAL_LINE = published("a line of journal-<process>.jsonl", {"anyOf": [STARTED, FINISHED, NOT_RUN]})
@@ -196,10 +209,12 @@ TRANSCRIPT_LINE = published(
             }
         }
         | {"grades": {**list_schema(REST), "description": "in the order of the journal line's grades"}}
-        | {"message": TEXT, "traceback": TEXT, "output": TEXT, "log": TEXT, "workspace": TEXT},
+        | {"message": TEXT, "traceback": TEXT, "output": TEXT, "log": TEXT, "workspace": TEXT, "crc": CRC},
     ),
 )
-TEXT_LINE = published("a line of texts-<process>.jsonl", object_schema({"d": DIGEST, "t": TEXT}, {}))
+TEXT_LINE = published(
+    "a line of texts-<process>.jsonl", object_schema({"d": DIGEST, "t": TEXT}, {"crc": CRC})
+)
 
 MODEL = object_schema({"name": TEXT, "id": TEXT}, {"offline": FLAG, "note": TEXT, "via": TEXT})
 SUITE = object_schema({"name": TEXT}, {"kind": KIND, "agent": TEXT, "threshold": SHARE})

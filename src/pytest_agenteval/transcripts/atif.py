@@ -224,7 +224,11 @@ class _Reader:
         ours, total = Place(NOTHING) if metrics is None else ours_of(metrics), usage_of(metrics, "total_")
         if ours.value and total is not None:
             cost = total.cost_usd if total.cost_usd is not None or ours.count_of("asks") else 0.0
-            counts = {name: ours.count_of(name) for name in ("asks", "attempts", "reasoning_tokens")}
-            return replace(total, cost_usd=cost, **counts)
+            counts = {name: ours.known_count_of(name) for name in ("asks", "attempts", "reasoning_tokens")}
+            part_of_cost = ours.number_of("partial_cost_usd") or 0.0
+            parts = {"partial_tokens": ours.count_of("partial_tokens"), "partial_cost_usd": part_of_cost}
+            return replace(total, cost_usd=cost, **counts, **parts)
         summed = sum([ask.usage for ask in self._asks], NO_USAGE)
-        return replace(total, asks=len(self._asks)) if total is not None and not summed.tokens else summed
+        return (
+            replace(total, asks=len(self._asks)) if total is not None and not summed.known_tokens else summed
+        )

@@ -109,9 +109,9 @@ def usage_of(metrics: Place | None, total: str = "") -> Usage | None:
     if metrics is None:
         return None
     read, written, cached = (
-        metrics.count_of(f"{total}{name}_tokens") for name in ("prompt", "completion", "cached")
+        metrics.known_count_of(f"{total}{name}_tokens") for name in ("prompt", "completion", "cached")
     )
-    reasoning = ours_of(metrics).count_of("reasoning_tokens")
+    reasoning = ours_of(metrics).known_count_of("reasoning_tokens")
     return Usage(read, written, cached, reasoning, metrics.number_of(f"{total}cost_usd"), 1)
 
 

@@ -24,7 +24,7 @@ from pytest_agenteval.records.transcript import (
     Usage,
 )
 
-UNKNOWN_USAGE = Usage(cost_usd=None, asks=1)
+UNKNOWN_USAGE = Usage(None, None, None, None, None, asks=1, attempts=None)
 """Of a reply of which nobody says what it took."""
 
 UNFINISHED = ToolError(NOT_FINISHED, "the call did not end")
@@ -106,7 +106,7 @@ class TranscriptBuilder:
     def transcript(self, total: Usage | None = None) -> Transcript:
         """Give what has been added; ``total`` is what all replies together took, where they do not say."""
         usage = sum((ask.usage for ask in self._asks), NO_USAGE)
-        if total is not None and not usage.tokens:
+        if total is not None and not usage.known_tokens:
             usage = replace(total, asks=self.replies)
         return Transcript(
             tuple(self._messages), tuple(self._calls), tuple(self._asks), usage=usage, tools=self._tools

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.tool import parse_arguments
@@ -75,18 +75,16 @@ def usage_of(place: Place | None) -> Usage | None:
     if place is None:
         return None
     cache_read, cache_written = (
-        place.count_of(f"cache_{word}_input_tokens") for word in ("read", "creation")
+        place.known_count_of(f"cache_{word}_input_tokens") for word in ("read", "creation")
     )
+    read = _first([place], "prompt_tokens", "input_tokens")
     details = list(_details(place, ("prompt_tokens_details", "input_tokens_details", "input_token_details")))
     spent = list(_details(place, ("completion_tokens_details", "output_tokens_details")))
     return Usage(
-        input_tokens=_first(place, "prompt_tokens", "input_tokens") + cache_read + cache_written,
-        output_tokens=_first(place, "completion_tokens", "output_tokens"),
-        cached_tokens=cache_read
-        or sum(part.count_of("cached_tokens") for part in details)
-        or place.count_of("cached_tokens"),
-        reasoning_tokens=sum(part.count_of("reasoning_tokens") for part in spent)
-        or place.count_of("reasoning_tokens"),
+        input_tokens=None if read is None else read + (cache_read or 0) + (cache_written or 0),
+        output_tokens=_first([place], "completion_tokens", "output_tokens"),
+        cached_tokens=_first([*details, place], "cached_tokens") if cache_read is None else cache_read,
+        reasoning_tokens=_first([*spent, place], "reasoning_tokens"),
         cost_usd=place.number_of("cost_usd"),
         asks=1,
         attempts=1,
@@ -97,8 +95,9 @@ def _details(place: Place, keys: tuple[str, ...]) -> Iterator[Place]:
     return (part for key in keys if (part := place.get(key)) is not None)
 
 
-def _first(place: Place, *keys: str) -> int:
-    return next((place.count_of(key) for key in keys if place.get(key) is not None), 0)
+def _first(places: Iterable[Place], *keys: str) -> int | None:
+    counts = (place.known_count_of(key) for place in places for key in keys)
+    return next((count for count in counts if count is not None), None)
 
 
 def result_text(place: Place | None) -> str:

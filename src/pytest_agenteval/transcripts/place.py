@@ -90,6 +90,10 @@ class Place:
             raise Place(number, (*self.path, key)).wrong("a whole number, 0 or more")
         return int(number)
 
+    def known_count_of(self, key: str) -> int | None:
+        """Give the whole number from 0 on under a key, None where nothing is said."""
+        return None if self.number_of(key) is None else self.count_of(key)
+
     def _in_words(self) -> str:
         if self.value is None:
             return "nothing"

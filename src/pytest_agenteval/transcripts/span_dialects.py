@@ -224,7 +224,7 @@ _NO_CONTENT = ("tool_call", "tool_call_response", "reasoning", "thinking")
 def _usage(attributes: names.Attributes, keys: Iterable[str], cost_usd: Any) -> Usage:
     counts = [attributes.get(key) for key in keys]
     prompt, completion, cached, reasoning = (
-        count if isinstance(count, int) and count > 0 else 0 for count in counts
+        count if isinstance(count, int) and count >= 0 else None for count in counts
     )
     cost = float(cost_usd) if isinstance(cost_usd, int | float) else None
     return Usage(prompt, completion, cached, reasoning, cost, 1, 1)

@@ -71,7 +71,7 @@ class _Reader:
         recorder.add_prompt(reply.prompt)
         requests = _requests(reply.message, recorder.turn)
         self._calls += [replace(call, error=UNFINISHED) for call in requests]
-        usage = reply.usage if reply.usage.tokens else UNKNOWN_USAGE
+        usage = reply.usage if reply.usage.known_tokens else UNKNOWN_USAGE
         times = self._seconds(span.start_ns), self._seconds(span.end_ns)
         ask = Ask(
             recorder.turn, *times, usage, reply.finish, reply.first_token_s, reply.reasoning, reply.model

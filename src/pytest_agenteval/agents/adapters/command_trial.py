@@ -151,6 +151,8 @@ class CommandTrial:
                 self._trajectory = _text_of(self._folder / OUT_FOLDER / TRAJECTORY)
                 remove_tree(self._folder)
         self._stdout.close()
+        if not (self._trajectory or self._ctx.transcript.usage.attempts):
+            self._ctx.transcript.add_unseen_usage()
         self._note_oddities()
 
     def _note_oddities(self) -> None:
@@ -180,7 +182,7 @@ class CommandTrial:
             raise AgentCrash(self._crash(status))
         if self._stdout.unreadable is not None:
             raise self._stdout.unreadable
-        answer, is_seen = self._stdout.answer(), self._ctx.transcript.usage.asks > 0
+        answer, is_seen = self._stdout.answer(), bool(self._ctx.transcript.usage.asks)
         if self._trajectory and not is_seen:
             return replace(answer or Answer(), transcript=self._trajectory)
         if answer is None:

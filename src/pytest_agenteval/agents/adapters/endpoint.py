@@ -156,6 +156,7 @@ class _Attempts:
             except _Failed as failed:
                 limits.forgive(limits.at - began)
                 if not failed.again or attempt == ATTEMPTS:
+                    self._ctx.transcript.add_unanswered(attempt)
                     raise self._down(failed, attempt) from None
                 await self._wait(failed, attempt)
 

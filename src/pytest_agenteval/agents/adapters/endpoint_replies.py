@@ -90,7 +90,7 @@ class ReplyReader:
         except UnreadableTraffic as odd:
             raise UnreadableReply(f"{self._address}: {odd}; look at agent.as in suite.yaml") from None
         text = str(reply.message.get("content", ""))
-        usage = reply.usage if reply.usage.tokens else UNKNOWN_USAGE
+        usage = reply.usage if reply.usage.known_tokens else UNKNOWN_USAGE
         said = text, NOTHING, reply.calls, usage, reply.finish, reply.reasoning, reply.model
         return EndpointReply(*said, reply.priced_apart)
 

@@ -153,9 +153,10 @@ def read_reply(body: Json) -> ReplyParts:
 
 
 def _usage(usage: Json) -> Usage:
-    cached = as_count(usage.get("cache_read_input_tokens"))
+    cached = usage.get("cache_read_input_tokens")
     written_to_cache = as_count(usage.get("cache_creation_input_tokens"))
-    read = as_count(usage.get("input_tokens")) + cached + written_to_cache
+    read = usage.get("input_tokens")
+    read = None if read is None else as_count(read) + as_count(cached) + written_to_cache
     thought = as_map(usage.get("output_tokens_details")).get("thinking_tokens")
     return usage_of(read, usage.get("output_tokens"), cached=cached, reasoning=thought)
 

@@ -19,7 +19,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     UnreadableTraffic,
 )
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.replies import PricedApart, credible_usage, finish_of
+from pytest_agenteval.records.replies import UNKNOWN, PricedApart, credible_usage, finish_of
 from pytest_agenteval.records.transcript import Usage
 
 
@@ -28,7 +28,7 @@ class ReplyParts(FrozenValue, frozen=True):
 
     content: str = ""
     calls: Sequence[WireCall] = ()
-    usage: Usage = Usage(cost_usd=None, asks=1, attempts=1)
+    usage: Usage = UNKNOWN
     finish: str = "stop"
     refused: bool = False
     reasoning: str = ""
@@ -79,7 +79,7 @@ class Asked:
 
 
 def usage_of(
-    read: object, written: object, *, cached: object = 0, reasoning: object = 0, cost: object = None
+    read: object, written: object, *, cached: object = None, reasoning: object = None, cost: object = None
 ) -> Usage:
     """Give the usage of one reply of counts that may be missing; ``cost`` is in dollars, if it is known.
 
@@ -87,8 +87,8 @@ def usage_of(
     """
     cost = as_map(cost).get("total_cost", cost)
     known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
-    counts = (as_count(read), as_count(written), as_count(cached), as_count(reasoning))
-    return Usage(*counts, None if known is None else float(known), asks=1, attempts=1)
+    counts = [None if count is None else as_count(count) for count in (read, written, cached, reasoning)]
+    return Usage(counts[0], counts[1], counts[2], counts[3], None if known is None else float(known), 1, 1)
 
 
 def priced_apart(usage: Json, service_tier: object, *, read: str, written: str) -> PricedApart:

@@ -132,9 +132,10 @@ def _thought(block: Json) -> str:
 
 
 def _usage(usage: Json) -> Usage:
-    cached = as_count(usage.get("cacheReadInputTokens"))
+    cached = usage.get("cacheReadInputTokens")
     written_to_cache = as_count(usage.get("cacheWriteInputTokens"))
-    read = as_count(usage.get("inputTokens")) + cached + written_to_cache
+    read = usage.get("inputTokens")
+    read = None if read is None else as_count(read) + as_count(cached) + written_to_cache
     return usage_of(read, usage.get("outputTokens"), cached=cached)
 
 

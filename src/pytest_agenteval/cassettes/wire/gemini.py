@@ -16,7 +16,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     ModelRequest,
     UnreadableTraffic,
 )
-from pytest_agenteval.records.replies import PricedApart
+from pytest_agenteval.records.replies import UNKNOWN, PricedApart
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolError, Usage
 
@@ -171,12 +171,15 @@ def read_reply(body: Json) -> ReplyParts:
 
 
 def _usage(usage: Json) -> Usage:
+    if not usage:
+        return UNKNOWN
     prompt, written = as_count(usage.get("promptTokenCount")), as_count(usage.get("candidatesTokenCount"))
     thought = as_count(usage.get("thoughtsTokenCount"))
     read = prompt + as_count(usage.get("toolUsePromptTokenCount"))
     if as_count(usage.get("totalTokenCount")) != read + written:  # some models count thoughts as written
         written += thought
-    return usage_of(read, written, cached=usage.get("cachedContentTokenCount"), reasoning=thought)
+    # Its JSON leaves out what is 0.
+    return usage_of(read, written, cached=usage.get("cachedContentTokenCount", 0), reasoning=thought)
 
 
 def _priced_apart(usage: Json) -> PricedApart:

@@ -148,14 +148,16 @@ def _thoughts(message: Json) -> str:
 
 
 def _usage(usage: Json) -> Usage:
-    read, written = as_count(usage.get("prompt_tokens")), as_count(usage.get("completion_tokens"))
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
     cached = as_map(usage.get("prompt_tokens_details")).get("cached_tokens")
-    thought = as_count(as_map(usage.get("completion_tokens_details")).get("reasoning_tokens"))
-    if thought and as_count(usage.get("total_tokens")) == read + written + thought:
-        written += thought  # xAI counts them apart
+    reasoning = as_map(usage.get("completion_tokens_details")).get("reasoning_tokens")
+    thought = as_count(reasoning)
+    if thought and as_count(usage.get("total_tokens")) == as_count(read) + as_count(written) + thought:
+        written = as_count(written) + thought  # xAI counts them apart
     # DeepSeek and Moonshot have words of their own.
-    cached = cached or usage.get("prompt_cache_hit_tokens") or usage.get("cached_tokens")
-    return usage_of(read, written, cached=cached, reasoning=thought, cost=usage.get("cost"))
+    own_words = [usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens")]
+    cached = max((as_count(count) for count in (cached, *own_words) if count is not None), default=None)
+    return usage_of(read, written, cached=cached, reasoning=reasoning, cost=usage.get("cost"))
 
 
 def _priced_apart(usage: Json, service_tier: object) -> PricedApart:

@@ -89,7 +89,9 @@ class TokenCeiling:
             return Grade(
                 "token_ceiling", None, f"{uncounted} of {len(asks)} replies came without a count of tokens"
             )
-        return _ceiling_grade("token_ceiling", "tokens", self.tokens, sum(ask.usage.tokens for ask in asks))
+        return _ceiling_grade(
+            "token_ceiling", "tokens", self.tokens, sum(ask.usage.known_tokens for ask in asks)
+        )
 
 
 def _ceiling_grade(grader: str, unit: str, ceiling: int, used: int) -> Grade:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.loop.improve.progress import Improvement, Round, StartRun, TriedPair
+from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.document_text import document_text
@@ -133,9 +134,9 @@ def _spending(tried: TriedPair) -> Iterator[str]:
 
 def _spent(tried: TriedPair | StartRun) -> str:
     spent, seconds = tried.spent, tried.seconds
-    usd = spent.usd if spent.usd or not spent.unpriced else None
-    parts = (pluralize(spent.trials, "trial"), format_tokens(spent.tokens, spent.untold))
-    return ", ".join((*parts, format_cost(usd, spent.unpriced), format_duration(seconds)))
+    tokens, cost = Figure(spent.tokens, spent.untold), Figure(spent.usd, spent.unpriced)
+    parts = (pluralize(spent.trials, "trial"), format_tokens(tokens), format_cost(cost))
+    return ", ".join((*parts, format_duration(seconds)))
 
 
 def _held_out(improvement: Improvement) -> Iterator[str]:

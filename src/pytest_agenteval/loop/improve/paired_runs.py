@@ -73,9 +73,9 @@ class RunOrder(FrozenValue, frozen=True):
 
 
 class Spent(Record, frozen=True):
-    """What trials took, their judges too: ``usd`` adds up the prices that are known.
+    """What trials took, their judges too: ``tokens`` and ``usd`` add up what is known.
 
-    Of ``unpriced`` attempts nobody knows the price, of ``untold`` ones not even the tokens.
+    The tokens of ``untold`` attempts are unknown, or a part of them, and the cost of ``unpriced`` ones.
     """
 
     trials: int = 0
@@ -156,9 +156,9 @@ def _spent(entry: JournalEntry) -> Spent:
     prices = [usage.cost_usd for usage in usages]
     return Spent(
         trials=entry.attempts,
-        tokens=sum(usage.tokens for usage in usages),
-        untold=sum(usage.untold for usage in usages),
-        usd=sum(price or 0.0 for price in prices),
+        tokens=sum(usage.known_tokens for usage in usages),
+        untold=sum(usage.tokens is None for usage in usages),
+        usd=sum(usage.known_cost_usd for usage in usages),
         unpriced=prices.count(None),
     )
 

@@ -262,13 +262,15 @@ def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
 
 
 def _cost_text(suite: SuiteComparison) -> str:
-    def both(pair: Pair, form: Callable[[float], str]) -> str:
-        return " -> ".join(NOT_KNOWN if value is None else form(value) for value in (pair.old, pair.new))
+    def both(pair: Pair, form: Callable[[float], str], unknown: str) -> str:
+        if pair.old is None and pair.new is None:
+            return unknown
+        return " -> ".join("unknown" if value is None else form(value) for value in (pair.old, pair.new))
 
-    tokens = both(suite.tokens, lambda value: f"{value:,.0f}")
-    parts = [f"{tokens} tokens", both(suite.seconds, format_duration)]
-    if suite.cost_usd.old or suite.cost_usd.new:
-        parts.append(both(suite.cost_usd, lambda value: f"${value:.4f}"))
+    tokens = both(suite.tokens, lambda value: f"{value:,.0f} tokens", "tokens unknown")
+    parts = [tokens.replace(" tokens ->", " ->"), both(suite.seconds, format_duration, NOT_KNOWN)]
+    if suite.cost_usd != Pair(0, 0):
+        parts.append(both(suite.cost_usd, lambda value: f"${value:.4f}", "cost unknown"))
     return f"a trial: {', '.join(parts)}"
 
 

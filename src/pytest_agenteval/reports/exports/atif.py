@@ -194,31 +194,30 @@ def _only_step(trial: Trial) -> Fields:
 
 
 def _metrics(usage: Usage) -> Fields | None:
-    if usage.untold:
-        return None
     return filled(
         prompt_tokens=usage.input_tokens,
         completion_tokens=usage.output_tokens,
-        cached_tokens=usage.cached_tokens or None,  # a provider that tells of none counts 0 too
+        cached_tokens=usage.cached_tokens,
         cost_usd=usage.cost_usd,
-        extra=ours(reasoning_tokens=usage.reasoning_tokens or None),
+        extra=ours(reasoning_tokens=usage.reasoning_tokens),
     )
 
 
 def _final_metrics(trial: Trial, steps: int) -> Fields:
     usage = trial.usage
-    has_token_counts = usage.asks > 0 and not usage.untold
     return filled(
-        total_prompt_tokens=usage.input_tokens if has_token_counts else None,
-        total_completion_tokens=usage.output_tokens if has_token_counts else None,
-        total_cached_tokens=usage.cached_tokens or None,
-        total_cost_usd=usage.cost_usd if usage.asks else None,
+        total_prompt_tokens=usage.input_tokens,
+        total_completion_tokens=usage.output_tokens,
+        total_cached_tokens=usage.cached_tokens,
+        total_cost_usd=usage.cost_usd,
         total_steps=steps,
         extra=ours(
             seconds=trial.seconds,
             asks=usage.asks,
             attempts=usage.attempts,
-            reasoning_tokens=usage.reasoning_tokens or None,
+            reasoning_tokens=usage.reasoning_tokens,
+            partial_tokens=usage.partial_tokens or None,
+            partial_cost_usd=usage.partial_cost_usd or None,
             judging=trial.judging.to_json() if trial.judging.asks else None,
         ),
     )

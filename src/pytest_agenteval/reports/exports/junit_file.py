@@ -69,7 +69,7 @@ def _suite(run: Run, name: str) -> Element:
         failures=str(tags["failure"]),
         skipped=str(tags["skipped"]),
         tests=str(len(cases)),
-        time=f"{sum(float(case.attrib['time']) for case in cases):.3f}",
+        time=f"{sum(float(case.get('time', 0)) for case in cases):.3f}",
         timestamp=run.header.started_at,
     )
     suite.append(_properties([*suite_properties(view_of(run)), *stored_verdict(run.folder)]))
@@ -100,7 +100,7 @@ def _case(run: Run, entry: JournalEntry, lines: TaskLines) -> Element:
 
 def _unfinished_case(key: TrialKey) -> Element:
     """Give the case of a trial of which is known that it was begun, and no more: not even its file."""
-    case = _trial_case(key, key.suite, 0.0)
+    case = _trial_case(key, key.suite, None)
     SubElement(case, "error", message="begun, and never ended")
     return case
 
@@ -112,10 +112,13 @@ def _held_back_case(trial: NotRunTrial) -> Element:
     return case
 
 
-def _trial_case(key: TrialKey, classname: str, seconds: float) -> Element:
+def _trial_case(key: TrialKey, classname: str, seconds: float | None) -> Element:
     who = _NO_ASCII.sub(_escape, model_label(key.model, key.variant))
     name = f"{key.task}[{who}-{key.repetition}]"
-    return Element("testcase", classname=_xml(classname), name=_xml(name), time=f"{seconds:.3f}")
+    case = Element("testcase", classname=_xml(classname), name=_xml(name))
+    if seconds is not None:
+        case.set("time", f"{seconds:.3f}")
+    return case
 
 
 def _add_ending(case: Element, trial: Trial | JournalEntry) -> None:

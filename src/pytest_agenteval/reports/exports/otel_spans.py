@@ -188,12 +188,11 @@ def _without_blanks(attributes: Mapping[str, Any]) -> dict[str, Any]:
 
 def _usage(usage: Usage) -> dict[str, Any]:
     """Give tokens, with cached ones among the input's and reasoning's among the output's, and the price."""
-    has_token_counts = not usage.untold
     return {
-        names.INPUT_TOKENS: usage.input_tokens if has_token_counts else None,
-        names.OUTPUT_TOKENS: usage.output_tokens if has_token_counts else None,
-        names.CACHED_TOKENS: usage.cached_tokens or None,
-        names.REASONING_TOKENS: usage.reasoning_tokens or None,
+        names.INPUT_TOKENS: usage.input_tokens,
+        names.OUTPUT_TOKENS: usage.output_tokens,
+        names.CACHED_TOKENS: usage.cached_tokens,
+        names.REASONING_TOKENS: usage.reasoning_tokens,
         names.COST_USD: usage.cost_usd,
     }
 

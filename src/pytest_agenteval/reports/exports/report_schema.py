@@ -26,9 +26,12 @@ FORMAT = 1
 
 _OPTIONAL_NUMBER: Schema = {"type": ["number", "null"]}
 _COUNTS: Schema = {"type": "object", "additionalProperties": COUNT}
-_SPENT = {"tokens": COUNT, "tokens_untold": COUNT, "cost_usd": _OPTIONAL_NUMBER, "unpriced": COUNT} | {
-    "seconds": NUMBER
-}
+_SPENT = {
+    "tokens": {**COUNT, "type": ["integer", "null"]},
+    "tokens_untold": COUNT,
+    "cost_usd": _OPTIONAL_NUMBER,
+    "unpriced": COUNT,
+} | {"seconds": NUMBER}
 _TAPE = object_schema({"hits": COUNT, "misses": COUNT, "recorded": COUNT}, {})
 _FIGURES = object_schema(
     {"score": _OPTIONAL_NUMBER, "low": _OPTIONAL_NUMBER, "high": _OPTIONAL_NUMBER}

@@ -35,8 +35,11 @@ TASK_COLUMNS: Mapping[str, tuple[str, str]] = {
     "score": ("avg(score)", "the mean of its trials' scores; missing where none has one"),
     "worst": ("min(score)", "the lowest of them"),
     "best": ("max(score)", "the highest"),
-    "all_tokens": ("sum(all_tokens)::bigint", "what all its trials took"),
-    "all_cost_usd": ("sum(all_cost_usd)", "what all its trials took, as far as prices are known"),
+    "all_tokens": (
+        "case when count(all_tokens) = count(*) then sum(all_tokens)::bigint end",
+        "what all its trials took; none where a part of it is unknown",
+    ),
+    "all_cost_usd": ("case when count(all_cost_usd) = count(*) then sum(all_cost_usd) end", "likewise"),
     "all_seconds": ("sum(all_seconds)", "what all its trials took"),
 }
 """The view of tasks over trials: how each column is reckoned, and what it is.

@@ -54,7 +54,7 @@ class Figures(FrozenValue, frozen=True):
     low: float | None
     high: float | None
     passed: float | None
-    tokens: int
+    tokens: float | None
     usd: float | None
     seconds: float
     old: OldFigures | None = None
@@ -82,7 +82,7 @@ class SuiteFigures(FrozenValue, frozen=True):
 class TrialRow(FrozenValue, frozen=True):
     """One trial: ``at`` is its place in ``chunk``, which is None where its transcript is not in the file.
 
-    ``tokens``, ``usd`` and ``seconds`` are what all its ``attempts`` took, as reports sum.
+    ``tokens``, ``usd`` and ``seconds`` are what all its ``attempts`` took, None where it is unknown.
     """
 
     run: int
@@ -94,7 +94,7 @@ class TrialRow(FrozenValue, frozen=True):
     cause: str
     reason: str
     undecided: bool
-    tokens: int
+    tokens: float | None
     usd: float | None
     seconds: float
     attempts: int = 1

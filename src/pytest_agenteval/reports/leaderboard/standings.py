@@ -202,10 +202,10 @@ def _figures(row: GroupStatistics) -> dict[str, Any]:
 def _spent(use: ResourceUse) -> dict[str, Any]:
     """Give what was taken, under the names that docs/data.md gives for trials."""
     return {
-        "tokens": use.tokens,
-        "tokens_untold": use.untold,
-        "cost_usd": use.usd,
-        "unpriced": use.unpriced,
+        "tokens": use.tokens.known_part,
+        "tokens_untold": use.tokens.unknown,
+        "cost_usd": use.cost.known_part,
+        "unpriced": use.cost.unknown,
         "seconds": use.seconds,
     }
 

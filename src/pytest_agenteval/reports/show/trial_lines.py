@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_agenteval.errors import ELAPSED_MORE
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import PROMPT_READ
+from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.formatting import (
     ending_word,
@@ -89,15 +90,16 @@ def who_facts(view: TrialView, place: TrialPlace) -> Iterator[str]:
 
 def resource_facts(view: TrialView) -> Iterator[str]:
     """Say what the agent took, and what its judges."""
-    yield format_duration(view.seconds)
+    charged = view.seconds - view.uncharged_seconds
+    part = f" (limit counts {format_duration(charged)})" if view.seconds > charged * ELAPSED_MORE else ""
+    yield f"{format_duration(view.seconds)}{part}"
     usage = view.usage
-    if usage.asks or usage.tokens:
-        yield format_tokens(usage.tokens, int(usage.untold))
-        yield format_cost(usage.cost_usd, 0)
+    if usage != NO_USAGE:
+        yield format_tokens(usage.token_figure)
+        yield format_cost(usage.cost_figure)
     if view.judging.asks:
         judging = view.judging
-        cost = format_cost(judging.cost_usd, 0)
-        yield f"judges: {format_tokens(judging.tokens, int(judging.untold))}, {cost}"
+        yield f"judges: {format_tokens(judging.token_figure)}, {format_cost(judging.cost_figure)}"
 
 
 def _about(view: TrialView) -> Iterator[str]:

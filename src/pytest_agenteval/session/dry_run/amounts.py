@@ -87,8 +87,8 @@ class Estimator:
         for entry in entries:
             usage = entry.usage + entry.simulating
             cost = usage.cost_usd if is_priced_before else None
-            if not usage.untold:
-                spent.append(_Spent(usage.tokens, self._price(usage, entry, model) if cost is None else cost))
+            if (tokens := usage.tokens) is not None:
+                spent.append(_Spent(tokens, self._price(usage, entry, model) if cost is None else cost))
         return spent
 
     def _price(self, usage: Usage, entry: JournalEntry, model: Model) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.reports.statistics import ResourceUse
 
@@ -10,24 +11,17 @@ class SpentSoFar:
     """What all attempts that have ended took."""
 
     def __init__(self) -> None:
-        self._tokens = self._unmetered = self._priced = self._unpriced = 0
-        self._usd = 0.0
+        self._tokens = self._cost = Figure()
 
     def add(self, usage: Usage) -> None:
         """Count one attempt."""
-        self._tokens += usage.tokens
-        self._unmetered += usage.untold
-        if usage.cost_usd is None:
-            self._unpriced += 1
-        else:
-            self._priced += 1
-            self._usd += usage.cost_usd
+        self._tokens += usage.token_figure
+        self._cost += usage.cost_figure
 
     @property
     def use(self) -> ResourceUse:
-        """All of it; the price is None where nothing is known of it, as at the end of a run."""
-        usd = None if self._unpriced and not self._usd else self._usd
-        return ResourceUse(self._tokens, self._unmetered, usd, self._unpriced, 0.0)
+        """All of it."""
+        return ResourceUse(self._tokens, self._cost, 0.0)
 
 
 class RunningMean:

@@ -20,6 +20,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import LoggedResult
 from pytest_agenteval.canonical import compact
+from pytest_agenteval.records.replies import UNKNOWN
 
 
 @dataclass(slots=True)
@@ -233,14 +234,15 @@ def _asks(stats: Mapping[str, Any]) -> Iterator[Ask]:
     durations = [mean] if count == 1 else [least, *[between] * (count - 2), most]
     began = 0.0
     for turn, seconds in enumerate(durations[:count], start=1):
-        yield Ask(turn, began, began + seconds, Usage(asks=1, attempts=1, cost_usd=None))
+        yield Ask(turn, began, began + seconds, UNKNOWN)
         began += seconds
 
 
 def _usage(log: Mapping[str, Any], asks: int) -> Usage:
     used = log.get("token_usage") or {}
-    tokens_in, tokens_out = int(used.get("prompt_tokens") or 0), int(used.get("completion_tokens") or 0)
-    return Usage(tokens_in, tokens_out, cost_usd=None, asks=asks, attempts=asks)
+    counts = (used.get("prompt_tokens"), used.get("completion_tokens"))
+    read, written = (None if count is None else int(count) for count in counts)
+    return Usage(read, written, None, None, None, asks=asks, attempts=asks)
 
 
 def _events(log: Mapping[str, Any]) -> Iterator[Event]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval import Run, RunHeader, Trial
@@ -15,6 +15,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
     task_report,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.scorecard import has_levels
+from pytest_agenteval.records.figure import sum_of
 from pytest_agenteval.reports.leaderboard.standings import suite_entries
 from pytest_agenteval.reports.view import SuiteView
 
@@ -41,7 +42,7 @@ def evaluation_of(run: Run, suite: SuiteView) -> Evaluation | None:
         reports = [report for trials in tasks.values() if (report := task_report(name, trials))]
         planned = max(_planned_tasks(run, suite, name), len(tasks))
         if planned:
-            levels[name] = _level(name, _model(run.header, suite), reports, planned)
+            levels[name] = _level(name, run.header, suite, reports, planned)
             upstream = upstream and all(report.upstream for report in reports)
     summary = _summary(run.header, suite, levels)
     return {
@@ -83,13 +84,15 @@ def _model(header: RunHeader, suite: SuiteView) -> str:
     return f"{id}@{suite.variant}" if suite.variant else id
 
 
-def _level(name: str, model: str, tasks: Sequence[TaskReport], planned: int) -> dict[str, Any]:
+def _level(
+    name: str, header: RunHeader, suite: SuiteView, tasks: Sequence[TaskReport], planned: int
+) -> dict[str, Any]:
     return {
         "file": f"{name}.json",
         "total_tasks": planned,
         "evaluated_tasks": len(tasks),
         "metrics": dict(_means(name, tasks)),
-        "metadata": _metadata(name, model, tasks),
+        "metadata": _metadata(name, header, suite, tasks),
         "task_evaluations": [
             {"task_id": task.task, "success": task.success, "metrics": dict(task.metrics)} for task in tasks
         ],
@@ -106,14 +109,20 @@ def _means(level: str, tasks: Sequence[TaskReport]) -> Iterator[tuple[str, float
     yield RESPONSE_RATE, _mean([float(task.success) for task in tasks])
 
 
-def _metadata(level: str, model: str, tasks: Sequence[TaskReport]) -> dict[str, Any]:
-    """Give what the tasks of a level took, rounded as the benchmark's log is."""
+def _metadata(level: str, header: RunHeader, suite: SuiteView, tasks: Sequence[TaskReport]) -> dict[str, Any]:
+    """Give what the tasks of a level took, rounded as the benchmark's log is; None is what nobody knows.
+
+    An offline model is no language model: it has no tokens per second, and no time to a first token.
+    """
     count, answered = len(tasks), sum(task.success for task in tasks)
-    seconds, tokens = naive_sum(task.seconds for task in tasks), sum(task.tokens for task in tasks)
+    offline = any(model.name == suite.model and model.offline for model in header.models)
+    seconds, tokens = naive_sum(task.seconds for task in tasks), sum_of([task.tokens for task in tasks]).value
+    prompts = sum_of([task.prompt_tokens for task in tasks]).value
+    completions = sum_of([task.completion_tokens for task in tasks]).value
     steps, calls = sum(task.steps for task in tasks), sum(task.calls for task in tasks)
     return {
         "timestamp": max((task.started_at for task in tasks), default=""),
-        "model": model,
+        "model": _model(header, suite),
         "level": level,
         "total_tasks": count,
         "successful_tasks": answered,
@@ -126,16 +135,18 @@ def _metadata(level: str, model: str, tasks: Sequence[TaskReport]) -> dict[str, 
         "total_tool_calls": calls,
         "average_tool_calls": round(_per(calls, count), 2),
         "total_tokens": tokens,
-        "average_tokens_per_task": round(_per(tokens, count), 2),
-        "average_prompt_tokens": round(_per(sum(task.prompt_tokens for task in tasks), count), 2),
-        "average_completion_tokens": round(_per(sum(task.completion_tokens for task in tasks), count), 2),
-        "average_tps": round(_per(tokens, seconds), 2),
-        "ttft": _first_tokens(task.first_token_s for task in tasks),
+        "average_tokens_per_task": None if tokens is None else round(_per(tokens, count), 2),
+        "average_prompt_tokens": None if prompts is None else round(_per(prompts, count), 2),
+        "average_completion_tokens": None if completions is None else round(_per(completions, count), 2),
+        "average_tps": None if tokens is None or offline else round(_per(tokens, seconds), 2),
+        "ttft": _first_tokens([None if offline else task.first_token_s for task in tasks]),
     }
 
 
-def _first_tokens(waits: Iterable[float]) -> dict[str, Any]:
-    measured = [wait for wait in waits if wait > 0]
+def _first_tokens(waits: Sequence[float | None]) -> dict[str, Any]:
+    if waits and not any(wait is not None for wait in waits):
+        return {"average": None, "min": None, "max": None, "unit": "seconds"}
+    measured = [wait for wait in waits if wait]
     return {
         "average": round(_mean(measured), 4),
         "min": round(min(measured, default=0.0), 4),

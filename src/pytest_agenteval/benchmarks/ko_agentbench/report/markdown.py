@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import naive_sum
 from pytest_agenteval.benchmarks.ko_agentbench.report.evaluation import Evaluation
+from pytest_agenteval.records.figure import sum_of
 
 TITLES = {
     "L1": "도구 하나 쓰기",
@@ -66,6 +67,7 @@ KEY_METRICS = {
 Level = Mapping[str, Any]
 FIRST = ("RRR", "SR")
 NONE = "없음"
+UNKNOWN = "알 수 없음"
 
 
 def report_markdown(evaluation: Evaluation) -> str:
@@ -98,8 +100,8 @@ def _overview(levels: Mapping[str, Level]) -> Iterator[str]:
             f"**{name}**",
             _counts(level),
             f"{metadata['average_execution_time']:.1f}초",
-            f"{metadata['average_tps']:.0f}",
-            f"{metadata['ttft']['average']:.3f}초",
+            _figure(metadata["average_tps"], "{:.0f}"),
+            _figure(metadata["ttft"]["average"], "{:.3f}초"),
             ", ".join(f"{key}: {metrics[key]:.3f}" for key in KEY_METRICS[name] if key in metrics),
         )
     yield ""
@@ -119,13 +121,15 @@ def _level(name: str, level: Level) -> Iterator[str]:
 
 def _usage(levels: Mapping[str, Level]) -> Iterator[str]:
     levels_metadata = [level["metadata"] for level in levels.values()]
-    tokens = sum(metadata["total_tokens"] for metadata in levels_metadata)
+    tokens = sum_of([metadata["total_tokens"] for metadata in levels_metadata]).value
+    has_tps = tokens is not None and all(metadata["average_tps"] is not None for metadata in levels_metadata)
     seconds = naive_sum(metadata["total_execution_time"] for metadata in levels_metadata)
     yield from ("## 토큰 사용량 및 성능 지표", "", "### 전체 요약", "")
-    yield f"- **총 처리 토큰**: {tokens:,}개"
+    yield f"- **총 처리 토큰**: {_figure(tokens, '{:,}개')}"
     yield f"- **총 실행 시간**: {seconds:.2f}초"
-    yield f"- **전체 평균 TPS**: {tokens / seconds if seconds else 0.0:.2f} tokens/sec"
-    yield f"- **전체 평균 TTFT**: {_first_token_s(levels_metadata):.4f}초"
+    tps = tokens / seconds if tokens is not None and seconds else 0.0
+    yield f"- **전체 평균 TPS**: {_figure(tps if has_tps else None, '{:.2f} tokens/sec')}"
+    yield f"- **전체 평균 TTFT**: {_figure(_first_token_s(levels_metadata), '{:.4f}초')}"
     yield from ("", "### 레벨별 상세", "")
     yield from _head(
         "Level", "평균 토큰 수", "입력 토큰", "출력 토큰", "TPS", "TTFT (평균)", "TTFT (최소/최대)"
@@ -137,21 +141,27 @@ def _details(name: str, metadata: Mapping[str, Any]) -> str:
     ttft = metadata["ttft"]
     return _row(
         f"**{name}**",
-        f"{metadata['average_tokens_per_task']:.0f}",
-        f"{metadata['average_prompt_tokens']:.0f}",
-        f"{metadata['average_completion_tokens']:.0f}",
-        f"{metadata['average_tps']:.0f}",
-        f"{ttft['average']:.4f}초",
-        f"{ttft['min']:.4f} / {ttft['max']:.4f}",
+        _figure(metadata["average_tokens_per_task"], "{:.0f}"),
+        _figure(metadata["average_prompt_tokens"], "{:.0f}"),
+        _figure(metadata["average_completion_tokens"], "{:.0f}"),
+        _figure(metadata["average_tps"], "{:.0f}"),
+        _figure(ttft["average"], "{:.4f}초"),
+        UNKNOWN if ttft["average"] is None else f"{ttft['min']:.4f} / {ttft['max']:.4f}",
     )
 
 
-def _first_token_s(levels_metadata: Sequence[Mapping[str, Any]]) -> float:
+def _figure(value: float | None, form: str) -> str:
+    return UNKNOWN if value is None else form.format(value)
+
+
+def _first_token_s(levels_metadata: Sequence[Mapping[str, Any]]) -> float | None:
     """Give the mean of the levels' means, each counted by its tasks; a level without one is left out."""
+    if levels_metadata and all(metadata["ttft"]["average"] is None for metadata in levels_metadata):
+        return None
     measured = [
         (metadata["ttft"]["average"], metadata["total_tasks"])
         for metadata in levels_metadata
-        if metadata["ttft"]["average"] > 0
+        if metadata["ttft"]["average"]
     ]
     tasks = sum(count for _, count in measured)
     return naive_sum(mean * count for mean, count in measured) / tasks if tasks else 0.0

@@ -73,10 +73,14 @@ def _facts(level: Mapping[str, Any]) -> list[str]:
         str(level["total_tasks"]),
         str(level["evaluated_tasks"]),
         f"{metadata['average_execution_time']:.2f}",
-        f"{metadata['average_tokens_per_task']:.2f}",
-        f"{metadata['average_tps']:.2f}",
-        f"{metadata['ttft']['average']:.4f}",
+        _figure(metadata["average_tokens_per_task"], 2),
+        _figure(metadata["average_tps"], 2),
+        _figure(metadata["ttft"]["average"], 4),
     ]
+
+
+def _figure(value: float | None, digits: int) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
 
 
 def _metric(levels: Mapping[str, Any], level: str, metric: str) -> str:

@@ -36,10 +36,10 @@ class TaskReport(FrozenValue, frozen=True):
     seconds: float
     steps: int
     calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    tokens: int
-    first_token_s: float
+    prompt_tokens: int | None
+    completion_tokens: int | None
+    tokens: int | None
+    first_token_s: float | None
 
 
 def task_report(level: str, trials: Sequence[Trial]) -> TaskReport | None:
@@ -136,20 +136,24 @@ def _steps(trial: Trial) -> int:
     return asks or sum(m.role == "assistant" and not m.seeded for m in trial.transcript.messages)
 
 
-def _tokens(trial: Trial) -> tuple[int, int, int]:
+def _tokens(trial: Trial) -> tuple[int | None, int | None, int | None]:
     log = _log(trial).get("token_usage")
     if isinstance(log, Mapping):
-        prompt, completion = log.get("prompt_tokens") or 0, log.get("completion_tokens") or 0
-        return prompt, completion, log.get("total_tokens") or prompt + completion
+        prompt, completion, total = (log.get(f"{name}_tokens") for name in ("prompt", "completion", "total"))
+        both = None if prompt is None or completion is None else prompt + completion
+        return prompt, completion, total or both
     usage = trial.usage
     return usage.input_tokens, usage.output_tokens, usage.tokens
 
 
-def _first_token_s(trial: Trial) -> float:
-    """Give the mean time to the first token; of a reply that was not streamed, the time to all of it."""
+def _first_token_s(trial: Trial) -> float | None:
+    """Give the mean time to the first token, None where no model replied.
+
+    Of a reply that was not streamed, it is the time to all of it.
+    """
     log = _log(trial).get("ttft_stats")
     if isinstance(log, Mapping):
         return float(log.get("average") or 0.0)
     asks = trial.transcript.asks
     waits = [a.ended - a.started if a.first_token_s is None else a.first_token_s for a in asks]
-    return naive_sum(waits) / len(waits) if waits else 0.0
+    return naive_sum(waits) / len(waits) if waits else None

@@ -84,9 +84,8 @@ function haystack(task) {
   return task.haystack;
 }
 
-const total = (task, key) => task.trials.reduce((sum, place) => sum + (TRIALS[place][key] ?? 0), 0);
-// As reports sum: where prices are missing, and those that are known are 0, nobody knows the cost.
-const cost = (task) => total(task, 'usd') || (task.trials.some((place) => TRIALS[place].usd === null) ? null : 0);
+// A sum of which any part is unknown is unknown.
+const total = (task, key) => task.trials.reduce((sum, place) => (sum === null || TRIALS[place][key] === null ? null : sum + TRIALS[place][key]), 0);
 function spread(task) {
   const scores = task.trials.map((place) => TRIALS[place].score).filter((score) => score !== null);
   return scores.length > 1 ? Math.max(...scores) - Math.min(...scores) : null;
@@ -101,7 +100,7 @@ const ORDERS = {
   bucket: {words: 'bucket', value: (task) => `${task.label}\n${task.bucket}`, way: 1},
   spread: {words: 'widest spread', value: spread, way: -1, column: 'Spread', text: figure},
   tokens: {words: 'most tokens', value: (task) => total(task, 'tokens'), way: -1, column: 'Tokens', text: short},
-  cost: {words: 'highest cost', value: cost, way: -1, column: 'Cost', text: money},
+  cost: {words: 'highest cost', value: (task) => total(task, 'usd'), way: -1, column: 'Cost', text: money},
   time: {words: 'longest', value: (task) => total(task, 'seconds'), way: -1, column: 'Time', text: duration},
 };
 const DEFAULT_ORDER = COMPARED ? 'change' : 'score';

@@ -50,7 +50,7 @@ function interval(low, high) {
 const THOUSANDS = new Intl.NumberFormat('en');
 const count = (number) => THOUSANDS.format(number);
 const plural = (number, thing) => `${count(number)} ${number === 1 ? thing : `${thing}s`}`;
-const short = (number) => (number < 10000 ? count(number) : number < 1e6 ? `${Math.round(number / 1000)}k` : `${(number / 1e6).toFixed(1)}M`);
+const short = (number) => (number === null || number === undefined ? 'unknown' : number < 10000 ? count(number) : number < 1e6 ? `${Math.round(number / 1000)}k` : `${(number / 1e6).toFixed(1)}M`);
 
 function money(usd) {
   if (usd === null || usd === undefined) return 'cost unknown';

@@ -109,7 +109,7 @@ function Call({call}) {
 
 function Message({message}) {
   const {role, content, calls, reasoning, usage, seconds, seeded, turn} = message, body = plain(content);
-  const facts = [seeded && 'given', role === 'assistant' && turn > 0 && `turn ${turn}`, usage && `${short(usage.input_tokens)} in, ${short(usage.output_tokens)} out`,
+  const facts = [seeded && 'given', role === 'assistant' && turn > 0 && `turn ${turn}`, usage && (usage.input_tokens === null ? 'tokens unknown' : `${short(usage.input_tokens)} in, ${short(usage.output_tokens)} out`),
     seconds !== null && duration(seconds)].filter(Boolean).join(' · ');
   if (role === 'system') {
     return html`<${Fold} kind="message system" title=${html`<b class="role">system</b> <span class="dim preview">${oneLine(body, 140)}</span> <span class="dim">${size(body.length)}</span>`}>
@@ -191,16 +191,19 @@ function tapeFacts({hits = 0, misses = 0, recorded = 0} = {}) {
 }
 
 function usageFacts(usage) {
-  if (!usage || !(usage.input_tokens || usage.output_tokens || usage.asks)) return '';
+  if (!usage || !(usage.input_tokens !== 0 || usage.output_tokens !== 0 || usage.asks !== 0)) return '';
+  if (usage.input_tokens === null || usage.output_tokens === null) return usage.partial_tokens ? `${count(usage.partial_tokens)} + unknown` : 'unknown';
   return `${count(usage.input_tokens)} in${usage.cached_tokens ? ` (${count(usage.cached_tokens)} cached)` : ''}, ${count(usage.output_tokens)} out`;
 }
+
+const cost = (usage) => (usage.cost_usd === null && usage.partial_cost_usd ? `${money(usage.partial_cost_usd)} + unknown` : money(usage.cost_usd));
 
 function Facts({trial}) {
   const rows = [
     ['Model', [trial.model, trial.variant].filter(Boolean).join('@')], ['Agent', trial.agent], ['Suite', `${trial.suite}, ${trial.kind}`],
     ['Repetition', `${trial.repetition}${trial.attempt > 1 ? `, attempt ${trial.attempt}` : ''}`], ['Started', moment(trial.started_at)], ['Time', duration(trial.seconds)],
-    ['Tokens', usageFacts(trial.usage)], ['Cost', trial.usage?.asks ? money(trial.usage.cost_usd) : ''],
-    ['Judging', usageFacts(trial.judging) && `${usageFacts(trial.judging)}, ${money(trial.judging.cost_usd)}`],
+    ['Tokens', usageFacts(trial.usage)], ['Cost', usageFacts(trial.usage) && cost(trial.usage)],
+    ['Judging', usageFacts(trial.judging) && `${usageFacts(trial.judging)}, ${cost(trial.judging)}`],
     ['Tool tape', tapeFacts(trial.tool_tape)], ['Chat tape', tapeFacts(trial.chat_tape)],
     ['Tags', trial.tags.join(', ')], ['Task file', trial.file, breakable], ['Workspace', trial.workspace, breakable],
   ].filter(([, value]) => value);
@@ -237,7 +240,7 @@ function Title({place, opened, walk}) {
       ${task.change !== null && html`<span class="dim">task ${figure(task.old_score)} → ${figure(task.score)}</span> <${Change} value=${task.change} />`}
       <${Strip} places=${[...task.old, ...task.trials]} current=${place} most=${60} />
       <span class="dim">${[trial.repetition && `repetition ${trial.repetition}`, RUNS.length > 1 && (COMPARED ? (trial.run === NEWEST ? 'now' : 'before') : plain(RUNS[trial.run].name)),
-        duration(trial.seconds), `${short(trial.tokens)} tokens`, trial.attempts > 1 && `${trial.attempts} attempts in all`].filter(Boolean).join(' · ')}</span></p>
+        duration(trial.seconds), trial.tokens === null ? 'tokens unknown' : `${short(trial.tokens)} tokens`, trial.attempts > 1 && `${trial.attempts} attempts in all`].filter(Boolean).join(' · ')}</span></p>
   </header>`;
 }
 
