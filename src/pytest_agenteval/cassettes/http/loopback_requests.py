@@ -6,17 +6,19 @@ from base64 import b64decode
 from collections.abc import Iterable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler
+from select import select
+from socket import MSG_PEEK
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from pytest_agenteval.cassettes.http.forwarding import HOP_BY_HOP, Connections, IncomingResponse, Unanswered
 from pytest_agenteval.cassettes.http.loopback_exchange import Exchange, refusal
 from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_response
-from pytest_agenteval.cassettes.http.scope import untaped
+from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, untaped
+from pytest_agenteval.cassettes.interaction import Response
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http.loopback_address import TrialAddress
-    from pytest_agenteval.cassettes.interaction import Response
 
 LONGEST_LINE = 65536
 MOST_BYTES = 1_000_000_000
@@ -92,7 +94,11 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         try:
             incoming = exchange.send(self._connections)
             if incoming.sized or self.request_version != self.protocol_version:
-                return exchange.record(incoming, exchange.clean(incoming.whole()))
+                body = incoming.whole()
+                if self._is_left:
+                    exchange.cut(Response(0, GIVEN_UP))
+                    return None
+                return exchange.record(incoming, exchange.clean(body))
         except Unanswered as failed:
             return exchange.unanswered(failed)
         self._hand_on(exchange, incoming)
@@ -120,7 +126,7 @@ class LoopbackRequests(BaseHTTPRequestHandler):
                 recordable_response(
                     self.command,
                     incoming.status,
-                    incoming.reason,
+                    BROKE_OFF,
                     incoming.headers,
                     bytes(whole),
                     whole=False,
@@ -134,6 +140,15 @@ class LoopbackRequests(BaseHTTPRequestHandler):
     def _send(self, response: Response) -> None:
         """Send a response in one piece: in several, each would wait for a word that the last has arrived."""
         self._write(on_the_wire(response, self.command))
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether the program waits no longer, as where its client has timed out."""
+        try:
+            readable, _, _ = select([self.connection], [], [], 0)
+            return bool(readable) and not self.connection.recv(1, MSG_PEEK)
+        except (OSError, ValueError):
+            return True
 
     def _write(self, data: bytes) -> None:
         try:

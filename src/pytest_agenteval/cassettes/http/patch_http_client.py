@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from typing import IO, Any
 
 from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request, whole
-from pytest_agenteval.cassettes.http.scope import answering, is_own_address
+from pytest_agenteval.cassettes.http.scope import BROKE_OFF, answering, is_own_address
 from pytest_agenteval.cassettes.http.streaming import Exchange
 from pytest_agenteval.cassettes.interaction import Request, Response
 
@@ -55,7 +55,8 @@ class _TeeFile:
         return getattr(self._file, name)
 
     def read(self, *size: int) -> bytes:
-        return self._tee(lambda: self._file.read(*size), ends=not size or size[0] != 0)
+        wanted = size[0] if size and size[0] is not None else -1
+        return self._tee(lambda: self._file.read(*size), ends=wanted != 0, wanted=wanted)
 
     def read1(self, *size: int) -> bytes:
         return self._tee(lambda: self._file.read1(*size), ends=not size or size[0] != 0)
@@ -71,16 +72,17 @@ class _TeeFile:
             count = self._file.readinto(buffer)
             return bytes(memoryview(buffer)[:count])
 
-        self._tee(read, ends=len(buffer) > 0)
+        self._tee(read, ends=len(buffer) > 0, wanted=len(buffer))
         return count
 
-    def _tee(self, read: Callable[[], bytes], ends: bool = True) -> bytes:
+    def _tee(self, read: Callable[[], bytes], ends: bool = True, wanted: int = 1) -> bytes:
+        """Read a part; at the end there are fewer bytes than ``wanted``."""
         answering()  # a trial that has ended reads no more
         with self._exchange.reading():
             part = read()
         self._exchange.note_part(part)
         self._raw.write(part)
-        self._at_end = self._at_end or (ends and not part)
+        self._at_end = self._at_end or (ends and len(part) < max(wanted, 1))
         return part
 
     def close(self) -> None:
@@ -96,7 +98,7 @@ class _TeeFile:
         reading_on = self._exchange.worth_reading_on
         body, whole = _body_of(self._head, self._raw.getvalue(), self._file if reading_on else None)
         if not whole or (self._head.endswith(_UNTIL_CLOSED) and not (self._at_end or reading_on)):
-            self._exchange.cut(body=body)
+            self._exchange.cut(BROKE_OFF if self._at_end else "", body)
         else:
             self._exchange.end(body)
 

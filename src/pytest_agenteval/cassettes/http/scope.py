@@ -42,6 +42,9 @@ _OF_NOBODY = (
 GIVEN_UP = "given up by who asked"
 """Why no response came where nobody waited for it any more, as for the slower of two replies."""
 
+BROKE_OFF = "broke off"
+"""Why a response that had begun is not whole, where it was not closed by who asked."""
+
 
 class NotRecorded(RequestRefused):
     """Says which request no tape answers, and which cassette lacks it."""

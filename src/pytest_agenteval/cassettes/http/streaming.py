@@ -7,7 +7,7 @@ import time
 
 from pytest_agenteval.cassettes.http.events import is_event_stream
 from pytest_agenteval.cassettes.http.messages import Pairs, recordable_response
-from pytest_agenteval.cassettes.http.scope import GIVEN_UP, Scope, Sending, answering
+from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, Scope, Sending, answering
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.errors import exception_text
 
@@ -72,20 +72,20 @@ class Exchange:
     def cut(self, why: str = "", body: bytes | None = None) -> None:
         """Say that the response ended before its time, or never began: what came of it is no recording.
 
-        ``why`` stands for the reason of one that never began, or that nobody could read so far.
+        ``why`` is ``BROKE_OFF``, or the reason of one that never began, or that nobody could read so far.
         ``body`` is what had come, in place of the parts that were taken.
         """
         if not self.over:
             self.over = True
             self._parts = self._parts if body is None else [body]
-            if why and not is_event_stream(self._headers):
+            if why and (why == BROKE_OFF or not is_event_stream(self._headers)):
                 self._reason = why
             if not self._scope.closed:
                 self._scope.cut(self._request, self._response(whole=False))
 
     def reason_of_none(self, raised: BaseException) -> str:
-        """Say why no response began; nothing of one that has begun, which has a reason of its own."""
-        return "" if self._status else f"{type(raised).__name__}: {exception_text(raised)}"
+        """Say why no response began, or that one broke off which has begun."""
+        return BROKE_OFF if self._status else f"{type(raised).__name__}: {exception_text(raised)}"
 
     def _note_first_byte(self) -> None:
         if self._first_byte_s is None:
