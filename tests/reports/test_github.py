@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import html
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
+from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.reports.exports.markdown_file import report_markdown
 from pytest_agenteval.reports.formatting import escape_markdown
+from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_markdown import append_summary, summary_markdown
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.reports.view import view_of
@@ -93,6 +100,34 @@ def test_foreign_text_is_no_markup(tmp_path: Path) -> None:
     fold = ["<details>", "<summary>", "</summary>", "</details>"]
     assert re.findall(r"<[^>]*>", text) == fold * 2
     assert escape_markdown("a|b`*_[&<") == r"a\|b\`\*\_\[&amp;&lt;"
+
+
+@pytest.mark.parametrize(
+    ("text", "linked"),
+    [
+        ("thanks @octocat, (@o/team)", r"@\w"),
+        ("#123 and org/repo#12 or GH-12, gh-3", r"#\w|(?i:gh-\d)"),
+        ("see https://e.x, ftp://e.x and www.e.x", r"://|www\.\w"),
+        ("mail mina@e.example", r"@\w"),
+        ("<!-- hidden --> <img src=x onerror=y> <b>", r"<"),
+        ("![a](https://e.x/i.png) [b](//e.x)", r"://|(?<!\\)[\[\]!]"),
+    ],
+)
+def test_foreign_text_links_nothing_in_any_markdown(tmp_path: Path, text: str, linked: str) -> None:
+    """What an agent answered can be in a report that somebody pastes into a pull request."""
+    run = store_run(tmp_path, [replace(trial("a", 1, 0.5), grades=(Grade("g", 0.5, text),))])
+    pages = [summary_markdown(view_of(run)), report_markdown(ReportSource([run]))]
+
+    for page in pages:
+        (line,) = (line for line in page.splitlines() if line.startswith("- **MISSED 0.50**"))
+        assert not re.search(linked, line)
+        shown = html.unescape(re.sub(r"\\(.)", r"\1", line)).replace("\u200b", "")
+        assert shown.endswith(text)
+
+
+def test_an_address_with_a_model_is_no_mention() -> None:
+    """``claude@short`` is a model with a variant, and stays one word for whoever copies it."""
+    assert escape_markdown("claude@short-2") == "claude@short-2"
 
 
 def test_a_summary_is_added_to_what_is_there(tmp_path: Path) -> None:

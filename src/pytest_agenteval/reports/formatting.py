@@ -24,7 +24,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]|~#$!])")
 
 # What GitHub links in the text that is shown: accounts, mail addresses, issues, bare addresses.
 _LINKED = re.compile(
-    r"(?<!\w)@(?=\w)|(?<=\w)@(?=[\w-]+\.\w)|#(?=\d)|\bGH-(?=\d)|:(?=//)|\bwww\.(?=\S)", re.IGNORECASE
+    r"(?<!\w)@(?=\w)|(?<=\w)@(?=[\w-]+\.\w)|#(?=\w)|\bGH-(?=\d)|:(?=//)|\bwww\.(?=\S)", re.IGNORECASE
 )
 NO_LINK = "\u200b"
 """A space without width, which keeps GitHub from linking what it stands in."""
@@ -56,12 +56,14 @@ def one_line(text: str, most: int) -> str:
     return line if len(line) <= most and len(text) <= 4 * most else line[: most - 1] + "…"
 
 
-def escape_markdown(text: str, most: int = MOST_TEXT) -> str:
+def escape_markdown(text: str, most: int = MOST_TEXT, *, links: bool = False) -> str:
     """Put foreign text on one line, cut after ``most``, in which Markdown and HTML find nothing to act on.
 
-    Nobody is mentioned in it, and nothing is linked, wherever it is pasted on GitHub.
+    Nobody is mentioned in it, and nothing is linked, wherever it is pasted on GitHub; with ``links``, for
+    texts of an author's own, addresses are.
     """
     line = _LINKED.sub(rf"\g<0>{NO_LINK}", one_line(text, most))
+    line = line.replace(f":{NO_LINK}//", "://") if links else line
     return _MARKUP.sub(r"\\\1", line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
 
 

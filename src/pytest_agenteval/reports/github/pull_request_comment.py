@@ -6,7 +6,6 @@ link and no markup of it.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
@@ -68,18 +67,14 @@ def comment_markdown(
     return KNOWN_SECRETS.text("\n\n".join(parts) + "\n")
 
 
-def _plain(text: str) -> str:
+def _plain(text: str, *, links: bool = False) -> str:
     """Give a text that is no markup, and mentions nobody."""
-    return _mentioning_nothing(escape_markdown(text, MOST_VERDICT))
-
-
-def _mentioning_nothing(markdown: str) -> str:
-    """Give Markdown in which GitHub finds no account and no issue: it looks for them in what is shown."""
-    return re.sub("[@#](?!\u200b)(?=\\w)", "\\g<0>\u200b", markdown)
+    return escape_markdown(text, MOST_VERDICT, links=links)
 
 
 def _remark(text: str) -> str:
-    return f"**{_plain(text)}**" if text.startswith("gate: broken") else _plain(text)
+    plain = _plain(text, links=True)
+    return f"**{plain}**" if text.startswith("gate: broken") else plain
 
 
 def code(text: str, most: int) -> str:
@@ -117,7 +112,7 @@ def _table(view: RunView, comparison: Comparison | None) -> str:
         columns = {"score": columns.pop("score"), **changes, **columns}
     names = [view.label(suite) for suite in view.suites]
     rows = [[name, *(cells[at] for cells in columns.values())] for at, name in enumerate(names)]
-    table = _mentioning_nothing(markdown_rows([["suite", *columns], *rows[:MOST_SUITES]]))
+    table = markdown_rows([["suite", *columns], *rows[:MOST_SUITES]])
     remaining = len(rows) - MOST_SUITES
     return f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table
 
