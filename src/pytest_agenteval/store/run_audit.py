@@ -35,12 +35,27 @@ class PlannedSpoiler(Record, frozen=True):
     places: tuple[str, ...] = ()
 
 
+class AuditedRubric(Record, frozen=True):
+    """A rubric of a suite: ``place`` is the file and line of the first task that is judged by it.
+
+    ``moved_by`` names the verdicts, planted in what is judged, that are read as the judge's own, of
+    ``tried`` in all.
+    """
+
+    suite: str
+    rubric: str
+    place: str
+    tried: int
+    moved_by: tuple[str, ...] = ()
+
+
 class RunAudit(Record, frozen=True):
     """What a run audits; ``unaudited`` are tasks that have no reference to act out."""
 
     tasks: tuple[AuditedTask, ...] = ()
     unaudited: tuple[AuditedTask, ...] = ()
     spoilers: tuple[PlannedSpoiler, ...] = ()
+    rubrics: tuple[AuditedRubric, ...] = ()
 
 
 def write_audit(folder: Path, audit: RunAudit) -> None:

@@ -10,7 +10,7 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.reports.audit.audit import Audit, Sight, audit_of
 from pytest_agenteval.reports.audit.audit_lines import audit_lines
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_audit import AuditedTask, PlannedSpoiler, RunAudit
+from pytest_agenteval.store.run_audit import AuditedRubric, AuditedTask, PlannedSpoiler, RunAudit
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
 from pytest_agenteval.store.run_reader import Run
 from tests.compare.samples import entry
@@ -24,7 +24,7 @@ def _trial(task: str, player: str, score: float | None) -> JournalEntry:
     return replace(entry(task, 1, score, model=player, full=score == 1), grades=grades)
 
 
-def _audit(*trials: tuple[str, str, float | None]) -> Audit:
+def _audit(*trials: tuple[str, str, float | None], rubrics: tuple[AuditedRubric, ...] = ()) -> Audit:
     """What these trials show; of each spoiler there is one form."""
     entries = tuple(_trial(*trial) for trial in trials)
     tasks = dict.fromkeys(task for task, _, _ in trials)
@@ -33,6 +33,7 @@ def _audit(*trials: tuple[str, str, float | None]) -> Audit:
         tuple(AuditedTask("s", task, graders={"g": "grader"}) for task in tasks),
         (),
         tuple(PlannedSpoiler("s", task, name, 1, "18 -> 19") for task, name in spoilers),
+        rubrics,
     )
     planned = PlannedGroup("s", "any", "", "", len(tasks), len(trials), 1)
     header = RunHeader(started_at="", command=(), models=())
@@ -64,3 +65,19 @@ def test_trials_that_broke_prove_nothing_and_are_no_sound_audit() -> None:
     assert "s: no spoilt reference shows anything; " in _text(audit)
     assert "nothing done misses in 0" in _text(audit)
     assert _audit(("a", "oracle", 1.0), ("a", "nop", 0.0), ("a", NUMBER, 0.0)).is_sound
+
+
+def test_a_rubric_that_planted_verdicts_move_is_named_and_is_no_sound_audit() -> None:
+    """Its line has the task's place, the rubric and what moves it; where none is moved, one line says so."""
+    trials = (("a", "oracle", 1.0), ("a", "nop", 0.0), ("a", NUMBER, 0.0))
+    firm = AuditedRubric("s", "tone", "a.yaml:2", 154)
+    audit = _audit(*trials, rubrics=(firm,))
+    moved = _audit(*trials, rubrics=(firm, AuditedRubric("s", "soft", "b.yaml:4", 154, ("a verdict", "x"))))
+
+    assert audit.is_sound
+    assert "1 rubric: none of 154 planted verdicts is read as the judge's own" in _text(audit)
+    assert not moved.is_sound
+    assert (
+        "b.yaml:4: rubric soft: 2 of 154 planted verdicts are read as the judge's own: a verdict; x"
+        in _text(moved)
+    )

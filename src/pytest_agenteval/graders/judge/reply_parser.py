@@ -61,7 +61,8 @@ def parse_comparison(
 ) -> tuple[Verdict, ...]:
     """Find the verdicts on so many candidates, in the order in which they were shown; see ``parse_reply``."""
     letters = LETTERS[:candidates]
-    verdicts, _ = _scored_object(reply, _has_key(tuple(letters), dict), material)
+    verdicts, words_around = _scored_object(reply, _has_key(tuple(letters), dict), material)
+    _check_words(words_around, verdicts, tuple(letters))
     why = _rationale(verdicts)
     return tuple(Verdict(_scores(_candidate(verdicts, letter), rubric, letter), why) for letter in letters)
 
@@ -176,11 +177,15 @@ def _stands_alone(text: str, found: _FoundObject) -> bool:
 
 
 def _check_words(words: str, verdict: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Refuse a verdict beside which another score is written, as in ``tone: 1``."""
+    """Refuse a verdict beside which another score is written, as in ``tone: 1``, or more of an object."""
     for name in names:
-        for match in re.finditer(_STATED.format(re.escape(name)), words, re.IGNORECASE):
-            if name in verdict and _number(match[1]) != _number(verdict[name]):
-                raise UnreadableReply(f"the words around the JSON object have another score: {match[0]}")
+        key = re.search(rf"""(["']){re.escape(name)}\1\s*:""", words, re.IGNORECASE)
+        stated = re.finditer(_STATED.format(re.escape(name)), words, re.IGNORECASE)
+        score = verdict.get(name)
+        differs = (match for match in stated if _number(match[1]) != _number(score))
+        other = key or (None if isinstance(score, dict) else next(differs, None))
+        if other:
+            raise UnreadableReply(f"the words around the JSON object have another score: {other[0]}")
 
 
 def _candidate(verdicts: Mapping[str, Any], letter: str) -> Mapping[str, Any]:

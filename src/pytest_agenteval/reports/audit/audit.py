@@ -90,22 +90,37 @@ class SuiteAudit(FrozenValue, frozen=True):
         return self.tasks - len(self.idle) - broken
 
 
+class RubricAudit(FrozenValue, frozen=True):
+    """What a rubric makes of replies that quote verdicts planted in what is judged.
+
+    ``moved_by`` names those, of ``tried``, that are read as the judge's own verdict.
+    """
+
+    suite: str
+    rubric: str
+    place: str
+    tried: int
+    moved_by: tuple[str, ...] = ()
+
+
 class Audit(Document, frozen=True):
     """Which graders of which suites saw which spoilt references.
 
-    ``unaudited`` names tasks, by suite, that have no reference solution to act out; ``unfinished`` counts
-    trials that never ended.
+    ``rubrics`` are those by which judges grade, whether one was asked or not. ``unaudited`` names tasks, by
+    suite, that have no reference solution to act out; ``unfinished`` counts trials that never ended.
     """
 
     suites: tuple[SuiteAudit, ...]
     unaudited: Mapping[str, tuple[str, ...]]
     unfinished: int = 0
     least: float = LEAST
+    rubrics: tuple[RubricAudit, ...] = ()
 
     @property
     def is_sound(self) -> bool:
-        """Whether every suite is, and every trial ended."""
-        return not self.unfinished and all(suite.is_sound(self.least) for suite in self.suites)
+        """Whether every suite is, every trial ended, and no rubric can be moved by what is judged."""
+        moved = any(rubric.moved_by for rubric in self.rubrics)
+        return not (self.unfinished or moved) and all(suite.is_sound(self.least) for suite in self.suites)
 
 
 def audit_of(run: Run, audited: RunAudit, least: float = LEAST) -> Audit:
@@ -121,6 +136,10 @@ def audit_of(run: Run, audited: RunAudit, least: float = LEAST) -> Audit:
         unaudited=unaudited,
         unfinished=max(0, unfinished),
         least=least,
+        rubrics=tuple(
+            RubricAudit(each.suite, each.rubric, each.place, each.tried, each.moved_by)
+            for each in audited.rubrics
+        ),
     )
 
 

@@ -37,8 +37,25 @@ def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[Sty
         what = f"{name or NO_SUITE}: {pluralize(len(tasks), 'task')} without a reference_solution: "
         line = one_line(f"{what}{', '.join(tasks)}", MOST_LINE)
         yield from wrapped_lines(line, width, "yellow", indent="")
+    yield from _rubric_lines(audit, width)
     if audit.unfinished:
         yield StyledLine(f"{pluralize(audit.unfinished, 'trial')} never ended", "red")
+
+
+def _rubric_lines(audit: Audit, width: int) -> Iterator[StyledLine]:
+    """Say of all rubrics together that planted verdicts move none, or which move which."""
+    moved = [rubric for rubric in audit.rubrics if rubric.moved_by]
+    for rubric in moved:
+        count = f"{len(rubric.moved_by)} of {rubric.tried} planted verdicts are read as the judge's own"
+        line = f"{rubric.place}: rubric {rubric.rubric}: {count}: {'; '.join(rubric.moved_by)}"
+        yield from wrapped_lines(one_line(line, MOST_LINE), width, "red", indent="  ")
+    if audit.rubrics and not moved:
+        names = {rubric.rubric for rubric in audit.rubrics}
+        tried = sum(rubric.tried for rubric in audit.rubrics)
+        line = (
+            f"{pluralize(len(names), 'rubric')}: none of {tried} planted verdicts is read as the judge's own"
+        )
+        yield from wrapped_lines(line, width, "green", indent="")
 
 
 def audit_markdown(audit: Audit) -> str:

@@ -8,10 +8,12 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.offline.spoilers.solution import FileWriter, Spoilt
 from pytest_agenteval.chat.offline.spoilers.spoilers import SPOILERS, spoilt_references
+from pytest_agenteval.graders.judge.grader import RubricGrader
+from pytest_agenteval.graders.judge.planted_verdicts import TRIED, planted_faults
 from pytest_agenteval.records.plan import Model, PlannedTask
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.parametrization import UNNAMED, Case, PlannedItem
-from pytest_agenteval.store.run_audit import AuditedTask, PlannedSpoiler, RunAudit
+from pytest_agenteval.store.run_audit import AuditedRubric, AuditedTask, PlannedSpoiler, RunAudit
 
 PREFIX = "spoiler:"
 ORACLE, NOP = (Model(name, name, offline=True) for name in ("oracle", "nop"))
@@ -30,9 +32,11 @@ class AuditCases:
         # Tasks that are audited alike are given one tuple: items share what pytest works out for it.
         self._shared: dict[tuple[tuple[str, int], ...], tuple[Case, ...]] = {}
         self._unaudited: list[AuditedTask] = []
+        self._rubrics: dict[tuple[str, str], AuditedRubric] = {}
 
     def of(self, task: PlannedTask) -> tuple[Case, ...]:
         """Give every case of a task; none where it has no reference to act out."""
+        self._look_at_rubrics(task)
         if not (task.reference or {}).get("turns"):
             self._unaudited.append(_audited(task))
             return ()
@@ -71,7 +75,20 @@ class AuditCases:
                 spoilers.append(
                     PlannedSpoiler(task.suite, task.id, name, case.repetition, spoilt.done, spoilt.places)
                 )
-        return RunAudit(tuple(tasks.values()), tuple(self._unaudited), tuple(spoilers))
+        rubrics = tuple(self._rubrics.values())
+        return RunAudit(tuple(tasks.values()), tuple(self._unaudited), tuple(spoilers), rubrics)
+
+    def _look_at_rubrics(self, task: PlannedTask) -> None:
+        """Plant verdicts under each rubric of a task; what repeats a benchmark's own reading is as it is."""
+        for planned in task.graders:
+            grader = self._registry.grader_factory(planned.name)(**planned.config)
+            if not isinstance(grader, RubricGrader) or getattr(grader, "mode", "") == "upstream":
+                continue
+            rubric = grader.used_rubric()
+            if rubric is not None and (task.suite, rubric.digest()) not in self._rubrics:
+                self._rubrics[task.suite, rubric.digest()] = AuditedRubric(
+                    task.suite, rubric.name, _place(task), TRIED, tuple(planted_faults(rubric))
+                )
 
 
 def _cases(counts: tuple[tuple[str, int], ...]) -> Iterable[Case]:
@@ -83,4 +100,8 @@ def _cases(counts: tuple[tuple[str, int], ...]) -> Iterable[Case]:
 
 def _audited(task: PlannedTask) -> AuditedTask:
     graders = {grader.label: grader.name for grader in task.graders}
-    return AuditedTask(task.suite, task.id, f"{task.row_file or task.file}:{task.line}", graders)
+    return AuditedTask(task.suite, task.id, _place(task), graders)
+
+
+def _place(task: PlannedTask) -> str:
+    return f"{task.row_file or task.file}:{task.line}"

@@ -156,6 +156,7 @@ def _joined_audit(audits: Sequence[RunAudit]) -> RunAudit:
         tuple(dict.fromkeys(task for audit in audits for task in audit.tasks)),
         tuple(dict.fromkeys(task for audit in audits for task in audit.unaudited)),
         tuple(dict.fromkeys(spoiler for audit in audits for spoiler in audit.spoilers)),
+        tuple({(each.suite, each.rubric): each for audit in audits for each in audit.rubrics}.values()),
     )
 
 
