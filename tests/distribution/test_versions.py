@@ -32,18 +32,22 @@ def test_everything_needed_has_a_floor_and_a_ceiling() -> None:
 @pytest.mark.parametrize(
     ("name", "version", "works"),
     [
-        ("mcp", "1.26.0", False),
-        ("mcp", "2.2.0", True),
+        ("mcp", "1.30.0", False),
+        ("mcp", "2.0.0", True),
+        ("mcp", "2.1.1", True),
         ("mcp", "3.0.0", False),
         ("litellm", "1.106.1", False),
         ("litellm", "1.106.2", True),
+        ("litellm", "1.110.2", True),
+        ("litellm", "1.999.0", True),
+        ("regex", "2026.1.15", True),
         ("litellm", "2.0.0", False),
     ],
 )
 def test_what_fits_together_is_in_range_and_what_does_not_is_out(
     name: str, version: str, works: bool
 ) -> None:
-    """litellm imports names from mcp that 1.26 does not have: each call of a tool failed with it."""
+    """litellm needs mcp 2; strands-agents wants mcp below 2.2, crewai regex below 2026.2."""
     assert (version in NEEDED[name]) is works
 
 

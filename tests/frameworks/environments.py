@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,10 +19,6 @@ YEAR_OLD = "2025-11-22"
 
 LEFT_OUT = ((), ("litellm",), ("litellm", "mcp"))
 """What is left out where our own dependencies forbid the version: the least that helps."""
-
-NEWER = "regex"
-"""Dated, not numbered: ours always asks for one of this year, and nobody else minds which it is."""
-
 
 _NICE = ("nice", "-n", "10") if shutil.which("nice") else ()
 
@@ -63,18 +59,18 @@ def environment(framework: Framework, age: str, place: Path) -> Environment:
 
 
 def _install(folder: Path, framework: Framework, age: str) -> tuple[str, ...]:
-    """Install the framework with all it needs, of that day, then ours beside it, changing nothing of that."""
+    """Install the framework of that day and ours in one resolver call, as a user does.
+
+    Its versions are those that it would have alone: a resolver left free takes years old ones in silence.
+    """
     _uv("venv", "-q", "--clear", "-p", sys.executable, str(folder))
-    day = ("--exclude-newer", YEAR_OLD) if age == "year-old" else ()
     if framework.node:
         _install_from_npm(folder, framework, age)
-    else:
-        _uv("pip", "install", "-q", "-p", str(folder), *day, *framework.packages)
-    theirs = _installed(folder)
+    theirs = () if framework.node else _pins(folder, framework, age)
     refusal = ""
     for left_out in LEFT_OUT:
         try:
-            _install_ours(folder, theirs, left_out)
+            _install_together(folder, theirs, left_out)
         except subprocess.CalledProcessError as error:
             refusal = error.stderr
         else:
@@ -82,15 +78,23 @@ def _install(folder: Path, framework: Framework, age: str) -> tuple[str, ...]:
     raise NotInstalled(f"{framework.name}: {refusal.strip()[-400:]}")
 
 
-def _install_ours(folder: Path, theirs: Mapping[str, str], left_out: tuple[str, ...]) -> None:
-    constraints, overrides = folder / "theirs.txt", folder / "overrides.txt"
-    pins = {name: f"{name}=={version}\n" for name, version in theirs.items()}
-    held = "".join(pin for name, pin in pins.items() if name != NEWER)
-    constraints.write_text(held, encoding="utf-8", newline="\n")
-    instead = [pins.get(name, f"{name} ; python_version < '3'\n") for name in left_out]
-    overrides.write_text("".join(instead), encoding="utf-8", newline="\n")
-    how = ("-c", str(constraints), "--overrides", str(overrides))
-    _uv("pip", "install", "-q", "-p", str(folder), *how, "-e", str(ROOT))
+def _pins(folder: Path, framework: Framework, age: str) -> tuple[str, ...]:
+    """Give ``name==version`` of the framework's packages alone; a year old, of all that they need, too."""
+    wanted = folder / "wanted.txt"
+    wanted.write_text("\n".join(framework.packages), encoding="utf-8", newline="\n")
+    day = ("--exclude-newer", YEAR_OLD) if age == "year-old" else ()
+    how = ("-q", "--no-header", "--no-annotate", "--no-strip-extras", "-p", str(folder))
+    pins = _uv("pip", "compile", *how, *day, str(wanted)).split("\n")
+    names = {_bare(package).lower() for package in framework.packages}
+    return tuple(pin for pin in pins if pin and (age == "year-old" or _bare(pin).lower() in names))
+
+
+def _install_together(folder: Path, theirs: Sequence[str], left_out: tuple[str, ...]) -> None:
+    overrides = folder / "overrides.txt"
+    pins = {_bare(pin): pin for pin in theirs}
+    instead = [pins.get(name, f"{name} ; python_version < '3'") for name in left_out]
+    overrides.write_text("\n".join(instead), encoding="utf-8", newline="\n")
+    _uv("pip", "install", "-q", "-p", str(folder), "--overrides", str(overrides), *theirs, "-e", str(ROOT))
 
 
 def _installed(folder: Path) -> dict[str, str]:

@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-OLDEST_ALLOWED = "2.2.0"
+OLDEST_ALLOWED = "2.0.0"
 """What pyproject.toml says; a test looks."""
 VERSIONS = ("1.22.0", "1.30.0", OLDEST_ALLOWED, "newest")
 """Of the package ``mcp``: before 2.0 its names are others, and environments of old frameworks hold it."""

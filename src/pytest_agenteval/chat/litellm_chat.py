@@ -189,13 +189,15 @@ async def close() -> None:
     if _litellm is None:
         return
     await _stop_logging()
-    await _litellm.close_litellm_async_clients()
-    await _litellm.in_memory_llm_clients_cache.evicted_client_closer.close()
+    with suppress(AttributeError):  # what a release does not have is not closed
+        await _litellm.close_litellm_async_clients()
+        await _litellm.in_memory_llm_clients_cache.evicted_client_closer.close()
     for_streams = vars(_litellm).pop("module_level_aclient", None)
     if for_streams is not None:  # in the cache only until the first end of a run
         await for_streams.close()
     # It would give the closed ones out again, to whoever asks at the same address on such a loop.
-    _litellm.in_memory_llm_clients_cache.flush_cache()
+    with suppress(AttributeError):
+        _litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 async def _stop_logging() -> None:
@@ -243,8 +245,9 @@ def _import() -> None:
             import litellm
         _import_late(LATE_IMPORTS)
         _note_unknown_finishes()
-        clients: Any = litellm.in_memory_llm_clients_cache
-        clients.evicted_client_closer = DroppedClients(clients.evicted_client_closer)
+        with suppress(AttributeError):  # a release that closes what it drops in another way
+            clients: Any = litellm.in_memory_llm_clients_cache
+            clients.evicted_client_closer = DroppedClients(clients.evicted_client_closer)
         # What litellm has made lives until the end: the garbage collector need not look through it again.
         gc.freeze()
         litellm.suppress_debug_info = True
@@ -255,9 +258,11 @@ def _import() -> None:
 
 
 def _note_unknown_finishes() -> None:
-    from litellm.litellm_core_utils import core_helpers
+    """Learn which words for an ending litellm does not know; where it keeps no such table, they are "stop"."""
+    with suppress(ImportError, AttributeError):
+        from litellm.litellm_core_utils import core_helpers
 
-    core_helpers.__dict__["_FINISH_REASON_MAP"] = FinishReasons(core_helpers._FINISH_REASON_MAP)
+        core_helpers.__dict__["_FINISH_REASON_MAP"] = FinishReasons(core_helpers._FINISH_REASON_MAP)
 
 
 def _import_for_tools() -> None:

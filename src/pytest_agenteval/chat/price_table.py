@@ -127,10 +127,15 @@ def _table() -> Mapping[str, msgspec.Raw]:
 def entry_of(model: str) -> Entry | None:
     """Give a model's line of the table: by its whole name, else without provider or region."""
     for name in _names(model):
-        if (written := _table().get(name)) is not None:
-            entry: Entry = msgspec.json.decode(written, type=dict[str, Any])
-            return entry
+        if (entry := _row(name)) is not None:
+            # A row can name the one that it stands for, such as claude-opus-latest; litellm 1.110 has 98.
+            return _row(entry["alias_of"]) if "alias_of" in entry else entry
     return None
+
+
+def _row(name: str) -> Entry | None:
+    written = _table().get(name)
+    return None if written is None else msgspec.json.decode(written, type=dict[str, Any])
 
 
 def _names(model: str) -> Iterator[str]:

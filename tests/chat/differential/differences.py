@@ -153,6 +153,13 @@ DIFFERENCES: tuple[Difference, ...] = (
         ("ask.calls", "ask.finish"),
         "litellm takes a call that the provider has carried out for one that the agent is to answer",
         MESSAGES,
+        WHOLE,
+    ),
+    Difference(
+        ("uploaded file",),
+        ("sent.headers.anthropic-beta",),
+        "a file that the provider keeps needs no code execution, whose beta litellm names too",
+        MESSAGES,
     ),
     Difference(
         ("a provider's own call",),

@@ -26,6 +26,10 @@ ON_PURPOSE: Mapping[str, tuple[set[str], str]] = {
     "a blank system": ({"system"}, "the provider refuses a text that is blank: it is left out"),
     "a file's address": ({"anthropic-beta"}, "an address is no file that the provider keeps: no beta"),
     **{
+        f"a kept {kind}": ({"anthropic-beta"}, "a file that the provider keeps needs no code execution")
+        for kind in ("document", "image", "file")
+    },
+    **{
         f"schema {name}, {model}": (
             {key},
             "a reference stays what it is; litellm writes one that leads nowhere",
