@@ -35,12 +35,15 @@ def changed_digests(*plans: Plan) -> set[str]:
 
 CHANGES = {
     "input": (plan(input={"content": "Say hello to Omar."}), {"input"}),
-    "agent's settings": (plan(settings={"system": "Be brief."}), {"settings"}),
+    "agent's settings": (plan(settings={"system": "Be brief."}), {"settings", "sent"}),
     "clock": (plan(clock="2026-09-17T20:30:00+00:00"), {"settings"}),
     "limits": (plan(limits=Allowance(steps=11)), {"settings"}),
     "on_miss": (plan(on_miss="tool_error"), {"settings"}),
-    "a task's prompt": (plan(prompts={"system": "Be brief."}), {"prompt"}),
-    "a variant's prompt": (replace(plan(), variant=Variant("v", {"system": "Be brief."})), {"prompt"}),
+    "a task's prompt": (plan(prompts={"system": "Be brief."}), {"prompt", "sent"}),
+    "a variant's prompt": (
+        replace(plan(), variant=Variant("v", {"system": "Be brief."})),
+        {"prompt", "sent"},
+    ),
     "a grader's configuration": (plan_with_grader(config={"text": "Hello"}), {"ruler", "graders"}),
     "a grader's threshold": (plan_with_grader(threshold=0.5), {"ruler", "graders"}),
     "a grader's weight": (plan_with_grader(weight=2.0), {"ruler", "graders"}),

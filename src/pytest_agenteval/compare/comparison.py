@@ -8,6 +8,7 @@ from pytest_agenteval.compare.drift import RunDrift, run_drifts
 from pytest_agenteval.compare.findings import PLAIN, at_look
 from pytest_agenteval.compare.looks import look_at_pair, looks_elsewhere
 from pytest_agenteval.compare.pairing import Obstacle, SuitePairs, TaskPair, pair_suites, unmatched_groups
+from pytest_agenteval.compare.sent import SentDifference
 from pytest_agenteval.compare.sides import Compared, Side, Who
 from pytest_agenteval.compare.verdict import Change, SuiteChange, suite_change
 from pytest_agenteval.records.record import FrozenValue
@@ -98,7 +99,8 @@ class SuiteComparison(FrozenValue, frozen=True):
     are at its ``levels``, or stricter where held-out tasks are compared: ``held_out_looks`` says the
     how-manieth comparison of them this is. ``looks_elsewhere`` were against other runs and do not count.
     ``own_models`` are those that an agent asked by itself, old and new. ``baseline_runs`` are the runs of the
-    old side, where there are several, each beside the others.
+    old side, where there are several, each beside the others. ``sent`` says what of that which ``differs``
+    models were told, and what of it is another in each trial.
     """
 
     name: str
@@ -124,6 +126,7 @@ class SuiteComparison(FrozenValue, frozen=True):
     looks_elsewhere: tuple[SuiteLook, ...] = ()
     own_models: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     baseline_runs: tuple[RunDrift, ...] = ()
+    sent: tuple[SentDifference, ...] = ()
 
     @property
     def changes(self) -> Iterator[Change]:
@@ -223,6 +226,7 @@ def _compare_suite(
         sensitivity=_sensitivity(change, tolerance, levels.suite) if change else None,
         obstacles=suite.obstacles,
         differs=suite.differs,
+        sent=suite.sent,
         repetitions=(_repetitions([pair.old for pair in pairs]), _repetitions([pair.new for pair in pairs])),
         errored=(_count_errored(old), _count_errored(new)),
         broken_by_chance=expected_broken((task.old_passes, task.new_passes) for task in tasks),

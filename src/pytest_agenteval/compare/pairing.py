@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 
+from pytest_agenteval.compare.sent import SentDifference, sent_differences
 from pytest_agenteval.compare.sides import Compared, Side, SideGroup, matching_groups
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -56,13 +57,15 @@ class TaskPair(FrozenValue, frozen=True):
 class SuitePairs(FrozenValue, frozen=True):
     """The tasks of one suite that are compared, and what keeps others from it.
 
-    ``differs`` names what is not the same on both sides and may be what is compared.
+    ``differs`` names what is not the same on both sides and may be what is compared, ``sent`` what of that
+    models were told.
     """
 
     group: SideGroup
     pairs: tuple[TaskPair, ...]
     obstacles: tuple[Obstacle, ...]
     differs: tuple[str, ...]
+    sent: tuple[SentDifference, ...] = ()
 
 
 def pair_suites(old: Side, new: Side, compared: Compared = "") -> list[SuitePairs]:
@@ -91,7 +94,10 @@ def _pair_suite(group: SideGroup, old: Side, new: Side) -> SuitePairs:
         if not reasons:
             pairs.append(pair)
     obstacles += [_lonely(entries, "only in old") for key, entries in before.items() if key not in after]
-    return SuitePairs(group, tuple(pairs), tuple(obstacles), tuple(_differences(pairs)))
+    changed = [pair for pair in pairs if not _is_same(pair)]
+    sent = tuple(sent_differences([(pair.old, pair.new) for pair in changed], old, new))
+    differs = [*_differences(changed), *(f"{each.part} that was sent" for each in sent if not each.varies)]
+    return SuitePairs(group, tuple(pairs), tuple(obstacles), tuple(differs), sent)
 
 
 def _tasks(side: Side, suite: str, who: tuple[str, str]) -> Mapping[TaskKey, tuple[JournalEntry, ...]]:
@@ -153,7 +159,6 @@ def _grader_change(label: str, before: str, after: str) -> str:
 
 
 def _differences(pairs: Sequence[TaskPair]) -> Iterator[str]:
-    pairs = [pair for pair in pairs if not _is_same(pair)]
     for name, words in MAY_DIFFER.items():
         if any(_differ(_digests(pair.old, name), _digests(pair.new, name)) for pair in pairs):
             yield words

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from pytest_agenteval.errors import UsageMistake, nearest_names
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.sent_prompts import sent_texts
+from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.repetitions import SuiteLook
 from pytest_agenteval.store.run_reader import Run
@@ -32,7 +34,8 @@ class Side(FrozenValue, frozen=True):
     of each trial, in the order of the runs. ``judges`` are the ids of those who could be asked. ``odd`` says
     what could not be read. ``looks`` say how it was decided how often tasks are repeated, where that was not
     fixed.
-    ``held_out_looks`` say of suites how often their held-out tasks were tried by then.
+    ``held_out_looks`` say of suites how often their held-out tasks were tried by then. ``transcript_of``
+    reads what was said in a trial, where that is kept.
     """
 
     name: str
@@ -42,6 +45,12 @@ class Side(FrozenValue, frozen=True):
     looks: tuple[SuiteLook, ...] = ()
     held_out_looks: Mapping[str, int] = NOTHING
     run_of: Mapping[TrialKey, str] = {}
+    transcript_of: Callable[[JournalEntry], Transcript | None] | None = None
+
+    def sent_text(self, entry: JournalEntry, part: str) -> str:
+        """Give a part of what a trial's models were told; empty where no transcript is left."""
+        transcript = self.transcript_of(entry) if self.transcript_of else None
+        return sent_texts(transcript).get(part, "") if transcript else ""
 
     @property
     def groups(self) -> list[tuple[str, str, str]]:
@@ -80,8 +89,19 @@ def side_of(run: Run) -> Side:
     """Give a stored run as one side of a comparison."""
     judges = tuple(judge.id for judge in run.header.judges)
     header = run.header
+
+    def transcript_of(entry: JournalEntry) -> Transcript | None:
+        trial = run.trial_if_readable(entry)
+        return trial.transcript if trial else None
+
     return Side(
-        header.name or run.folder.name, run.entries, judges, run.odd, run.looks, header.held_out_looks
+        header.name or run.folder.name,
+        run.entries,
+        judges,
+        run.odd,
+        run.looks,
+        header.held_out_looks,
+        transcript_of=transcript_of,
     )
 
 
@@ -91,6 +111,7 @@ def pool_runs(sides: Sequence[Side]) -> Side:
         return sides[0]
     entries: list[JournalEntry] = []
     run_of: dict[TrialKey, str] = {}
+    origins: dict[TrialKey, tuple[Side, JournalEntry]] = {}
     trials: Counter[TrialKey] = Counter()
     for side in sides:
         for entry in sorted(side.entries, key=lambda entry: entry.key):
@@ -98,7 +119,12 @@ def pool_runs(sides: Sequence[Side]) -> Side:
             trials[task] += 1
             key = task._replace(repetition=trials[task])
             entries.append(replace(entry, key=key))
-            run_of[key] = side.name
+            run_of[key], origins[key] = side.name, (side, entry)
+
+    def transcript_of(entry: JournalEntry) -> Transcript | None:
+        side, original = origins[entry.key]
+        return side.transcript_of(original) if side.transcript_of else None
+
     return Side(
         name=", ".join(side.name for side in sides),
         entries=tuple(sorted(entries, key=lambda entry: entry.key)),
@@ -106,6 +132,7 @@ def pool_runs(sides: Sequence[Side]) -> Side:
         odd=tuple(dict.fromkeys(text for side in sides for text in side.odd)),
         looks=tuple(dict.fromkeys(look for side in sides for look in side.looks)),
         run_of=run_of,
+        transcript_of=transcript_of,
     )
 
 

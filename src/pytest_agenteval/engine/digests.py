@@ -74,12 +74,13 @@ def digests_of(
     offered: str = "",
     tool_code: str = "",
     acted_out: str = "",
+    sent: Mapping[str, str] = NOTHING,
 ) -> Digests:
     """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one.
 
     ``own_models`` are those that the agent asked by itself. ``offered`` is the digest of the tools that there
     were before it acted, where others have come since. ``tool_code`` and ``acted_out`` are those of
-    ``own_code``.
+    ``own_code``, ``sent`` are those of ``sent_prompts``.
     """
     task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)
     limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
@@ -109,6 +110,7 @@ def digests_of(
         tool_code=tool_code,
         acted_out=acted_out,
         grader_code=graders.code,
+        sent=sent,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
+from pytest_agenteval.agents.conversation import is_user_turn, turn_text
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.chat.recording_chat import AgentChat
@@ -49,7 +50,7 @@ from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.sent_prompts import unsent_prompts
+from pytest_agenteval.records.sent_prompts import sent_digests, unsent_prompts
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import UNPRICED_LIMIT, UNREAD_PROMPT, Transcript, Usage
 from pytest_agenteval.records.trial import (
@@ -236,9 +237,16 @@ class _TrialRun:
         offered = (tools_digest(stage.offered, cache) or NO_TOOLS) if has_offered else ""
         tool_code = self._tool_code(stage.offered)
         acted_out = acted_out_digest(self.plan, self.context.registry, cache)
+        sent = sent_digests(self.recorder.transcript(), self._words_of_task(), has_tools=bool(specs))
         return digests_of(
-            self.plan, grader_for, prompt, code, specs, own_models, cache, offered, tool_code, acted_out
+            self.plan, grader_for, prompt, code, specs, own_models, cache, offered, tool_code, acted_out, sent
         )
+
+    def _words_of_task(self) -> list[str] | None:
+        """Give what the task's user says, turn by turn; None where a model says it."""
+        task = self.plan.task
+        turns = filter(is_user_turn, task.input.get("turns") or (task.input,))
+        return None if task.user else [turn_text(turn).strip() for turn in turns]
 
     def _tool_code(self, specs: tuple[ToolSpec, ...]) -> str:
         task, context = self.plan.task, self.context

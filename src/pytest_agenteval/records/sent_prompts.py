@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from pytest_agenteval.canonical import canonical, digest_text
+from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.transcript import Transcript
 
 _FILLED_IN = re.compile(r"[{}$%<>]")
@@ -25,3 +27,34 @@ def unsent_prompts(given: Mapping[str, str], transcript: Transcript) -> Iterator
 def _was_sent(text: str, sent: Iterable[str]) -> bool:
     lines = (" ".join(line.split()) for line in text.splitlines() if not _FILLED_IN.search(line))
     return all(any(line in message for message in sent) for line in lines)
+
+
+SYSTEM, FIRST_MESSAGE, TOOLS = "system prompt", "first message", "list of tools"
+"""What a model is told beforehand: by whom it acts, what it is asked, what it may call."""
+
+
+def sent_texts(transcript: Transcript) -> dict[str, str]:
+    """Give what an agent has sent its models, by what it is; what it sent none of is left out."""
+    system = dict.fromkeys(
+        message.content
+        for message in transcript.messages
+        if message.role == "system" and not message.seeded and message.content
+    )
+    user = (message.content for message in transcript.messages if message.role == "user")
+    tools = sorted(canonical(tool.declaration()) for tool in transcript.tools)
+    texts = {SYSTEM: "\n\n".join(system), FIRST_MESSAGE: next(user, ""), TOOLS: "\n".join(tools)}
+    return {kind: text for kind, text in texts.items() if text}
+
+
+def sent_digests(
+    transcript: Transcript, words: Collection[str] | None, *, has_tools: bool
+) -> Mapping[str, str]:
+    """Give the digest of each, but of what is known otherwise.
+
+    That is a first message that is the task's own ``words`` (None where a model plays the user), and tools
+    that the trial itself offers.
+    """
+    texts = sent_texts(transcript)
+    known = {FIRST_MESSAGE} if words is None or texts.get(FIRST_MESSAGE, "").strip() in words else set()
+    known |= {TOOLS} if has_tools else set()
+    return FrozenMap({kind: digest_text(text) for kind, text in texts.items() if kind not in known})

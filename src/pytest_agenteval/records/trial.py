@@ -29,7 +29,9 @@ class Digests(Record, frozen=True, gc=False):
     ``NO_TOOLS`` where there were none. ``tool_code`` covers the files in which tools are written,
     ``acted_out`` what an offline model acts out, ``grader_code`` for each label the source files of
     somebody's own grader: they say whether a stored trial is what today's would be, and keep no two
-    trials from being compared.
+    trials from being compared. ``sent`` covers what models were really told, whoever asked them: the
+    ``system prompt``, the ``first message`` where it is not the task's own words, and the ``list of tools``
+    where these are the agent's own.
     """
 
     input: str = ""
@@ -45,6 +47,7 @@ class Digests(Record, frozen=True, gc=False):
     tool_code: str = ""
     acted_out: str = ""
     grader_code: Mapping[str, str] = NOTHING
+    sent: Mapping[str, str] = NOTHING
 
 
 NO_TOOLS = "none"

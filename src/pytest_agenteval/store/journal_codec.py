@@ -185,6 +185,7 @@ def _digests(digests: Digests) -> Line:
     add(line, tools=digests.tools, ruler=digests.ruler, model=digests.model)
     add(line, code=digests.code, offered=digests.offered, graders=digests.graders)
     add(line, tool_code=digests.tool_code, acted_out=digests.acted_out, grader_code=digests.grader_code)
+    add(line, sent=digests.sent)
     return line
 
 

@@ -221,11 +221,14 @@ def _check_texts(texts: Iterable[Any]) -> None:
 
 
 def _check_digests(digests: Digests) -> None:
-    *texts, graders, offered, tool_code, acted_out, grader_code = astuple(digests)
+    *texts, graders, offered, tool_code, acted_out, grader_code, sent = astuple(digests)
     _check_texts((*texts, offered, tool_code, acted_out))
     if not isinstance(grader_code, dict):
         raise ValueError(f"{grader_code!r} in the place of a digest for each grader")
     _check_texts(grader_code.values())
+    if not isinstance(sent, dict):
+        raise ValueError(f"{sent!r} in the place of a digest for each part of what was sent")
+    _check_texts(sent.values())
     if not isinstance(graders, dict):
         raise ValueError(f"{graders!r} in the place of a digest for each grader")
     for grader in graders.values():

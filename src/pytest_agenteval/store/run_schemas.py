@@ -80,6 +80,11 @@ OWN_CODE: Schema = {
     "type": "object",
     "additionalProperties": TEXT,
 }
+SENT: Schema = {
+    "description": "of what models were told: `system prompt`, `first message`, `list of tools`",
+    "type": "object",
+    "additionalProperties": TEXT,
+}
 GRADE = object_schema(
     {"grader": TEXT, "score": SCORE},
     {"passed": FLAG, "threshold": {**SHARE, "default": 1}, "weight": {**NUMBER, "default": 1}}
@@ -134,7 +139,8 @@ FINISHED = object_schema(
     | {"traceback": {**TEXT, "description": "its last lines, 600 characters at most"}}
     | {
         "digests": object_schema(
-            {}, {**dict.fromkeys(DIGESTS, DIGEST), "graders": GRADER_DIGESTS} | {"grader_code": OWN_CODE}
+            {},
+            {**dict.fromkeys(DIGESTS, DIGEST), "graders": GRADER_DIGESTS, "grader_code": OWN_CODE, "sent": SENT},
         )
     }
     | {"usage": USAGE, "judging": USAGE, "simulating": USAGE}

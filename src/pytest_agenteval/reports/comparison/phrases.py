@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
 
 from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
 from pytest_agenteval.compare.drift import RunDrift
 from pytest_agenteval.compare.findings import share_of_look
+from pytest_agenteval.compare.sent import SentDifference
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure, one_line
 from pytest_agenteval.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.store.repetitions import Reading, SuiteLook
 
 MOST_NAME = 200
+MOST_LINE, MOST_DIGEST = 80, 4
 NO_BUCKET = "(no bucket)"
 """How the tasks that are in none are called beside buckets."""
 
@@ -44,6 +47,26 @@ def format_about(number: int) -> str:
     """Write a number that is an estimate, with two digits that count: ``about 140``."""
     digits = len(str(number))
     return f"about {round(number, 2 - digits):,}"
+
+
+def sent_text(sent: SentDifference) -> str:
+    """Say which part of what models are told is another, and show the first line that is."""
+    if sent.varies:
+        return f"The {sent.part} that was sent varies from trial to trial; nothing else in it differs."
+    digests = " -> ".join(digest[:MOST_DIGEST] or "none" for digest in (sent.old, sent.new))
+    text = f"The {sent.part} that was sent differs ({digests})"
+    if not (sent.old_line or sent.new_line):
+        return f"{text}."
+    pairs = zip(sent.old_line, sent.new_line, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    old, new = (_from(line, same) for line in (sent.old_line, sent.new_line))
+    return f'{text}: "{old}" -> "{new}"'
+
+
+def _from(line: str, same: int) -> str:
+    """Give a line, of which the beginning is left out where it is long and the same on both sides."""
+    cut = max(0, same - MOST_LINE // 3) if len(line) > MOST_LINE else 0
+    return one_line(f"…{line[cut:]}" if cut else line, MOST_LINE)
 
 
 def repetitions_text(suite: SuiteComparison) -> str:

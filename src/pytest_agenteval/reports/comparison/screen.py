@@ -24,6 +24,7 @@ from pytest_agenteval.reports.comparison.phrases import (
     pooled_text,
     repetitions_text,
     sensitivity_text,
+    sent_text,
     share_text,
     too_few_text,
     verdict_text,
@@ -79,6 +80,8 @@ def _suite_lines(
     yield from wrapped_lines(f"{suite_label(suite)}  {_tasks_text(suite)}, {runs}{changed}", width, indent="")
     if not suite.differs and suite.old_who == suite.new_who:
         yield from wrapped_lines("No difference found in prompts, settings, tools or code.", width)
+    for each in suite.sent:
+        yield from wrapped_lines(printable(sent_text(each)), width)
     if suite.suite is None:
         yield from wrapped_lines("   ".join([NO_SCORES, *_errored_text(suite)]), width)
         return

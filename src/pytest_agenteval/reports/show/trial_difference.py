@@ -21,6 +21,7 @@ INGREDIENTS = {
     "tools": "tools",
     "model": "model",
     "ruler": "graders",
+    "sent": "what models were told",
 }
 """What a trial is made of, by the digest that tells it, as authors call it."""
 
@@ -84,6 +85,7 @@ def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
             words
             for name, words in INGREDIENTS.items()
             if getattr(old.digests, name) != getattr(new.digests, name)
+            and (name != "sent" or (old.digests.sent and new.digests.sent))
         ),
         grades=changed,
         same_grades=len(changes) - len(changed),
