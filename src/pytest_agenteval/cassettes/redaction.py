@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -19,6 +20,9 @@ from pytest_agenteval.cassettes.interaction import (
     Request,
     Response,
 )
+from pytest_agenteval.cassettes.wire.aws_events import is_event_stream
+from pytest_agenteval.cassettes.wire.split_secrets import without_split_secrets
+from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, MOST_CLEAN_TEXTS, Secrets
 from pytest_agenteval.redaction.shapes import has_shape, is_secret_header
 from pytest_agenteval.redaction.spellings import MARK
@@ -111,9 +115,15 @@ class Redactor:
         return self._secrets.text(text)
 
     def _body(self, body: Body) -> Body:
+        with suppress(UnreadableTraffic):
+            if isinstance(body, bytes) and is_event_stream(body):
+                return without_split_secrets(body, self._joined_text)
         if isinstance(body, bytes):
             return self._text_body(body.decode("latin-1")).encode("latin-1")
-        return self._text_body(body) if body else body
+        return without_split_secrets(self._text_body(body), self._joined_text) if body else body
+
+    def _joined_text(self, text: str) -> str:
+        return self._secrets.text(_without_telling(text))
 
     def _without_header_values(self, body: Body) -> Body:
         """Give a chat's request without the values of its headers: any of them may hold a key."""

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.wire.json_body import raw_body
 from pytest_agenteval.cassettes.wire.reader import (
     UnreadableTraffic,
@@ -85,6 +86,71 @@ def test_half_a_character_that_stays_alone_is_replaced(speaker: Any, half: str) 
 
         assert reply.message["content"] == "a\ufffdb"
         assert [dict(call.args) for call in reply.calls] == [{"at": "\ufffd"}]
+
+
+SECRET = 'CUST-\u00e4"9-😀-4711'
+
+
+@given(st.sampled_from(SPEAKERS), st.integers(1, 9), st.sampled_from(["", "<think>"]))
+@settings(max_examples=100)
+def test_no_piece_of_a_secret_is_recorded(speaker: Any, cut: int, opened: str) -> None:
+    """A recorded stream says the same as before but for the secret, wherever it was cut."""
+    text = f"{opened}{SECRET} is it{'</think>' if opened else ''}, or {SECRET}"
+    for kind in (SpokenReply, CutCharacters):
+        spoken = kind(text, [("look", {"at": SECRET, "to": [1, SECRET]})], cut)
+        for response in speaker.responses(spoken):
+            recorded = Redactor([SECRET]).response(response)
+            reply = read_reply(speaker.format, speaker.request(), recorded)
+
+            said = reply.message["content"]
+            assert (reply.reasoning, said) == (
+                ("<redacted> is it", ", or <redacted>") if opened else ("", "<redacted> is it, or <redacted>")
+            )
+            assert [dict(call.args) for call in reply.calls] == [
+                {"at": "<redacted>", "to": [1, "<redacted>"]}
+            ]
+
+
+def test_choices_and_telling_names_are_looked_at_apart() -> None:
+    """Two choices come mixed; arguments name what they hold; what is no secret stays in its piece."""
+    said = [(0, "key CUST"), (1, "no secret: CUS"), (0, "-4711"), (1, "T-47"), (0, "1 it is"), (1, ".")]
+    events: list[Any] = [
+        {"id": "c1", "choices": [{"index": at, "delta": {"content": piece}}]} for at, piece in said
+    ]
+    for piece in ('{"pass', 'word": "hunt', 'er2hunter2"}'):
+        delta = {"tool_calls": [{"index": 0, "function": {"arguments": piece}}]}
+        events.append({"id": "c1", "choices": [{"index": 0, "delta": delta}]})
+    body = "".join(f"event: chunk\ndata: {json.dumps(event)}\n\n" for event in events) + "data: [DONE]\n\n"
+
+    recorded = text_of(Redactor(["CUST-47111"]).response(Response(200, body=body)).body)
+
+    kept = [json.loads(line[6:]) for line in recorded.splitlines() if line.startswith("data: {")]
+    deltas = [event["choices"][0]["delta"] for event in kept]
+    assert [delta.get("content") for delta in deltas[:6]] == [
+        "key <redacted>",
+        "no secret: CUS",
+        "",
+        "T-47",
+        " it is",
+        ".",
+    ]
+    joined = "".join(delta["tool_calls"][0]["function"]["arguments"] for delta in deltas[6:])
+    assert json.loads(joined) == {"password": "<redacted>"}
+    assert recorded.count("event: chunk\n") == len(events)
+    assert recorded.endswith("data: [DONE]\n\n")
+
+
+def test_parts_of_one_message_are_one_text() -> None:
+    """A client may send a text in parts, of which a model makes one."""
+    parts = [{"type": "text", "text": "I am CUST-4"}, {"type": "text", "text": "711, hello"}]
+    body = json.dumps({"model": "m", "messages": [{"role": "user", "content": parts}]})
+    redactor = Redactor(["CUST-4711"])
+
+    (message,) = json.loads(text_of(redactor.request(Request("POST", "http://localhost", body)).body))[
+        "messages"
+    ]
+
+    assert [part["text"] for part in message["content"]] == ["I am <redacted>", ", hello"]
 
 
 @given(st.sampled_from(ANSWERED), st.sampled_from(["\r\n", "\r", "\n"]))

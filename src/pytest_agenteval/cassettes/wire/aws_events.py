@@ -29,8 +29,17 @@ def is_event_stream(raw: bytes) -> bool:
 def objects_of(raw: bytes) -> Iterator[Json]:
     """Give each event as a map from its type to its payload; an error as ``{"error": …}``.
 
-    An event that holds another format's event (``chunk``) gives that. A last frame that is not whole, as a
-    connection that broke leaves it, is left out; raises UnreadableTraffic for a frame that was damaged.
+    An event that holds another format's event (``chunk``) gives that.
+    """
+    for headers, payload in frames_of(raw):
+        yield _event(_headers(headers), payload)
+
+
+def frames_of(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Give the headers and the payload of each frame.
+
+    A last frame that is not whole, as a connection that broke leaves it, is left out; raises
+    UnreadableTraffic for a frame that was damaged.
     """
     place = 0
     while place + _SMALLEST <= len(raw):
@@ -42,9 +51,17 @@ def objects_of(raw: bytes) -> Iterator[Json]:
             return
         if crc32(frame[:-4]) != _U32.unpack_from(frame, length - 4)[0]:
             raise UnreadableTraffic(f"the frame at byte {place} has a wrong checksum")
-        headers = _headers(frame[_PRELUDE.size : _PRELUDE.size + headers_length])
-        yield _event(headers, frame[_PRELUDE.size + headers_length : -4])
+        begin = _PRELUDE.size + headers_length
+        yield frame[_PRELUDE.size : begin], frame[begin:-4]
         place += length
+
+
+def frame_of(headers: bytes, payload: bytes) -> bytes:
+    """Write a frame, with its lengths and checksums."""
+    length = _SMALLEST + len(headers) + len(payload)
+    lengths = _U32.pack(length) + _U32.pack(len(headers))
+    frame = lengths + _U32.pack(crc32(lengths)) + headers + payload
+    return frame + _U32.pack(crc32(frame))
 
 
 def _headers(raw: bytes) -> dict[str, str]:
