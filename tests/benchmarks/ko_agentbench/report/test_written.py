@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report.markdown import INTENTS, KEY_METRICS, MEANINGS, TITLES
@@ -20,6 +21,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import (
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.replies import UNKNOWN
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunModel
 from tests.benchmarks.ko_agentbench.report.sample_runs import (
@@ -347,3 +349,23 @@ def test_a_file_in_the_place_of_the_folder_is_a_usage_mistake(tmp_path: Path) ->
 
     with pytest.raises(UsageMistake, match=r"out.*: cannot be written"):
         report_folder(tmp_path, [ko_trial("L1-001", {"ToolAcc": 1.0})])
+
+
+@pytest.mark.parametrize("offline", [True, False])
+def test_what_a_model_took_is_unknown_where_nobody_said_it_or_no_model_was_asked(
+    tmp_path: Path, offline: bool
+) -> None:
+    """An offline model has no tokens per second and no first token; unknown tokens are no 0 of them."""
+    trials = every_level(0.5)
+    if not offline:
+        silent = [replace(ask, usage=UNKNOWN) for ask in trials[0].transcript.asks]
+        transcript = replace(trials[0].transcript, asks=tuple(silent), usage=UNKNOWN)
+        trials = [replace(trial, transcript=transcript) for trial in trials]
+    models = (RunModel("gpt", "azure/gpt-4o", offline=offline),)
+    folder = report_folder(tmp_path, trials, models=models)
+
+    took = report(folder)["by_level"]["L1"]["metadata"]
+    assert took["average_tps"] is None
+    assert (took["total_tokens"] is None, took["ttft"]["average"] is None) == (not offline, offline)
+    text = (folder / "evaluation_report.md").read_text(encoding="utf-8")
+    assert "- **전체 평균 TPS**: 알 수 없음" in text

@@ -1,0 +1,75 @@
+"""A figure that is unknown is None, never 0, and a sum keeps what is known of it."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pytest_agenteval.records.figure import Figure
+from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE, Usage
+from pytest_agenteval.records.trial import part_paid
+from pytest_agenteval.reports.formatting import format_cost, format_tokens
+from pytest_agenteval.store.json_lines import read_line, read_usage, usage_line
+
+USAGES = st.builds(
+    Usage,
+    *[st.none() | st.integers(0, 9)] * 4,
+    st.none() | st.sampled_from([0.0, 0.25]),
+    st.integers(1, 3),
+    st.none() | st.integers(1, 3),
+)
+
+
+@given(st.lists(USAGES, max_size=5))
+def test_a_sum_is_known_where_every_part_is(usages: list[Usage]) -> None:
+    """Reckoned a second way: figure by figure, over all parts at once."""
+    total = sum(usages, NO_USAGE)
+
+    for name in ("input_tokens", "output_tokens", "cached_tokens", "cost_usd", "attempts"):
+        parts = [getattr(usage, name) for usage in usages]
+        assert getattr(total, name) == (None if None in parts else sum(parts))
+    both = [(usage.input_tokens, usage.output_tokens) for usage in usages]
+    assert total.known_tokens == sum(count for pair in both for count in pair if count is not None)
+    assert total.known_cost_usd == sum(usage.cost_usd or 0.0 for usage in usages)
+    assert {sum(order, NO_USAGE) for order in permutations(usages[:3])} == {sum(usages[:3], NO_USAGE)}
+
+
+@given(st.lists(USAGES, max_size=5))
+def test_a_journal_gives_a_usage_back(usages: list[Usage]) -> None:
+    """Unknown figures are null there, and what is known of a sum stands beside them."""
+    total = sum(usages, NO_USAGE)
+    assert read_usage(usage_line(total)) == Usage.from_json(total.to_json()) == total
+
+
+@pytest.mark.parametrize("line", [b'{"asks":2,"cost_usd":null}', b'{"in":0,"asks":2,"cost_usd":null}'])
+def test_replies_without_tokens_at_no_price_are_unknown_ones(line: bytes) -> None:
+    """So earlier versions wrote what nobody knew: every reply has some tokens."""
+    usage = read_usage(read_line(line))
+    assert (usage.tokens, usage.input_tokens, usage.cached_tokens, usage.asks) == (None, None, None, 2)
+    assert read_usage(read_line(b'{"asks":2}')).tokens == 0  # of an offline model, which costs nothing
+
+
+def test_a_part_that_was_paid_is_told_apart_where_sums_are_unknown() -> None:
+    """Two sums with an unknown part are equal only where the known parts are, too."""
+    used = Usage(70, 5, cost_usd=0.5, asks=1) + UNSEEN_USAGE
+    assert part_paid(used, used) is None
+    assert part_paid(used, UNSEEN_USAGE) == UNSEEN_USAGE
+
+
+def test_figures_in_words() -> None:
+    """One spelling everywhere."""
+    figures = [Figure(), Figure(1234), Figure(1234, 2), Figure(0, 1)]
+    assert [format_tokens(figure) for figure in figures] == [
+        "0 tokens",
+        "1,234 tokens",
+        "1,234 tokens + unknown",
+        "tokens unknown",
+    ]
+    assert [format_cost(figure) for figure in (Figure(0.25), Figure(0.25, 1), Figure(0, 1))] == [
+        "$0.2500",
+        "$0.2500 + unknown",
+        "cost unknown",
+    ]
