@@ -201,11 +201,19 @@ class TranscriptLost(TrialBroken, UsageMistake):
     cause = "transcript_lost"
 
 
-class LimitReached(AgentEvalError):
-    """A trial used up one of its own limits; it is graded all the same."""
+ELAPSED_MORE = 1.1
+"""A limit of seconds names those that passed, too, where they are so many times those that it counts."""
 
-    def __init__(self, limit: str, allowed: float, used: float) -> None:
-        super().__init__(f"limit reached: {limit} (allowed {allowed:g}, used {used:g})")
+
+class LimitReached(AgentEvalError):
+    """A trial used up one of its own limits; it is graded all the same.
+
+    ``elapsed`` are the seconds that passed, of which a limit of seconds counts only ``used``.
+    """
+
+    def __init__(self, limit: str, allowed: float, used: float, elapsed: float = 0.0) -> None:
+        passed = f"; {elapsed:.1f} s passed" if elapsed > used * ELAPSED_MORE else ""
+        super().__init__(f"limit reached: {limit} (allowed {allowed:g}, used {used:g}{passed})")
         self.limit, self.allowed, self.used = limit, allowed, used
 
 

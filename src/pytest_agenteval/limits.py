@@ -45,9 +45,10 @@ class Span:
 class Budget:
     """What one trial has used of its allowance; asked before each step, told after it.
 
-    Seconds are the trial's own: they count from ``begin``, and time that is forgiven (back-off, attempts that
-    failed) does not count. Where several requests are under way at once, a moment is forgiven once, and only
-    while none of them is being answered.
+    There are two figures, both from ``begin`` on. ``elapsed`` is what people see: all that passes, without
+    the wait for a slot or for a client library. ``seconds`` is what a limit counts: forgiven time (back-off,
+    failed attempts, imports, a busy process) is left out, too. Where several requests are under way at once,
+    a moment is forgiven once, and only while none of them is being answered.
     """
 
     def __init__(self, allowed: Allowance, now: Callable[[], float] = time.monotonic) -> None:
@@ -59,6 +60,7 @@ class Budget:
         self._spans: list[Span] = []
         self._held_up: list[Span] = []
         self._open, self._forgiven_of_spans = 0, 0.0
+        self._excluding, self._excluded_s, self._counted_at = 0, 0.0, 0.0
         self._lock = threading.RLock()
         self.steps = 0
         self.tokens = 0
@@ -75,6 +77,7 @@ class Budget:
         """Start the clock: what came before, such as imports and the starting workspace, does not count."""
         self._began, self._forgiven = self._now(), 0.0
         self._spans, self._forgiven_of_spans = [], 0.0
+        self._excluded_s = self._counted_at = 0.0
 
     @property
     def at(self) -> float:
@@ -83,12 +86,15 @@ class Budget:
 
     @property
     def seconds(self) -> float:
-        """Seconds of the trial's own that have passed."""
+        """Seconds that have passed and count against the limit; two reasons may forgive the same wait."""
         return self.at - self._forgiven
 
-    def uncharged(self, elapsed: float) -> float:
-        """Give what of so many elapsed seconds is forgiven; two reasons may forgive the same wait."""
-        return min(max(0.0, self._forgiven), elapsed)
+    @property
+    def elapsed(self) -> float:
+        """Seconds that have passed, without those in which all requests under way were ``excluded``."""
+        with self._lock:
+            self._count_excluded()
+            return self.at - self._excluded_s
 
     @property
     def seconds_left(self) -> float | None:
@@ -131,6 +137,7 @@ class Budget:
             span = Span(self.at, self.at + at_most)
             self._spans.append(span)
             self._held_up.append(span)
+            self._count_excluded()
             self._open += 1
             self._settle()
         try:
@@ -140,8 +147,32 @@ class Budget:
                 self.forgive_pending()
                 span.ended = self.at
                 self._held_up.remove(span)
+                self._count_excluded()
                 self._open -= 1
                 self._settle()
+
+    @contextmanager
+    def excluded(self) -> Iterator[None]:
+        """Leave the time of the block out of what people see: a request waits for its turn, or for a library.
+
+        To be used within ``held_up``; while another request is under way the time counts.
+        """
+        self._change_excluded(1)
+        try:
+            yield
+        finally:
+            self._change_excluded(-1)
+
+    def _change_excluded(self, change: int) -> None:
+        with self._lock:
+            self._count_excluded()
+            self._excluding += change
+
+    def _count_excluded(self) -> None:
+        now = self.at
+        if self._excluding and self._excluding == self._open:
+            self._excluded_s += now - self._counted_at
+        self._counted_at = now
 
     def forgive_frozen(self, seconds: float) -> None:
         """Forgive the last seconds, in which nothing of the trial could go on, whatever it waited for."""
@@ -170,12 +201,14 @@ class Budget:
     def begin_request(self) -> None:
         """Note that a request is under way whose outcome says whether its time counts; to be ended once."""
         with self._lock:
+            self._count_excluded()
             self._open += 1
 
     def end_request(self, began: float, ended: float, *, failed: bool) -> None:
         """Count the time of a request that was answered; forgive what only failing ones took."""
         with self._lock:
             self._spans.append(Span(began, ended, own=not failed))
+            self._count_excluded()
             self._open -= 1
             self._settle()
 
@@ -201,7 +234,7 @@ class Budget:
         self._within("tokens", allowed.tokens, self.tokens)
         self._within("cost_usd", allowed.cost_usd, self.cost_usd)
         if allowed.seconds is not None:
-            self._within("seconds", allowed.seconds, self.seconds, elapsed=self.at)
+            self._within("seconds", allowed.seconds, self.seconds, elapsed=self.elapsed)
         self.steps += 1
 
     def undo_step(self) -> None:

@@ -1,8 +1,9 @@
-"""A trial's seconds are its agent's own: imports, making things and the workspace come before the clock."""
+"""A trial's seconds are those that passed; its limit does not count imports, nor what others held up."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 import textwrap
@@ -91,6 +92,85 @@ def test_an_import_that_holds_up_the_loop_is_no_second_of_a_functions(slow_impor
 
     assert (trial.ending, trial.limit) == ("passed", "")
     assert trial.seconds < IMPORT_S / 2
+
+
+class OnOurLoop(Waiting):
+    """Waits on the loop of all trials, as our own agents do."""
+
+    async def run(self, task_input: object, ctx: object) -> str:
+        """Take a quarter of a second and more."""
+        return await super().run(task_input, ctx)
+
+
+class Blocking:
+    """Computes on the loop of all trials, as a busy machine does."""
+
+    async def run(self, task_input: object, ctx: object) -> str:
+        """Let nobody else on for a second."""
+        await asyncio.sleep(0.05)
+        time.sleep(IMPORT_S)
+        return "Mina"
+
+
+for each in (OnOurLoop, Blocking):
+    each.run.__module__ = "pytest_agenteval.agents"  # by which ours are known
+
+
+def test_what_others_hold_up_passes_and_is_not_charged() -> None:
+    """The time that is shown is no less than what happened within it took; the limit spares the agent."""
+    known = registry()
+    known.agent("blocking", Blocking)
+    known.agent("waiting", OnOurLoop)
+    limited = plan("w", GREETED, agent="waiting", limits=Allowance(seconds=0.25 + IMPORT_S / 2))
+
+    trial, _ = execute(known, limited, plan("b", GREETED, agent="blocking"))
+
+    assert (trial.ending, trial.limit) == ("passed", "")
+    assert trial.charged_seconds < 0.25 + IMPORT_S / 2 < IMPORT_S < trial.seconds
+
+
+def test_modules_imported_within_a_function_are_not_charged(slow_import: str) -> None:
+    """Neither to who imports nor to who waits for that import, in the agent's thread or in asyncio's."""
+
+    def function(task_input: object, ctx: object) -> str:
+        import slow_to_import  # type: ignore[import-not-found] # noqa: F401
+
+        return "Mina"
+
+    async def coroutine(task_input: object, ctx: object) -> str:
+        return await asyncio.to_thread(function, task_input, ctx)
+
+    known = registry()
+    known.agent("function", function)
+    known.agent("coroutine", coroutine)
+    limit = Allowance(seconds=IMPORT_S / 2)
+    agents = ("function", "function", "coroutine")
+    plans = [plan(f"t{number}", GREETED, agent=name, limits=limit) for number, name in enumerate(agents)]
+
+    trials = execute(known, *plans)
+
+    assert [(trial.ending, trial.limit) for trial in trials] == [("passed", "")] * 3
+    assert all(trial.charged_seconds < IMPORT_S / 2 for trial in trials)
+    assert max(trial.seconds for trial in trials) > IMPORT_S
+
+
+def test_a_limit_names_the_seconds_it_counts_and_those_that_passed(slow_import: str) -> None:
+    """Where both differ much, one alone would look wrong beside the other."""
+
+    def function(task_input: object, ctx: object) -> str:
+        import slow_to_import  # noqa: F401
+
+        time.sleep(60)
+        return "Mina"
+
+    known = registry()
+    known.agent("function", function)
+    (trial,) = execute(known, plan("t", GREETED, agent="function", limits=Allowance(seconds=0.3)))
+
+    (event,) = [event for event in trial.transcript.events if event.kind == "limit"]
+    found = re.fullmatch(r"limit reached: seconds \(allowed 0.3, used (.*); (.*) s passed\)", event.text)
+    assert found is not None, event.text
+    assert 0.2 < float(found[1]) < 0.9 < IMPORT_S < float(found[2])
 
 
 HELD_UP = 100

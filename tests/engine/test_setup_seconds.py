@@ -83,3 +83,20 @@ def test_spans_that_are_alike_are_not_one() -> None:
     second.__exit__(None, None, None)
     first.__exit__(None, None, None)
     assert budget.seconds == 0
+
+
+def test_the_wait_for_a_slot_is_not_seen_unless_something_else_goes_on_meanwhile() -> None:
+    """People see what a trial took; no moment in which one of its requests is answered is left out."""
+    clock = Clock()
+    budget = Budget(Allowance(seconds=60), clock)
+    budget.begin()
+    with budget.held_up(600), budget.excluded():
+        clock.now += 10
+        with budget.held_up(600) as answered:
+            clock.now += 2
+            answered.own = True
+        clock.now += 5
+    with budget.held_up(600):  # back-off
+        clock.now += 3
+    clock.now += 1
+    assert (budget.elapsed, budget.seconds) == (6, 3)

@@ -156,6 +156,17 @@ def test_durations_are_the_agents(pytester: pytest.Pytester) -> None:
     assert times["after[scripted-1]"] < 0.9
 
 
+def test_what_an_item_waits_for_is_no_time_of_its_case(pytester: pytest.Pytester) -> None:
+    """Other trials, or a fixture of somebody's: the time of a case is its trial's own."""
+    slow = (
+        "import pytest, time\n\n\n@pytest.fixture\ndef trial(trial):\n    time.sleep(1.0)\n    return trial\n"
+    )
+    write(pytester.path, {"evals/conftest.py": slow})
+    carry_out(pytester, "--junitxml=j.xml", "-k", "good")
+    (case,) = junit(pytester.path / "j.xml").values()
+    assert float(case.attrib["time"]) < 0.9
+
+
 @pytest.mark.parametrize("switch", ["--pdb", "-s"])
 def test_a_debugger_and_no_capture_mean_one_at_a_time(pytester: pytest.Pytester, switch: str) -> None:
     """With --pdb and with -s nothing else runs while somebody looks."""

@@ -19,6 +19,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.journal_index import KINDS, index_path
 from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.json_lines import CHECKSUM_BYTES, add_checksum
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import new_run
@@ -111,8 +112,11 @@ def test_a_journal_that_grew_is_read_from_where_the_index_ends(journal: Path, mo
 
 def test_a_journal_that_was_changed_is_believed_and_its_index_is_not(journal: Path) -> None:
     """Whatever was changed in it, and also where it is as long as before."""
-    text = journal.read_text(encoding="utf-8")
-    journal.write_text(text.replace('"task":"t0001"', '"task":"t1001"'), encoding="utf-8")
+    lines = journal.read_bytes().replace(b'"task":"t0001"', b'"task":"t1001"').splitlines(keepends=True)
+    changed = [
+        add_checksum(line[: -CHECKSUM_BYTES - 1] + b"}\n") if b"t1001" in line else line for line in lines
+    ]
+    journal.write_bytes(b"".join(changed))
 
     changed = load_run(journal.parent)
 

@@ -101,7 +101,7 @@ class RetryingChat:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
-        with self._budget.held_up(LONGEST_HOLD_UP_S):
+        with self._budget.held_up(LONGEST_HOLD_UP_S), self._budget.excluded():
             await self._chat.prepare(tools=bool(tools))
         course = _Course(self._gate)
         try:
@@ -157,7 +157,8 @@ class RetryingChat:
         with self._budget.held_up(LONGEST_HOLD_UP_S):
             if course.wait_s > 0:
                 await self._sleep(course.wait_s)
-            return await self._gate.enter(sent, most, first=course.goes_first)
+            with self._budget.excluded():
+                return await self._gate.enter(sent, most, first=course.goes_first)
 
     def _note_failed(self, failed: AttemptFailed, course: _Course, turn: Turn, seconds: float) -> None:
         """Write a failed attempt down, and tell the gate what it says of the model; raises after the last."""

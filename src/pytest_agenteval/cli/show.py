@@ -61,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_results_option(parser)
 
 
+NO_CHECKSUMS = "an earlier version wrote this run, without checksums: damage to its files may go unnoticed"
+
+
 def show(args: argparse.Namespace) -> int:
     """Show the trials that are meant; 2 where a transcript is lost, and the journal all that is shown."""
     run, query = _run_and_query(args)
@@ -79,6 +82,8 @@ def show(args: argparse.Namespace) -> int:
     for each in runs:
         for odd in first_unreadable(each.odd):
             print(f"{each.folder.name}: {odd}", file=sys.stderr)
+        if not each.has_checksums:
+            print(f"{each.folder.name}: {NO_CHECKSUMS}", file=sys.stderr)
     return 0 if [each.odd for each in runs] == before else LOST
 
 

@@ -20,6 +20,7 @@ from pytest_agenteval.cassettes.http.scope import untaped
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.errors import exception_text
+from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.threads import DaemonThreads, acceptable_exception, start_in_daemon_thread
 
@@ -59,11 +60,11 @@ def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
 class AgentThread:
     """One run of an agent in a thread; what it returns to be awaited is awaited there, or on the shared loop.
 
-    ``on_answer`` is called in that thread as soon as there is an answer, or was an order to stop.
+    ``limits`` take note of where it runs, and of when there is an answer, or was an order to stop.
     """
 
-    def __init__(self, act: Callable[[], Any], on_answer: Callable[[], None], kind: LoopKind) -> None:
-        self._act, self._on_answer, self._shared = act, on_answer, kind == "shared"
+    def __init__(self, act: Callable[[], Any], limits: Budget, kind: LoopKind) -> None:
+        self._act, self._limits, self._shared = act, limits, kind == "shared"
         self._trials = asyncio.get_running_loop()
         self._answer: asyncio.Future[Any] = self._trials.create_future()
         self._task: asyncio.Task[Any] | None = None
@@ -93,19 +94,20 @@ class AgentThread:
             self._stopped = True
             task = self._task
         if task is not None:
-            self._on_answer()
+            self._limits.note_answer()
             with suppress(RuntimeError):  # it has ended by itself meanwhile, and its loop with it
                 task.get_loop().call_soon_threadsafe(task.cancel)
 
     def _work(self) -> None:
         """Run the agent, tell its answer, and only then clear away what it has left on its loop."""
+        self._limits.note_place()
         runner = asyncio.Runner(loop_factory=_new_loop)
         try:
             outcome, raised = self._result(runner), None
         except BaseException as anything:  # even SystemExit: an agent must not end the run
             outcome, raised = None, anything
         if not self._stopped:
-            self._on_answer()
+            self._limits.note_answer()
         with suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self._trials.call_soon_threadsafe(self._settle, outcome, raised)
         with suppress(BaseException):  # what was left behind is nobody's answer
@@ -120,6 +122,7 @@ class AgentThread:
         return asyncio.run_coroutine_threadsafe(self._awaited(result), _SharedLoop.get()).result()
 
     async def _awaited(self, result: Awaitable[Any]) -> Any:
+        self._limits.note_place()
         with self._stopping:
             self._task = asyncio.current_task()
             if self._stopped and self._task is not None:

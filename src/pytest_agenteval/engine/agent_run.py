@@ -67,7 +67,7 @@ async def run_within_limits(
     reached = limits.reached
     left = limits.seconds_left  # below 0 where the last reply came late, and nothing was waited for after it
     if reached is None and not is_refused() and (timeout.expired() or (left is not None and left < 0)):
-        reached = LimitReached("seconds", limits.allowed.seconds or 0.0, limits.seconds)
+        reached = LimitReached("seconds", limits.allowed.seconds or 0.0, limits.seconds, limits.elapsed)
     if reached is not None:
         ctx.transcript.event("limit", str(reached))
     answer = Answer(ctx.transcript.last_words) if answer is None else answer
@@ -156,7 +156,7 @@ def _course_of(
     run: Callable[..., Any], kind: LoopKind, task_input: Mapping[str, Any], ctx: AgentContext
 ) -> AgentThread | _OnLoopOfTrials:
     act = partial(run, task_input, ctx)
-    return _OnLoopOfTrials(act) if kind == "trials" else AgentThread(act, ctx.limits.note_answer, kind)
+    return _OnLoopOfTrials(act) if kind == "trials" else AgentThread(act, ctx.limits, kind)
 
 
 _LATE_S = 1.0

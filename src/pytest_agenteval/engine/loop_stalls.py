@@ -15,11 +15,13 @@ class StallWatch:
     """Looks at the loop now and then while somebody acts on it, and tells how long it stood still.
 
     A huge reply that is read, thousands of calls that begin together: for as long as that takes nothing else
-    goes on. Who is about to look at a clock looks here first: ``catch_up``.
+    goes on. Who is about to look at a clock looks here first: ``catch_up``. ``look`` is called each time.
     """
 
-    def __init__(self, is_needed: Callable[[], bool], tell: Callable[[float], None]) -> None:
-        self._is_needed, self._tell = is_needed, tell
+    def __init__(
+        self, is_needed: Callable[[], bool], tell: Callable[[float], None], look: Callable[[], None]
+    ) -> None:
+        self._is_needed, self._tell, self._look_elsewhere = is_needed, tell, look
         self._due = self._excused = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
@@ -38,6 +40,7 @@ class StallWatch:
         """Tell of a standstill that has not been seen yet; on another thread than the loop's do nothing."""
         if self._loop is None or threading.get_ident() != self._thread:
             return
+        self._look_elsewhere()
         now = self._loop.time()
         late_s = now - self._due - self._excused
         if late_s > LEAST_S:

@@ -79,6 +79,9 @@ NO_DIGESTS = Digests()
 NO_TREE = Tree()
 EMPTY_ANSWER = Answer()
 
+LEAST_UNCHARGED_S = 0.001
+"""Less is what the clock itself takes."""
+
 
 async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | None = None) -> Trial:
     """Carry out one plan and give the graded trial; whatever breaks is in the record, never raised.
@@ -201,8 +204,9 @@ class _TrialRun:
             if is_own_cancellation(raised):
                 raise
             self.error = self._with_key_hint(error_details(raised))
-        self.seconds = self.budget.at
-        self.uncharged_seconds = self.budget.uncharged(self.seconds)
+        self.seconds = self.budget.elapsed
+        uncharged = self.seconds - max(0.0, self.budget.seconds)  # two reasons may forgive the same wait
+        self.uncharged_seconds = uncharged if uncharged > LEAST_UNCHARGED_S else 0.0
 
     def _note_unread_prompts(self, prompts: Prompts) -> None:
         """Write down which prompts of task and variant the agent has not read, if it has done its task.

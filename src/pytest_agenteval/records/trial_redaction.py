@@ -22,6 +22,7 @@ FIGURES = (
     "digests",
     "started_at",
     "seconds",
+    "uncharged_seconds",
     "tool_tape",
     "chat_tape",
     "acted",

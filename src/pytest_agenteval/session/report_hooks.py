@@ -55,8 +55,8 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     trial: Trial = item.trial
     telling_phase = "setup" if trial.ending == "errored" else "call"
     if report.when == "setup":
-        # The item only waited; the time is the agent's.
-        report.duration = max(report.duration, trial.seconds)
+        # The item only waited, perhaps for others; the time is the trial's own.
+        report.duration = trial.seconds
     for_junit = item.config.getoption("xmlpath", None)
     if report.when == telling_phase or (report.when == "teardown" and for_junit):
         report.user_properties += trial_properties(trial, _transcripts(item))

@@ -8,15 +8,24 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.store.journal_codec import read_finished, read_not_run, read_started
+from pytest_agenteval.store.journal_codec import check_keys, read_finished, read_not_run, read_started
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, StartedAttempt
 from pytest_agenteval.store.journal_index import JournalIndex, is_worth_writing, read_index, write_index
-from pytest_agenteval.store.json_lines import VERSION, Line, check_version, encode_line, read_line
+from pytest_agenteval.store.json_lines import (
+    DAMAGED,
+    REPAIR,
+    VERSION,
+    Line,
+    check_version,
+    encode_line,
+    is_intact,
+    read_line,
+)
 
 FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
 """How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
 
-HALF = "half a line, which a crash left behind, or no JSON object"
+HALF = f"half a line, which a crash left behind, or no JSON object; {REPAIR}"
 
 
 class Journal:
@@ -65,14 +74,18 @@ class Journal:
 
     def _take_raw(self, path: Path, number: int, raw: bytes) -> JournalEntry | None:
         """Add a line, and give the finished attempt that it tells of; what is no such line is noted."""
-        line = _parse_line(raw)
-        if line is None:
-            if raw.strip():
-                self._note(path, number, HALF)
-            return None
-        if isinstance(line.get("v"), int) and line["v"] > VERSION:
+        intact, line = is_intact(raw), _parse_line(raw)
+        # A newer version's checksums may be others; in the midst of a file a newer version is only damage.
+        version = line.get("v") if line is not None and (intact is not False or number == 1) else None
+        if line is not None and isinstance(version, int) and version > VERSION:
             check_version(line, f"{path}:{number}")
+        if intact is False or line is None:
+            if raw.strip():
+                self._note(path, number, HALF if line is None else DAMAGED)
+            return None
         try:
+            if intact is None:
+                check_keys(line)
             return self._take(line, path.name.replace("journal-", "transcripts-", 1))
         except ValueError as odd:
             self._note(path, number, f"holds {odd}")
@@ -94,9 +107,12 @@ class Journal:
         return None
 
     def _take_entry(self, entry: JournalEntry) -> JournalEntry:
+        attempts = self._finished.setdefault(entry.key, [])
+        if attempts and entry in attempts:  # a line that stands there twice: what it took was paid once
+            raise ValueError("the same line once more")
         if entry.attempt == 1 and not _is_reused(entry):
             self._first_ends += 1
-        self._finished.setdefault(entry.key, []).append(entry)
+        attempts.append(entry)
         return entry
 
     def _note(self, path: Path, number: int, what: str) -> None:
@@ -107,13 +123,17 @@ class Journal:
         if self._first_starts == self._first_ends:
             return
         for path in self._paths:
+            seen: set[bytes] = set()
             for number, raw in enumerate(_raw_lines(path), start=1):
-                if _is_first_start(raw):
+                if _is_first_start(raw) and raw not in seen:
+                    seen.add(raw)
                     self._take_start(path, number, raw)
 
     def _take_start(self, path: Path, number: int, raw: bytes) -> None:
         line = _parse_line(raw)
         try:
+            if line is not None and is_intact(raw) is None:
+                check_keys(line)
             key, attempt = read_started({} if line is None else line)
         except ValueError as odd:
             self._note(path, number, HALF if line is None else f"holds {odd}")
@@ -192,7 +212,7 @@ def _raw_lines(path: Path, start: int = 0) -> Iterator[bytes]:
 
 
 def _is_first_start(raw: bytes) -> bool:
-    return raw.startswith(FIRST_START) and raw.endswith(b"}\n")
+    return raw.startswith(FIRST_START) and raw.endswith(b"}\n") and is_intact(raw) is not False
 
 
 def _parse_line(raw: bytes) -> Line | None:

@@ -20,13 +20,29 @@ from pytest_agenteval.store.journal_entry import (
     check_entry,
     check_key,
 )
-from pytest_agenteval.store.json_lines import VERSION, Line, add, last_lines, read_usage, shorten, usage_line
+from pytest_agenteval.store.json_lines import (
+    VERSION,
+    Line,
+    add,
+    add_checksum,
+    last_lines,
+    read_usage,
+    shorten,
+    usage_line,
+)
+from pytest_agenteval.store.run_schemas import FINISHED, GRADE, NOT_RUN, STARTED
 
 EARLIER_WORDS = {"not in the code": "not_defined", "resp_schema": "not_applicable"}
 """Reasons for no score that earlier versions wrote, and what they are called today."""
 
 ALIKE = frozenset({"fixture", "prompt", "settings", "tools", "ruler", "model", "code", "tool_code"})
 """Digests that are the same for many tasks of a suite."""
+
+_KEYS = {
+    schema["properties"]["kind"]["const"]: frozenset(schema["properties"])
+    for schema in (STARTED, FINISHED, NOT_RUN)
+}
+_GRADE_KEYS = frozenset(GRADE["properties"])
 
 SHORT_RATIONALE = 160
 SHORT_MESSAGE = 300
@@ -65,7 +81,8 @@ def finished_line(trial: Trial) -> Line:
         line["acted"] = trial.acted
     if trial.origin is not None:
         line["origin"] = _origin(trial.origin)
-    add(line, started_at=trial.started_at, seconds=trial.seconds, digests=_digests(trial.digests))
+    add(line, started_at=trial.started_at, seconds=trial.seconds, uncharged_seconds=trial.uncharged_seconds)
+    add(line, digests=_digests(trial.digests))
     add(line, usage=usage_line(trial.usage), judging=usage_line(trial.judging), tapes=_tapes(trial))
     add(line, simulating=usage_line(trial.simulating))
     if trial.paid is not None:
@@ -75,8 +92,24 @@ def finished_line(trial: Trial) -> Line:
 
 
 def with_location(line: bytes, offset: int, length: int) -> bytes:
-    """Add to an encoded finished line where its transcript stands, which is known when all are written."""
-    return b'%b,"transcript":[%d,%d]}\n' % (line[:-2], offset, length)
+    """Add to an encoded finished line where its transcript stands, which is known when all are written.
+
+    With the checksum it is whole.
+    """
+    return add_checksum(b'%b,"transcript":[%d,%d]}\n' % (line[:-2], offset, length))
+
+
+def check_keys(line: Line) -> None:
+    """Raise ValueError for a line without a checksum that has a key which no version has written.
+
+    One that has a checksum may: a newer version may have more to say.
+    """
+    known, grades = _KEYS.get(str(line.get("kind"))), line.get("grades")
+    odd = [] if known is None else [key for key in line if key not in known]
+    if isinstance(grades, list):
+        odd += [key for grade in grades if isinstance(grade, dict) for key in grade if key not in _GRADE_KEYS]
+    if odd:
+        raise ValueError(f"the unknown key {odd[0]!r}")
 
 
 def read_key(line: Line) -> TrialKey:
@@ -168,6 +201,7 @@ def _entry(line: Line, transcripts: str) -> JournalEntry:
         own_models=tuple(get("own_models", ())),
         doubtful_events=get("doubtful_events", NOTHING),
         origin=Origin.from_json(line["origin"]) if "origin" in line else None,
+        uncharged_seconds=get("uncharged_seconds", 0.0),
     )
 
 

@@ -28,7 +28,15 @@ from pytest_agenteval.store.journal_codec import (
     started_line,
     with_location,
 )
-from pytest_agenteval.store.json_lines import VERSION, Line, add, encode_line, if_too_long, usage_line
+from pytest_agenteval.store.json_lines import (
+    VERSION,
+    Line,
+    add,
+    add_checksum,
+    encode_line,
+    if_too_long,
+    usage_line,
+)
 
 MOST_TOLD = 2000
 FRAMES = 10
@@ -59,11 +67,13 @@ class JournalWriter:
         """Write that trials were begun, in one write."""
         if plans:
             at = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-            self._journal.append(b"".join([encode_line(started_line(plan, at)) for plan in plans]))
+            self._journal.append(
+                b"".join([add_checksum(encode_line(started_line(plan, at))) for plan in plans])
+            )
 
     def not_run(self, plan: Plan, cause: str, reason: str) -> None:
         """Write that a trial does not begin in this run, and why."""
-        self._journal.append(encode_line(not_run_line(plan, cause, reason)))
+        self._journal.append(add_checksum(encode_line(not_run_line(plan, cause, reason))))
 
     def finished(self, trials: Sequence[Trial]) -> tuple[Trial, ...]:
         """Write how trials ended, in one write for each file; give the trials as they were written.
@@ -93,7 +103,8 @@ class JournalWriter:
             return self._encode(_unwritable_trial(trial, raised))
 
     def _encode(self, trial: Trial) -> tuple[Trial, bytes, bytes]:
-        return trial, encode_line(finished_line(trial)), encode_line(transcript_line(trial, self._keep))
+        transcript = encode_line(transcript_line(trial, self._keep))
+        return trial, encode_line(finished_line(trial)), add_checksum(transcript)
 
     def close(self) -> None:
         """Close the files."""
@@ -109,7 +120,8 @@ class JournalWriter:
     def _write_texts(self) -> None:
         if not self._waiting:
             return
-        lines = [encode_line({"d": digest, "t": text}) for digest, text in self._waiting.items()]
+        texts = self._waiting.items()
+        lines = [add_checksum(encode_line({"d": digest, "t": text})) for digest, text in texts]
         self._texts.append(b"".join(lines))
         self._stored.update(self._waiting)
         self._waiting = {}

@@ -12,7 +12,7 @@ from pytest_agenteval.garbage import garbage_uncollected
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal import Journal
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, StartedAttempt
-from pytest_agenteval.store.json_lines import Line, check_version, read_line
+from pytest_agenteval.store.json_lines import Line, check_version, has_checksums, read_intact_line
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_planned
 from pytest_agenteval.store.runs import PLANNED, ROOT, damage_text, find_run, read_header_or_name, read_json
 
@@ -63,6 +63,11 @@ class Run:
         missing = planned - len(self.entries)
         return f"{missing} of {planned} planned trials never ended" if missing > 0 else ""
 
+    @property
+    def has_checksums(self) -> bool:
+        """Whether damage to the journals would be noticed; those of earlier versions have no checksums."""
+        return all(has_checksums(path) for path in self.folder.glob("journal-*.jsonl"))
+
     def rows(self, rows: str = "trials") -> Iterator[dict[str, Any]]:
         """Give one flat dict for each of the run's ``trials``, ``grades``, ``calls`` or ``messages``.
 
@@ -104,13 +109,15 @@ class Run:
 
         Raises TranscriptLost where the transcript is not what the journal says: a file was cut or exchanged.
         """
-        from pytest_agenteval.store.transcript_reader import TextIndex, read_trial
+        from pytest_agenteval.store.transcript_reader import TextIndex, check_types, read_trial
 
         line = self._line(entry)
         check_version(line, self.folder / entry.location.file)
         self._texts = self._texts or TextIndex(self.folder)
         try:
-            return read_trial(entry, line, self._texts.text)
+            trial = read_trial(entry, line, self._texts.text)
+            check_types(trial)
+            return trial
         except (OSError, ValueError, LookupError, TypeError, AttributeError) as broken:
             raise self._lost_transcript(entry, broken) from broken
 
@@ -131,7 +138,7 @@ class Run:
                 f"{self.folder}/{file}", "rb", buffering=0
             ) as transcripts:  # one look into a large file
                 transcripts.seek(offset)
-                line = read_line(transcripts.read(length))
+                line = read_intact_line(transcripts.read(length))
             trial_key = tuple(line["trial"])
         except (OSError, ValueError, KeyError, TypeError) as broken:
             raise self._lost_transcript(entry, broken) from broken

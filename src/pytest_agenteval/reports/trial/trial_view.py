@@ -119,6 +119,7 @@ class TrialView(FrozenValue, frozen=True):
     traceback: str
     started_at: str
     seconds: float
+    uncharged_seconds: float
     messages: tuple[MessageView, ...]
     answer: str
     state: Mapping[str, Any]
@@ -168,6 +169,7 @@ def trial_view(trial: Trial) -> TrialView:
         traceback=trial.traceback,
         started_at=trial.started_at,
         seconds=trial.seconds,
+        uncharged_seconds=trial.uncharged_seconds,
         messages=tuple(_conversation(trial.transcript)),
         answer=trial.outcome.answer.text,
         state=jsonable(trial.outcome.answer.state),
