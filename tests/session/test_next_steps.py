@@ -52,6 +52,23 @@ def test_the_run_before_of_the_same_suites_is_offered_for_comparison(
     assert name in capsys.readouterr().out
 
 
+def test_a_run_with_a_baseline_is_compared_with_that(pytester: pytest.Pytester) -> None:
+    """And not with a run in between: the verdict above is about the baseline."""
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task("t")})
+    first = run(pytester, "evals")
+    run(pytester, "evals")
+    (name,) = [Path(line.split()[1]).name for line in first.outlines if line.startswith("run: ")]
+    assert main(["baseline", "set", name, "--to", "kept.json"]) == 0
+
+    assert (
+        offered(run(pytester, "evals", f"--agent-baseline={name}"))[0] == f"agenteval compare {name} latest"
+    )
+    assert (
+        offered(run(pytester, "evals", "--agent-baseline=kept.json"))[0]
+        == "agenteval compare kept.json latest"
+    )
+
+
 def test_a_run_that_is_not_kept_offers_nothing(pytester: pytest.Pytester) -> None:
     """Nobody is sent to a folder that is gone."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task("t")})

@@ -22,11 +22,16 @@ MOST_READ = 5
 """Runs with its suites and models that are read whole, to see whether they can be compared."""
 
 
-def next_steps(folder: Path, here: Path, has_misses: bool = False) -> Iterator[str]:
-    """Give commands about the run that is kept in ``folder``, to be typed in the folder ``here``."""
+def next_steps(
+    folder: Path, here: Path, has_misses: bool = False, baseline: Path | None = None
+) -> Iterator[str]:
+    """Give commands about the run that is kept in ``folder``, to be typed in the folder ``here``.
+
+    It is compared with its ``baseline``; without one, with the run before.
+    """
     runs = folder.parent.relative_to(here) if folder.is_relative_to(here) else folder.parent
     where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
-    if earlier := _run_before(folder):
+    if earlier := _run_before(folder) if baseline is None else _name_of(baseline, folder, here):
         yield f"agenteval compare {shlex.quote(earlier)} {LATEST}{where}"
     yield f"agenteval show {LATEST}:worst{where}" if has_misses else f"agenteval report {LATEST} -v{where}"
 
@@ -65,6 +70,13 @@ def _with_twice_the_budget(arguments: Iterable[str]) -> Iterator[str]:
 
 def _doubled(amount: str) -> str:
     return f"{2 * float(amount.strip().removeprefix('$')):.12g}"
+
+
+def _name_of(baseline: Path, folder: Path, here: Path) -> str:
+    """Give what is typed for a baseline: a run's name among those beside this one, else its path."""
+    if baseline.is_dir() and baseline.resolve().parent == folder.resolve().parent:
+        return baseline.resolve().name
+    return str(baseline.relative_to(here) if baseline.is_relative_to(here) else baseline)
 
 
 def _run_before(folder: Path) -> str:

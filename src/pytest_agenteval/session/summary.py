@@ -172,9 +172,8 @@ def _next_steps(config: pytest.Config, run: Run, view: RunView) -> Iterator[str]
     from pytest_agenteval.session.next_steps import going_on, next_steps
 
     has_misses = any(entry.ending != "passed" for entry in run.entries)
-    compared, *looked_at = ["", *next_steps(run_folder(config), config.invocation_params.dir, has_misses)][
-        -2:
-    ]
+    here, baseline = config.invocation_params.dir, config.stash[run_info_key].baseline
+    compared, *looked_at = ["", *next_steps(run_folder(config), here, has_misses, baseline)][-2:]
     if any(suite.total.not_run for suite in view.suites):  # half a run is gone on with, and not compared
         again = "--agent-only=not_run" if read_settings(config).regrade else "--agent-resume"
         command = ("pytest", *map(str, config.invocation_params.args))
