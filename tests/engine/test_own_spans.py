@@ -130,6 +130,27 @@ def test_what_was_seen_of_a_model_stands_beside_spans(provider: TracerProvider) 
     assert transcript.calls[0].error is not None  # as our box said, whatever a span tells
 
 
+def test_calls_that_a_model_wrote_as_text_are_told_by_spans(provider: TracerProvider) -> None:
+    """So agents call tools whose replies are text alone, as dspy's: no reply asks for a call."""
+
+    class Instrumented:
+        async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> str:
+            await ctx.chat.ask([{"role": "user", "content": "Hello?"}])
+            for city in ("oslo", "lima"):
+                with provider.get_tracer("framework").start_as_current_span("tool") as tool:
+                    tool.set_attribute("openinference.span.kind", "TOOL")
+                    tool.set_attribute("tool.name", "weather")
+                    tool.set_attribute("input.value", json.dumps({"city": city}))
+                    tool.set_attribute("output.value", "cold")
+            return "done"
+
+    calls = _trials(Instrumented, "oslo")["oslo"].transcript.calls
+    assert [(call.tool, call.args["city"], call.result) for call in calls] == [
+        ("weather", "oslo", "cold"),
+        ("weather", "lima", "cold"),
+    ]
+
+
 def test_a_suite_that_asks_for_spans_gets_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     """``otel: true``: one is set up where the process has none, and only then."""
     held: list[Any] = [trace.ProxyTracerProvider()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 
 AGENTS = """
 import json
+from collections.abc import Callable
 import urllib.request
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "weather", "arguments": '{"city": "Oslo"}'}}
@@ -85,3 +87,38 @@ def test_a_returned_transcript_is_graded_and_never_overrides_what_was_seen(pytes
     assert [message.content for message in seen.messages] == ["From the wire", ""]
     assert (seen.usage.input_tokens, seen.asks[0].model) == (8, "gpt-5")
     assert [(call.id, call.result, call.error) for call in seen.calls] == [("c1", {"c": -7}, None)]
+
+
+def _text_reply(asked: Received) -> Reply:
+    message = {"role": "assistant", "content": "Action: weather[Oslo]"}
+    return Reply({"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+
+def _other_call(asked: Received) -> Reply:
+    call = {"id": "x1", "type": "function", "function": {"name": "search", "arguments": "{}"}}
+    message = {"role": "assistant", "content": None, "tool_calls": [call]}
+    return Reply({"choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]})
+
+
+@pytest.mark.parametrize(
+    ("server", "calls", "passed"),
+    [(_text_reply, ["weather"], 1), (_other_call, ["search"], 0)],
+    ids=["calls in texts", "another call"],
+)
+def test_calls_that_no_reply_asked_for_are_added_or_said(
+    pytester: pytest.Pytester, server: Callable[[Received], Reply], calls: list[str], passed: int
+) -> None:
+    """An agent that reads its calls in texts tells of them; beside calls that were seen, they are said."""
+    with serving(server) as served:
+        settings = {"url": f"{served.url}/v1/chat/completions"}
+        suite = {"name": "seen", "kind": "regression", "agent": {"call": "bots:seen"}, "settings": settings}
+        files = {"bots.py": AGENTS, "evals/suite.yaml": json.dumps(suite), "evals/task.json": _task("one")}
+        write(pytester.path, files)
+        result = run(pytester, "--agent-live")
+
+    result.assert_outcomes(passed=passed, failed=1 - passed)
+    if not passed:
+        result.stdout.fnmatch_lines(["*1 trial told of calls that no reply asked for*"])
+    read = load_run("latest", pytester.path / ".agenteval" / "runs")
+    (entry,) = read.entries
+    assert [call.tool for call in read.trial(entry).transcript.calls] == calls

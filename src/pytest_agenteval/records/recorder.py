@@ -11,7 +11,12 @@ from msgspec.structs import replace
 from pytest_agenteval.errors import CassetteMiss, dotted
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
 from pytest_agenteval.records.prices import NO_PRICES, Prices
-from pytest_agenteval.records.returned_calls import completed_calls, is_ended, united_calls
+from pytest_agenteval.records.returned_calls import (
+    completed_calls,
+    is_ended,
+    united_calls,
+    unseen_calls,
+)
 from pytest_agenteval.records.tool import ToolSpec, declared_tool, parse_arguments
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
@@ -19,6 +24,7 @@ from pytest_agenteval.records.transcript import (
     NOTHING,
     OTHER_ROLES,
     PROMPT_READ,
+    UNSEEN_CALLS,
     UNSEEN_USAGE,
     Ask,
     Event,
@@ -72,6 +78,7 @@ class Recorder:
         self._lock = threading.RLock()
         self._pending_calls: dict[int, int] = {}
         self._untimed_calls: set[int] = set()
+        self._has_asked_calls = False
         self._tools: tuple[ToolSpec, ...] = ()
         self._offered: Sequence[ToolSpec] = ()
 
@@ -218,6 +225,7 @@ class Recorder:
                 self._calls.append(bounded_call(call))
                 self._untimed_calls.add(len(self._calls) - 1)
                 if call.by == "agent":
+                    self._has_asked_calls = True
                     self._pending_calls[len(self._calls) - 1] = phase
 
     def answer_call(
@@ -286,16 +294,24 @@ class Recorder:
     def add_returned(self, returned: Transcript) -> None:
         """Take what an agent tells of its own course.
 
-        Where replies of models were seen, they stand, and only results and times of calls are added, by the
-        calls' ids; where none was, all is taken over, and calls that were seen keep what came of them. A
-        call of which no result is told waits for one as a call that was seen does.
+        Where replies of models were seen, they stand, and results and times of calls are added, by the calls'
+        ids. Calls that no reply asked for are added only where no reply asked for any: such an agent reads
+        them in texts. Where no reply was seen, all is taken over, and calls that were seen keep what came of
+        them. A call of which no result is told waits for one as a call that was seen does.
         """
         is_open = [call.error is not None and call.error.type == NOT_FINISHED for call in returned.calls]
         pairs = zip(returned.calls, is_open, strict=True)
         calls = [replace(call, error=None) if waits else call for call, waits in pairs]
         with self._lock:
             if self._asks:
+                unseen = unseen_calls(self._calls, calls)
                 self._calls = completed_calls(self._calls, calls, self._untimed_calls)
+                if unseen and self._has_asked_calls:
+                    names = ", ".join(dict.fromkeys(call.tool for call in unseen))
+                    self.event(UNSEEN_CALLS, f"the agent tells of calls that no reply asked for: {names}")
+                elif unseen:
+                    self._calls += map(bounded_call, unseen)
+                    self.leave_open(range(len(self._calls) - len(unseen), len(self._calls)))
                 open_places = [place for place in self._pending_calls if not is_ended(self._calls[place])]
                 self._pending_calls = {place: self._pending_calls[place] for place in open_places}
                 return

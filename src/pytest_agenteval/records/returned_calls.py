@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -29,6 +30,14 @@ def completed_calls(
     return [_completed(call, other) if other and at in untimed else call for at, (call, other) in pairs]
 
 
+def unseen_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
+    """Give the calls that are returned and were not seen: by id, else by tool and arguments, else by tool."""
+    remaining, unseen = list(seen), list(returned)
+    for identity in (_by_id, _by_arguments, _by_tool):
+        unseen = [call for call in unseen if _take(remaining, identity, call) is None]
+    return unseen
+
+
 def united_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
     """Give all calls: those that are returned, in their order, then those that only were seen.
 
@@ -45,6 +54,11 @@ def united_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list
 
 def _by_id(call: ToolCall) -> Any:
     return call.tool, call.id
+
+
+def _by_tool(call: ToolCall) -> Any:
+    """Give a tool's name without that of its server, which clients of MCP put before it."""
+    return re.split(r"__|[./]", call.tool)[-1]
 
 
 def _by_arguments(call: ToolCall) -> Any:

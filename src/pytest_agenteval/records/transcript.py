@@ -178,10 +178,10 @@ PROMPT_READ = "prompt_read"
 UNREAD_REQUEST, UNREAD_REPLY = "unread_model_request", "unread_model_reply"
 CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT = "prompt_changed", "around_the_tapes", "output_cut"
 UNTOLD_TOKENS, UNPRICED_LIMIT = "untold_tokens", "unpriced_limit"
-UNREAD_PROMPT = "unread_prompt"
+UNREAD_PROMPT, UNSEEN_CALLS = "unread_prompt", "unseen_calls"
 """Kinds of events that make a trial doubtful: traffic that nobody could read, a reply to another prompt, what
 was asked where nobody looks, output that was too long, a reply that does not say what it took, a limit of
-money where nobody knows the price, a prompt that was given and not read."""
+money where nobody knows the price, a prompt that was given and not read, calls that no reply asked for."""
 
 STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL = "started_program", "changed_process", "unknown_trial"
 """Kinds of events that make a trial doubtful: a program was started, whose requests nobody sees; what trials
@@ -190,7 +190,7 @@ side by side share was changed; a request was refused that may have been this tr
 DOUBTFUL_EVENTS = frozenset(
     {
         *(UNREAD_REQUEST, UNREAD_REPLY, CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT, UNTOLD_TOKENS),
-        *(UNPRICED_LIMIT, STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL, UNREAD_PROMPT),
+        *(UNPRICED_LIMIT, STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL, UNREAD_PROMPT, UNSEEN_CALLS),
     }
 )
 NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS})

@@ -15,6 +15,7 @@ from pytest_agenteval.records.transcript import (
     UNPRICED_LIMIT,
     UNREAD_REPLY,
     UNREAD_REQUEST,
+    UNSEEN_CALLS,
     UNTOLD_TOKENS,
 )
 from pytest_agenteval.reports.formatting import MOST_NAME, one_line, pluralize, printable, tally
@@ -83,6 +84,7 @@ _EVENTS: Mapping[str, tuple[str, str]] = {
         "recorded for another prompt and played; --agent-record-chat=all records anew",
     ),
     AROUND_TAPES: ("request", "went around the tapes: a command asked where nobody looks"),
+    UNSEEN_CALLS: ("trial", "told of calls that no reply asked for: they are not graded"),
     UNTOLD_TOKENS: (
         "reply",
         'returned no token usage; streams do if asked ("stream_options": {"include_usage": true})',

@@ -11,6 +11,7 @@ import re
 from base64 import b64decode, b64encode
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.cassettes.interaction import Body
@@ -80,6 +81,8 @@ def _clean_whole(body: str, clean: Clean) -> str:
 
 def _document(part: str) -> Any:
     """Read the JSON of a part; None where it holds none."""
+    if not part or part.isspace():
+        return None
     data = "\n".join(match[1].rstrip("\r") for match in _DATA.finditer(part)) or part
     try:
         return read_json(data) if data.lstrip().startswith(("{", "[")) else None
@@ -148,7 +151,7 @@ def _leaves(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, Any, Any]]
     """Give the texts of a document, each with a path that is the same for the pieces of one text."""
     if isinstance(value, dict):
         path = (*path, *((name, str(value[name])) for name in _PLACES if name in value))
-        inner = [(name, name) for name in value if not _NO_TEXT.fullmatch(name)]
+        inner = [(name, name) for name in value if _may_be_text(name)]
     elif isinstance(value, list):
         # Parts of one text have no number, and follow each other.
         inner = [(at, "text" if _is_part(it) else at) for at, it in enumerate(value)]
@@ -159,6 +162,11 @@ def _leaves(value: Any, path: tuple[Any, ...]) -> Iterator[tuple[Any, Any, Any]]
             yield (*path, name), value, key
         else:
             yield from _leaves(value[key], (*path, name))
+
+
+@lru_cache(1000)
+def _may_be_text(name: str) -> bool:
+    return _NO_TEXT.fullmatch(name) is None
 
 
 def _is_part(value: Any) -> bool:
