@@ -8,16 +8,27 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import NOTHING, Ask, Event, Message, ToolCall, ToolError, Transcript
+from pytest_agenteval.records.transcript import (
+    NOTHING,
+    OTHER_ROLES,
+    Ask,
+    Event,
+    Message,
+    ToolCall,
+    ToolError,
+    Transcript,
+)
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.json_lines import Line, read_line, read_usage
+from pytest_agenteval.store.json_lines import Line, read_intact_line, read_usage
 
 TextOf = Callable[[str], str]
 """Gives the text that was stored under a digest."""
@@ -54,7 +65,29 @@ def read_trial(entry: JournalEntry, line: Line, text_of: TextOf) -> Trial:
         entry.split,
         entry.paid,
         entry.origin,
+        entry.uncharged_seconds,
     )
+
+
+def check_types(trial: Trial) -> None:
+    """Raise ValueError, with its place, for a value that no record of ours holds: a file was edited.
+
+    Whoever reads a trial may rely on types: a role that nobody knows would break each export in its own way.
+    """
+    transcript, outcome = trial.transcript, trial.outcome
+    parts = {
+        "messages": (transcript.messages, tuple[Message, ...]),
+        "calls": (transcript.calls, tuple[ToolCall, ...]),
+        "events": (transcript.events, tuple[Event, ...]),
+        "answer": (outcome.answer, Answer),
+        "grades": (trial.grades, tuple[Grade, ...]),
+        "texts": ((trial.message, trial.traceback, trial.output, trial.log), tuple[str, ...]),
+    }
+    for name, (part, kind) in parts.items():
+        try:
+            from_builtins(kind, msgspec.to_builtins(part))
+        except msgspec.ValidationError as odd:
+            raise ValueError(str(odd).replace("`$", f"`{name}")) from None
 
 
 def _transcript(entry: JournalEntry, line: Line, text_of: TextOf) -> Transcript:
@@ -75,7 +108,7 @@ def _tools(stored: Line | None, text_of: TextOf) -> tuple[ToolSpec, ...]:
 def _message(line: Line, text_of: TextOf) -> Message:
     get = line.get
     return Message(
-        line["role"],
+        OTHER_ROLES.get(line["role"], line["role"]),
         _text(line["content"], text_of),
         tuple(_call(call, text_of) for call in get("calls", ())),
         get("turn", 0),
@@ -193,12 +226,12 @@ class TextIndex:
             self._places = _places(self._folder)
         if digest not in self._places:
             raise TranscriptLost(
-                f"{self._folder}: the text {digest} is missing: was a texts-*.jsonl deleted?"
+                f"{self._folder}: the text {digest} is missing or damaged: was a texts-*.jsonl changed?"
             )
         path, offset = self._places[digest]
         with path.open("rb") as file:
             file.seek(offset)
-            text: str = read_line(file.readline())["t"]
+            text: str = read_intact_line(file.readline())["t"]
         return text
 
 
@@ -209,6 +242,6 @@ def _places(folder: Path) -> dict[str, tuple[Path, int]]:
         with path.open("rb") as file:
             for raw in file:
                 with suppress(ValueError, KeyError, TypeError):  # half a line that a crash left
-                    places.setdefault(read_line(raw)["d"], (path, offset))
+                    places.setdefault(read_intact_line(raw)["d"], (path, offset))
                 offset += len(raw)
     return places
