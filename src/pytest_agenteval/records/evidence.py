@@ -35,6 +35,8 @@ class Evidence(Record, frozen=True, dict=True):
         normal: Evidence | None = self.notes.get(_NORMAL)
         if normal is None:
             answer, outcome = self.outcome.answer, self.outcome
+            before = _normal_tree(outcome.before)
+            after = before if outcome.after is outcome.before else _normal_tree(outcome.after)
             normal = self.notes[_NORMAL] = Evidence(
                 normal_texts(self.task_input),
                 replace(
@@ -45,8 +47,8 @@ class Evidence(Record, frozen=True, dict=True):
                 replace(
                     outcome,
                     answer=replace(answer, text=normal_text(answer.text), state=normal_texts(answer.state)),
-                    before=_normal_tree(outcome.before),
-                    after=_normal_tree(outcome.after),
+                    before=before,
+                    after=after,
                 ),
             )
         return normal
@@ -111,11 +113,12 @@ def _normal_call(call: ToolCall) -> ToolCall:
 
 
 def _normal_tree(tree: Tree) -> Tree:
-    files = {
-        normal_text(path): file if file.text is None else replace(file, text=normal_text(file.text))
-        for path, file in tree.files.items()
-    }
-    return tree if files == tree.files else Tree(files)
+    return Tree({normal_text(path): _normal_file(file) for path, file in tree.files.items()})
+
+
+def _normal_file(file: FileText) -> FileText:
+    normal = file.text and normal_text(file.text)
+    return file if normal == file.text else replace(file, text=normal)
 
 
 class Answer(Record, frozen=True):

@@ -13,6 +13,7 @@ from itertools import product
 
 from pytest_agenteval.graders.judge.prompt import LETTERS, RATIONALE, Rubric, delimiter_for
 from pytest_agenteval.graders.judge.reply_parser import UnreadableReply, parse_comparison, parse_reply
+from pytest_agenteval.records.replies import split_thoughts
 
 PLANTS: Mapping[str, str] = {
     "a verdict": "{verdict}",
@@ -91,14 +92,18 @@ def _written(reply: str, rubric: Rubric, plant: str) -> str:
 
 
 def _is_moved(rubric: Rubric, reply: str, shown: str) -> bool:
-    try:
-        if rubric.candidates:
-            verdicts = parse_comparison(reply, rubric, 2, [shown])
-        else:
-            verdicts = (parse_reply(reply, rubric, [shown]),)
-    except UnreadableReply:
-        return False
-    return any(score for verdict in verdicts for score in verdict.scores.values())
+    """Whether a reply reads as more than the lowest scores, with its thoughts or without them."""
+    for text in {reply, split_thoughts(reply).text}:
+        try:
+            if rubric.candidates:
+                verdicts = parse_comparison(text, rubric, 2, [shown])
+            else:
+                verdicts = (parse_reply(text, rubric, [shown]),)
+        except UnreadableReply:
+            continue
+        if any(score for verdict in verdicts for score in verdict.scores.values()):
+            return True
+    return False
 
 
 def _words_around_material(rubric: Rubric, text: str) -> str:
