@@ -43,6 +43,10 @@ class Agent:
                 (ctx.workspace.path / f"d{folder}").mkdir()
                 for number in range(1000):
                     (ctx.workspace.path / f"d{folder}" / f"{number}.txt").write_text("x")
+        if self.way == "sparse":
+            for number in range(3):
+                with open(ctx.workspace.path / f"{number}.bin", "wb") as file:
+                    file.truncate(60 * 1024**3)
         return "ok"
 
 
@@ -133,6 +137,7 @@ INPUTS = (
     Hostile("an answer of 100 MB", partial(_own, "answer"), ("2 passed",)),
     Hostile("10,000 tool calls", partial(_own, "calls"), ("2 passed",)),
     Hostile("100,000 files in a workspace", partial(_own, "files"), ("2 passed",)),
+    Hostile("sparse files of 60 GiB in a workspace", partial(_own, "sparse"), ("2 passed",)),
     Hostile("a grader that hangs", partial(_own, "", "hangs"), ("grader_hangs: no grade", "1 passed")),
     Hostile("a grader that prints 10 MB", partial(_own, "", "prints"), ("2 passed",)),
     Hostile("a grader that calls sys.exit", partial(_own, "", "exits"), ("grader_crash", "1 passed")),

@@ -83,6 +83,11 @@ class Hostile:
                 os.close(here)
                 here = below
             os.close(here)
+        if self.way == "sparse":
+            with open(ctx.workspace.path / "hole", "wb") as file:
+                file.truncate(60 * 1024**3)
+            os.mkfifo(ctx.workspace.path / "pipe")
+            os.symlink("loop", ctx.workspace.path / "loop")
         if self.way == "prints":
             print("x" * 3_000_000)
         if self.way == "text":
@@ -101,7 +106,7 @@ def pytest_agenteval_register(registry):
     registry.tool(tool_of(deep))
 """
 SOMEBODY = 65534
-WAYS = ["deep", "circle", "number", "unwritable", "raises", "tool", "folders", "prints", "text"]
+WAYS = ["deep", "circle", "number", "unwritable", "raises", "tool", "folders", "sparse", "prints", "text"]
 
 
 def hostile(way: str, **more: Any) -> dict[str, Any]:
@@ -146,6 +151,8 @@ def test_a_hostile_value_harms_no_other_trial(pytester: pytest.Pytester, scratch
     assert texts["tool"].count("nested deeper than 100") >= 2
     assert "holds itself" in texts["tool"]
     assert [file.why for file in trials["folders"].outcome.after.files.values()] == ["too deep"]
+    left = {path: file.why for path, file in trials["sparse"].outcome.after.files.items()}
+    assert left == {"hole": "too large", "loop": "link", "pipe": "binary"}
     assert trials["prints"].output.endswith("characters more)\n")
     assert "characters long" in texts["text"]
     assert "nested deeper than 100" in texts["details"]

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import socket
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.records.evidence import diff
+from pytest_agenteval.records.evidence import Tree, diff
 from pytest_agenteval.workspace import snapshot as bounds
 from pytest_agenteval.workspace.snapshot import MOST_BYTES, snapshot, snapshot_layers
 
@@ -103,6 +105,88 @@ def test_what_is_no_file_does_not_stop_anyone(tmp_path: Path, monkeypatch: pytes
         "pipe": (None, "binary"),
         "socket": (None, "binary"),
     }
+
+
+def test_a_file_of_many_gigabytes_is_known_by_its_ends(tmp_path: Path) -> None:
+    """A hole of 60 GiB would take minutes to hash; another end is another file all the same."""
+    with (tmp_path / "sparse").open("wb") as file:
+        file.truncate(60 * 1024**3)
+    begun = time.monotonic()
+    before = snapshot(tmp_path)
+    assert time.monotonic() - begun < 5
+    assert (before.files["sparse"].size, before.files["sparse"].why) == (60 * 1024**3, "too large")
+    assert snapshot(tmp_path, earlier=before) == before
+    with (tmp_path / "sparse").open("r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"x")
+    assert snapshot(tmp_path, earlier=before) != before
+
+
+def test_new_files_are_hashed_whole_up_to_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many holes are as long as one; files that were there before are hashed whole, whatever is new."""
+    for name in ("a", "b", "known"):
+        with (tmp_path / name).open("wb") as file:
+            file.truncate(300_000)
+    earlier = snapshot(tmp_path)
+    assert {file.digest for file in earlier.files.values()} == {earlier.files["a"].digest}
+    monkeypatch.setattr("pytest_agenteval.workspace.snapshot.MOST_HASHED_TOGETHER", 400_000)
+    after = snapshot(tmp_path, earlier=Tree({"known": earlier.files["known"]}))
+    assert after.files["known"] == earlier.files["known"]
+    assert after.files["a"].digest != after.files["b"].digest
+
+
+def test_folders_without_end_are_no_endless_walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Empty folders are no files, and take as long to look into."""
+    monkeypatch.setattr("pytest_agenteval.workspace.snapshot.MOST_NEW", 20)
+    for number in range(40):
+        (tmp_path / f"d{number}").mkdir()
+    assert snapshot(tmp_path).files["…"].why == "too many"
+
+
+def test_what_may_not_be_read_says_so_and_is_not_taken_for_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An agent may forbid a folder or a file to everybody, itself included."""
+    (tmp_path / "locked").mkdir()
+    for name in ("locked/in.txt", "out.txt"):
+        (tmp_path / name).write_text("x")
+    before = snapshot(tmp_path)
+    scandir, read_bytes = os.scandir, Path.read_bytes
+
+    def forbidden(path: Path) -> bool:
+        return path.name in ("locked", "out.txt")
+
+    def scan(path: Path) -> Any:
+        return _raise(PermissionError) if forbidden(path) else scandir(path)
+
+    def read(path: Path) -> bytes:
+        return _raise(PermissionError) if forbidden(path) else read_bytes(path)
+
+    monkeypatch.setattr(os, "scandir", scan)
+    monkeypatch.setattr(Path, "read_bytes", read)
+    after = snapshot(tmp_path, earlier=before)
+    assert {name: file.why for name, file in after.files.items()} == dict.fromkeys(
+        ("locked", "locked/in.txt", "out.txt"), "unreadable"
+    )
+
+
+def test_a_file_that_vanishes_meanwhile_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an agent has left running works on while its workspace is looked at."""
+    for name in ("gone.txt", "stays.txt"):
+        (tmp_path / name).write_text(name)
+    is_symlink = Path.is_symlink
+
+    def remove_first(path: Path) -> bool:
+        if path.name == "gone.txt":
+            path.unlink(missing_ok=True)
+        return is_symlink(path)
+
+    monkeypatch.setattr(Path, "is_symlink", remove_first)
+    assert [*snapshot(tmp_path).files] == ["stays.txt"]
+
+
+def _raise(kind: type[Exception]) -> Any:
+    raise kind
 
 
 def test_names_that_are_no_utf_8_survive(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from contextlib import nullcontext
 from copy import deepcopy
@@ -77,6 +78,8 @@ if TYPE_CHECKING:
 NO_TAPE = TapeCounts()
 NO_DIGESTS = Digests()
 NO_TREE = Tree()
+MANY_FILES = 2_000
+"""So many files take long enough to delete that other trials would notice."""
 EMPTY_ANSWER = Answer()
 
 LEAST_UNCHARGED_S = 0.001
@@ -98,7 +101,7 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
         run.error = error_details(raised)
     finally:
         if not plan.conditions.keep_workspaces:
-            run.workspace.remove()
+            await run.remove_workspace()
     run.save_recordings()  # after the grades: what judges replied is recorded, too
     run.note_whole_chat()
     return run.trial()
@@ -177,7 +180,7 @@ class _TrialRun:
                 if self.servers is not None:
                     await self.servers.close()
             self.digests = self._digests(stage)
-            self.after = self.workspace.after()
+            self.after = await self._tree_left_behind()
             self._add_end_state(stage)
         limits, usage = self.plan.task.limits, self.recorder.usage
         for name, limit, used in (
@@ -191,6 +194,20 @@ class _TrialRun:
         if self.recorder.broken is not None:  # even where the agent swallowed it
             self.error = error_details(self.recorder.broken)
         self.recorder.end_pending_calls(cut_off=self.error is not None or bool(self.limit))
+
+    async def remove_workspace(self) -> None:
+        """Delete the workspace: one of many files in a thread, unless the trial is called off."""
+        task = asyncio.current_task()
+        if len(self.after.files) < MANY_FILES or (task is not None and task.cancelling()):
+            self.workspace.remove()
+        else:
+            await in_daemon_thread(self.workspace.remove)
+
+    async def _tree_left_behind(self) -> Tree:
+        """Look at the workspace: in a thread, as an agent may leave gigabytes, and no other trial waits."""
+        if not self.workspace.exists:
+            return self.workspace.after()
+        return await in_daemon_thread(self.workspace.after)
 
     async def _run_agent(self, stage: _Stage) -> None:
         run, kind = stage.instance.agent.run, stage.instance.loop

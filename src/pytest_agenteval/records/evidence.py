@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
@@ -134,19 +134,24 @@ class Answer(Record, frozen=True):
     transcript: Any = None
 
 
+Why: TypeAlias = Literal["", "binary", "too large", "link", "unreadable", "too deep", "too many"]
+"""Why a file's text is not there; empty where it is."""
+
+
 class FileText(Record, frozen=True):
     """One file as graders see it.
 
     ``text`` is None when the file is not UTF-8 (``why`` is ``binary``) or larger than a snapshot may
-    hold (``too large``) or a symbolic link (``link``); the digest is of the whole content all the same.
-    Where a snapshot stops, a folder stands in place of what is in it (``too deep``), and an entry named
-    ``…`` in place of further files (``too many``).
+    hold (``too large``), may not be read (``unreadable``) or is a symbolic link (``link``); the digest is of
+    the whole content all the same, of more than 64 MiB of the size and both ends. Where a snapshot stops, a
+    folder stands in place of what is in it (``too deep``, ``unreadable``), and an entry named ``…`` in place
+    of further files (``too many``).
     """
 
     digest: str
     size: int
     text: str | None
-    why: Literal["", "binary", "too large", "link", "too deep", "too many"] = ""
+    why: Why = ""
 
 
 class Tree(Record, frozen=True):

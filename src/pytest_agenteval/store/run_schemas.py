@@ -140,7 +140,12 @@ FINISHED = object_schema(
     | {
         "digests": object_schema(
             {},
-            {**dict.fromkeys(DIGESTS, DIGEST), "graders": GRADER_DIGESTS, "grader_code": OWN_CODE, "sent": SENT},
+            {
+                **dict.fromkeys(DIGESTS, DIGEST),
+                "graders": GRADER_DIGESTS,
+                "grader_code": OWN_CODE,
+                "sent": SENT,
+            },
         )
     }
     | {"usage": USAGE, "judging": USAGE, "simulating": USAGE}
@@ -175,7 +180,7 @@ FILE = object_schema(
     {
         "why": {
             "description": "why there is no text",
-            "enum": ["", "binary", "too large", "link", "too deep", "too many"],
+            "enum": ["", "binary", "too large", "link", "unreadable", "too deep", "too many"],
         }
     },
 )

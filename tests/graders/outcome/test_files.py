@@ -100,7 +100,7 @@ def test_a_path_that_is_there_is_not_read_as_a_glob() -> None:
     [
         ({}, "no such file"),
         ({"f": BINARY}, "a binary file (4 bytes)"),
-        ({"f": LARGE}, "a file too large to be kept (300000 bytes)"),
+        ({"f": LARGE}, "a file too large to look at (300000 bytes)"),
         ({"f": LINK}, "a link (8 bytes)"),
     ],
 )

@@ -28,7 +28,7 @@ class FileContains:
 
     ``path`` starts at the workspace's root and may be a glob: then the one file that contains most counts.
     ``fold`` takes no notice of case, width and kinds and lengths of white space. With ``any``, one text is
-    enough for 1. A file that is not there, a binary one, one too large to be kept and a link contain nothing.
+    enough for 1. A file that is not there, a binary one, one too large to look at and a link contain nothing.
     """
 
     path: str
@@ -58,7 +58,7 @@ class FileMatches:
 
     ``path`` starts at the workspace's root and may be a glob: then the one file that matches most counts. A
     pattern is searched for anywhere; ``^`` and ``$`` are the ends of each line. With ``any``, one pattern is
-    enough for 1. In a file that is not there, a binary one, one too large to be kept and a link nothing is
+    enough for 1. In a file that is not there, a binary one, one too large to look at and a link nothing is
     found.
     """
 

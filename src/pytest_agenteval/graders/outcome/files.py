@@ -51,11 +51,18 @@ def best_of(grades: Iterable[Grade]) -> Grade:
     return max(grades, key=lambda grade: -1.0 if grade.score is None else grade.score)
 
 
+_WITHOUT_TEXT = {
+    "link": "a link",
+    "too large": "a file too large to look at",
+    "unreadable": "a file that may not be read",
+}
+
+
 def _select(path: str, tree: Tree) -> SelectedFile:
     file = tree.files[path]
     if file.text is not None:
         return SelectedFile(path, file.text)
-    what = {"link": "a link", "too large": "a file too large to be kept"}.get(file.why, "a binary file")
+    what = _WITHOUT_TEXT.get(file.why, "a binary file")
     return SelectedFile(path, problem=f"{what} ({file.size} bytes)")
 
 
