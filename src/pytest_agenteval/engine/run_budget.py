@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 from pytest_agenteval.engine.admission import Decision, NotRun
 from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.plan import Allowance, Plan, TrialKey
-from pytest_agenteval.records.transcript import NO_USAGE, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Usage, cost_figure, token_figure
 from pytest_agenteval.records.trial import Trial
 
 T = TypeVar("T")
@@ -254,7 +254,7 @@ class RunBudget:
         _count(state["groups"].setdefault(name, {}), trial)
 
     def _pay(self, state: State, usage: Usage, who: str) -> None:
-        figures: Mapping[Kind, Figure] = {"usd": usage.cost_figure, "tokens": usage.token_figure}
+        figures: Mapping[Kind, Figure] = {"usd": cost_figure(usage), "tokens": token_figure(usage)}
         for kind, figure in figures.items():
             state["paid"][kind] += figure.known
             if figure.unknown and kind in self.allowed:

@@ -68,10 +68,11 @@ class Message(Record, frozen=True):
 
 
 class Usage(Record, frozen=True, gc=False):
-    """What asking models took: tokens, money, replies (``asks``) and requests (``attempts``).
+    """What asking models took: tokens, money and attempts; usages can be added.
 
-    A figure that is unknown is None, never 0: of one reply, and of a sum with any part unknown. Replies
-    without tokens at an unknown price are replies of unknown tokens. What is known of a sum stands in ``partial_tokens`` and ``partial_cost_usd``. Usages can be added.
+    ``asks`` counts replies, ``attempts`` requests. A figure that is unknown is None, never 0: of one reply,
+    and of a sum with any part unknown. Replies without tokens at an unknown price are replies of unknown
+    tokens. What is known of a sum stands in ``partial_tokens`` and ``partial_cost_usd``.
     """
 
     input_tokens: int | None = 0
@@ -108,16 +109,6 @@ class Usage(Record, frozen=True, gc=False):
         """The cost that is known: all, or a part of it."""
         return self.partial_cost_usd if self.cost_usd is None else self.cost_usd
 
-    @property
-    def token_figure(self) -> Figure:
-        """The tokens as a part of a sum."""
-        return Figure(self.known_tokens, int(self.tokens is None))
-
-    @property
-    def cost_figure(self) -> Figure:
-        """The cost as a part of a sum."""
-        return Figure(self.known_cost_usd, int(self.cost_usd is None))
-
     def __add__(self, other: Usage) -> Usage:
         read = _sum(self.input_tokens, other.input_tokens)
         written = _sum(self.output_tokens, other.output_tokens)
@@ -149,6 +140,16 @@ NumberT = TypeVar("NumberT", int, float)
 
 def _sum(one: NumberT | None, other: NumberT | None) -> NumberT | None:
     return None if one is None or other is None else one + other
+
+
+def token_figure(usage: Usage) -> Figure:
+    """Give the tokens as a part of a sum."""
+    return Figure(usage.known_tokens, int(usage.tokens is None))
+
+
+def cost_figure(usage: Usage) -> Figure:
+    """Give the cost as a part of a sum."""
+    return Figure(usage.known_cost_usd, int(usage.cost_usd is None))
 
 
 NO_USAGE = Usage()

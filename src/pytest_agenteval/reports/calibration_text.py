@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.records.transcript import NO_USAGE, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Usage, cost_figure, token_figure
 from pytest_agenteval.reports.formatting import format_cost, format_figure, format_tokens, one_line, pluralize
 from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
 from pytest_agenteval.reports.text_width import (
@@ -219,7 +219,7 @@ def _panel_notes(data: JsonObject) -> Iterator[str]:
     usages = [judge["usage"] for judge in data["judges"] if judge["usage"]]
     if usages:
         took = sum(map(_judge_usage, usages), NO_USAGE)
-        tokens, cost = format_tokens(took.token_figure), format_cost(took.cost_figure)
+        tokens, cost = format_tokens(token_figure(took)), format_cost(cost_figure(took))
         yield f"judges: {pluralize(took.asks or 0, 'reply')}, {tokens}, {cost}"
 
 

@@ -13,7 +13,7 @@ from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.transcript import Usage, cost_figure, token_figure
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
 from pytest_agenteval.scoring.intervals import Estimate, estimate_of_tasks
@@ -203,8 +203,8 @@ def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:
 
 def _resource_use(usages: Sequence[Usage], entries: Sequence[JournalEntry]) -> ResourceUse:
     return ResourceUse(
-        tokens=sum([usage.token_figure for usage in usages], Figure()),
-        cost=sum([usage.cost_figure for usage in usages], Figure()),
+        tokens=sum([token_figure(usage) for usage in usages], Figure()),
+        cost=sum([cost_figure(usage) for usage in usages], Figure()),
         seconds=sum(entry.seconds + entry.earlier_seconds for entry in entries),
     )
 

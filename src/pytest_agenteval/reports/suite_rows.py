@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.records.figure import Figure
+from pytest_agenteval.records.transcript import cost_figure, token_figure
 from pytest_agenteval.reports.decisions import decision_figures
 from pytest_agenteval.reports.formatting import (
     format_cost,
@@ -85,7 +86,7 @@ def remarks_on_all(view: RunView) -> Iterator[str]:
         yield _judging(view)
     taken = view.simulating
     if taken.asks:
-        tokens, cost = format_tokens(taken.token_figure), format_cost(taken.cost_figure)
+        tokens, cost = format_tokens(token_figure(taken)), format_cost(cost_figure(taken))
         yield f"simulated users: {pluralize(taken.asks, 'turn')}, {tokens}, {cost}"
 
 

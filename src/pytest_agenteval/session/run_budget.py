@@ -22,6 +22,7 @@ from pytest_agenteval.portable.locked_state import LockedState
 from pytest_agenteval.portable.process_table import is_running
 from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.plan import OWN_MODEL, Plan
+from pytest_agenteval.records.transcript import cost_figure, token_figure
 from pytest_agenteval.reports.formatting import PARTLY_UNKNOWN
 from pytest_agenteval.session.earlier_costs import EarlierCosts
 from pytest_agenteval.session.held_runs import LEDGERS
@@ -77,7 +78,7 @@ def _paid_before(folder: Path) -> Mapping[Kind, Figure]:
     except UsageMistake:  # which is told to whoever reads the run
         models = ()
     paid = paid_so_far(folder, {model.name for model in models if model.offline})
-    return {"usd": paid.cost_figure, "tokens": paid.token_figure}
+    return {"usd": cost_figure(paid), "tokens": token_figure(paid)}
 
 
 def free_trials(settings: Settings) -> Callable[[Plan], bool]:

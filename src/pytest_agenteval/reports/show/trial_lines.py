@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pytest_agenteval.errors import ELAPSED_MORE
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ
+from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ, cost_figure, token_figure
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.formatting import (
     ending_word,
@@ -95,11 +95,11 @@ def resource_facts(view: TrialView) -> Iterator[str]:
     yield f"{format_duration(view.seconds)}{part}"
     usage = view.usage
     if usage != NO_USAGE:
-        yield format_tokens(usage.token_figure)
-        yield format_cost(usage.cost_figure)
+        yield format_tokens(token_figure(usage))
+        yield format_cost(cost_figure(usage))
     if view.judging.asks:
         judging = view.judging
-        yield f"judges: {format_tokens(judging.token_figure)}, {format_cost(judging.cost_figure)}"
+        yield f"judges: {format_tokens(token_figure(judging))}, {format_cost(cost_figure(judging))}"
 
 
 def _about(view: TrialView) -> Iterator[str]:

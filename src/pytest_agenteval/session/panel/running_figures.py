@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_agenteval.records.figure import Figure
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.transcript import Usage, cost_figure, token_figure
 from pytest_agenteval.reports.statistics import ResourceUse
 
 
@@ -15,8 +15,8 @@ class SpentSoFar:
 
     def add(self, usage: Usage) -> None:
         """Count one attempt."""
-        self._tokens += usage.token_figure
-        self._cost += usage.cost_figure
+        self._tokens += token_figure(usage)
+        self._cost += cost_figure(usage)
 
     @property
     def use(self) -> ResourceUse:
