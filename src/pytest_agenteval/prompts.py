@@ -76,8 +76,11 @@ class Prompts:
 
     ``own`` are the agent's templates; ``changed`` replaces some of them by name. Templates see the values
     they are given and one another (``{% include "name" %}``); a value that is missing is an error. Of a
-    trial's prompts, ``names_read`` are those that its agent has read.
+    trial's prompts, ``names_read`` are those that its agent has read, and ``broken`` says why one could not
+    be filled in, for those from whom the agent hides it.
     """
+
+    broken: PromptBroken | None = None
 
     def __init__(self, own: Mapping[str, str], changed: Mapping[str, str]) -> None:
         self.texts: Mapping[str, str] = {**own, **changed}
@@ -135,7 +138,8 @@ class Prompts:
         except Exception as wrong:
             if name not in self._changed:  # the agent's own: its author sees where it was asked for
                 raise
-            raise PromptBroken(name, wrong, values) from None
+            self.broken = PromptBroken(name, wrong, values)
+            raise self.broken from None
 
 
 PromptRecord = Callable[[str, str], None]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.engine.executors.executor import ExecutorContext, ExecutorReport, TrialRequest
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.records.evidence import Answer
@@ -19,7 +21,7 @@ from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.tools.tool import Tool
-from tests.engine.executing import plan, registry
+from tests.engine.executing import execute, plan, registry
 
 LOOK = {"script": ({"calls": [{"tool": "look"}]}, {"text": "Hello, Mina!"})}
 RECORDING = Conditions(record="once")
@@ -100,3 +102,44 @@ def test_a_cassette_that_cannot_be_written_breaks_its_own_trial_only(tmp_path: P
     assert [call.result for call in b.transcript.calls] == ["seen"]
     assert sorted(path.name for path in (tmp_path / "cassettes").glob("*.yaml")) == ["a.yaml", "c.yaml"]
     assert [problem.file for problem in report.unsaved] == ["cassettes/b.yaml"]
+
+
+class Sheltered:
+    """Goes on with an answer of its own whatever breaks in what it is given."""
+
+    templates: ClassVar[dict[str, str]] = {"hello": "Say hello to {{ name }}."}
+
+    async def run(self, task_input: object, ctx: AgentContext) -> Answer:
+        """Ask for the workspace and for a prompt, and then say hello to Mina."""
+        with suppress(Exception):
+            ctx.path.joinpath("note.txt").write_text("Mina")
+        with suppress(Exception):
+            ctx.prompts.render("hello", name="Mina")
+        return Answer("Hello, Mina!")
+
+
+def fifo_below(folder: Path) -> dict[str, Any]:
+    """Give a task a starting tree that holds a pipe, which cannot be copied."""
+    (folder / "start").mkdir()
+    os.mkfifo(folder / "start" / "pipe")
+    return {"layers": (str(folder / "start"),)}
+
+
+BREAKS: dict[str, tuple[Callable[[Path], dict[str, Any]], str]] = {
+    "a workspace": (fifo_below, "fixture"),
+    "a prompt": (lambda folder: {"prompts": {"hello": "Say {{ nothing }}."}}, "prompt"),
+}
+
+
+@pytest.mark.parametrize("broken", BREAKS)
+def test_what_breaks_in_what_an_agent_is_given_breaks_the_trial_though_it_goes_on(
+    tmp_path: Path, broken: str
+) -> None:
+    """An answer without the workspace or the prompt that the task has says nothing of the agent."""
+    known = registry()
+    known.agent("sheltered", Sheltered)
+    made, cause = BREAKS[broken]
+
+    (trial,) = execute(known, plan("t", agent="sheltered", **made(tmp_path)))
+
+    assert (trial.ending, trial.cause) == ("errored", cause), trial.message

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +31,8 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import end_run
 
 if TYPE_CHECKING:
+    from _pytest.junitxml import LogXML
+
     from pytest_agenteval.session.gates.run_verdict import Verdict
 
 
@@ -57,7 +61,7 @@ def end(session: pytest.Session, status: int) -> None:
         add_remarks(config, Remarks(lines=(remark,)))
         session.exitstatus = status or pytest.ExitCode.TESTS_FAILED
     read_header_again(config)
-    _end_xml(config)
+    _end_xml(session)
     problems = [*_write_reports(config), *_write_comment(config)]
     if problems:
         add_remarks(config, Remarks(lines=tuple(problems)))
@@ -104,10 +108,11 @@ def _write_end(config: pytest.Config, status: int) -> None:
     end_run(run_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
 
 
-def _end_xml(config: pytest.Config) -> None:
+def _end_xml(session: pytest.Session) -> None:
     # Private, but the only way to the whole file: what a worker records for its session is lost.
     from _pytest.junitxml import xml_key
 
+    config = session.config
     xml = config.stash.get(xml_key, None)
     if xml is not None:
         from pytest_agenteval.session.secrets import hide_in_xml
@@ -120,6 +125,31 @@ def _end_xml(config: pytest.Config) -> None:
             xml.add_global_property(name, value)
         for name, value in _verdict_properties(config):
             xml.add_global_property(name, value)
+        for implementation in config.hook.pytest_sessionfinish.get_hookimpls():
+            if implementation.plugin is xml:  # which raises, and then nobody shows or clears away anything
+                write = partial(_write_junit, session, xml, implementation.function)
+                implementation.function = write  # type: ignore[misc]  # final, and the only way in
+
+
+def _write_junit(session: pytest.Session, xml: LogXML, write: Callable[[], object]) -> None:
+    """Have pytest write JUnit's file; where it cannot be written, say so and go on."""
+    from _pytest.junitxml import xml_key
+
+    config = session.config
+    try:
+        write()
+    except OSError as failed:
+        path = Path(xml.logfile)
+        with suppress(OSError):
+            if path.is_file():  # half a file is none
+                path.unlink()
+        # It would say that the file was written.
+        config.pluginmanager.unregister(xml)
+        del config.stash[xml_key]
+        why = f"{path}: JUnit's file cannot be written ({failed.strerror or failed})"
+        remark = f"{why}; once it can be: agenteval report {run_folder(config).name} -o junit.xml"
+        add_remarks(config, Remarks(lines=(remark,)))
+        session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
 def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:

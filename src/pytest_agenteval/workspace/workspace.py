@@ -23,7 +23,8 @@ class Workspace:
     """A folder of one trial; nothing in it is shared with any other.
 
     ``layers`` are copied in order, later ones over earlier ones, and ``texts`` are written into the tree by
-    their paths. Where ``at`` is given the tree is already there, and is used as it is.
+    their paths. Where ``at`` is given the tree is already there, and is used as it is. ``broken`` is why it
+    could not be built, for those from whom an agent hides it.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Workspace:
         self._parent = parent
         self._path = at
         self._given = at is not None
+        self.broken: FixtureBroken | None = None
         self._before = snapshot(at) if at is not None else None
 
     @property
@@ -50,7 +52,11 @@ class Workspace:
     def path(self) -> Path:
         """The root of the tree, which is made if it is not there yet."""
         if self._path is None:
-            self._path = build(self._layers, self._parent, self._texts)
+            try:
+                self._path = build(self._layers, self._parent, self._texts)
+            except FixtureBroken as broken:
+                self.broken = broken
+                raise
         return self._path
 
     def inside(self, relative: str) -> Path:
