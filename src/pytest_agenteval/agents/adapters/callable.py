@@ -141,8 +141,10 @@ class CallableFactory:
         )
 
     def _prompts(self) -> tuple[Mapping[str, str] | None, Collection[str] | None]:
-        templates, names = (getattr(self._target, name, None) for name in ("templates", "prompt_names"))
-        templates = templates if is_map_of_texts(templates) else None  # other libraries have such names too
+        # Not what a property of somebody's class would compute: other libraries have such names too.
+        said = (inspect.getattr_static(self._target, name, None) for name in ("templates", "prompt_names"))
+        templates, names = said
+        templates = templates if is_map_of_texts(templates) else None
         names = names if are_names(names) else None
         if "ctx" in self._keys and templates is None and names is None:
             return None, None
