@@ -48,6 +48,15 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
     add_options(parser)
 
 
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> None:
+    """Have pytest's own refusal of an unknown option name the nearest that there is."""
+    from pytest_agenteval.session.settings import nearest_options
+
+    parser.extra_info |= nearest_options(parser, args)
+
+
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the hooks that others may implement."""
     from pytest_agenteval import hookspecs
@@ -250,12 +259,15 @@ def pytest_collection_modifyitems(
         from pytest_agenteval.garbage import freeze_once
 
         freeze_once("collected")
+    offered = list(items)
     result = yield
     if evals is None and (config.getoption("agent_shard", None) or os.environ.get("AGENTEVAL_SHARD")):
         from pytest_agenteval.session.eval_session import get_eval_session
 
         evals = get_eval_session(config)  # tests that try no agent are shared out like those that do
     if evals is not None:
+        if offered and not items:
+            evals.note_no_match(offered)
         left_out = evals.select(items)
         if left_out:
             config.hook.pytest_deselected(items=left_out)

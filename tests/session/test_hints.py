@@ -214,7 +214,7 @@ def test_numbers_and_texts_are_told_apart_by_their_quotes(pytester: pytest.Pytes
 
     out = str(run(pytester).stdout)
 
-    assert "  found:    2024 (number)\n  hint:     in quotes it is a text\n" in out
+    assert '  found:    2024 (number)\n  hint:     write "2024" with quotes: then it is a text\n' in out
     assert "  found:    '3' (text)\n  hint:     without quotes it is a number\n" in out
     assert "it stands in `input: {base_fixture: ...}`" in out
 
@@ -229,3 +229,63 @@ def test_a_misspelt_grader_is_placed_though_the_task_tells_its_outcome(pytester:
 
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["evals/a.json:*: graders?0?.name", "*did you mean 'answer_contains'*"])
+
+
+@pytest.mark.parametrize("workers", [(), ("-p", "xdist.plugin", "-n2")])
+def test_one_mistake_in_many_trials_is_written_once(
+    pytester: pytest.Pytester, workers: tuple[str, ...]
+) -> None:
+    """Nine crashes of one cause are one block and one line of pytest's summary, with their number."""
+    crash = "def answer(question):\n    raise ValueError('no key in config')\n"
+    odd = "def answer(question):\n    raise ValueError('another')\n"
+    write(pytester.path, {"bot.py": crash, "odd.py": odd})
+    write(pytester.path, {"evals/suite.yaml": suite(more="agent: {call: bot:answer}\nmodel: own\n")})
+    write(pytester.path, {f"evals/t{n}.json": task(f"t{n}") for n in range(9)})
+    write(pytester.path, {"evals/odd/suite.yaml": suite("odd", "agent: {call: odd:answer}\nmodel: own\n")})
+    write(pytester.path, {"evals/odd/o.json": task("o")})
+
+    result = run(pytester, *workers)
+
+    result.assert_outcomes(errors=10)
+    out = str(result.stdout)
+    assert out.count("Traceback") == 2  # the other cause has a block of its own
+    assert "the same in 8 more: " in out
+    assert "(9 trials)" in out or "(9 tri..." in out
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"),
+    [
+        (("--agent-modle=x",), "--agent-modle: did you mean '--agent-model'?"),
+        (("--repetition", "3"), "--repetition: did you mean '--repetitions'?"),
+        (("-k", "helpdeks"), "-k helpdeks matches none of 2 trials; did you mean 'helpdesk'?"),
+        (
+            ("-k", "helpdeks", "-p", "xdist.plugin", "-n2"),
+            "-k helpdeks matches none of 2 trials; did you mean 'helpdesk'?",
+        ),
+        (("-k", "zzzz"), "-k zzzz matches none of 2 trials"),
+    ],
+)
+def test_a_slip_on_the_command_line_is_answered_with_the_nearest_name(
+    pytester: pytest.Pytester, options: tuple[str, ...], hint: str
+) -> None:
+    """pytest itself names no option and no test that could be meant."""
+    tasks = {f"evals/{name}.json": task(name) for name in ("a", "b")}
+    write(pytester.path, {"evals/suite.yaml": suite("helpdesk"), **tasks})
+
+    result = run(pytester, *options)
+
+    assert hint in f"{result.stdout}{result.stderr}"
+
+
+def test_a_missing_key_does_not_look_like_a_filter_that_matched_nothing(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ "1 deselected" above the error would say that ``-k`` was wrong."""
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a"), "evals/b.json": task("b")})
+
+    result = run(pytester, "-k", "a.json", "--agent-model=claude")
+
+    assert "ANTHROPIC_API_KEY is not set" in f"{result.stdout}{result.stderr}"
+    assert "deselected" not in str(result.stdout)

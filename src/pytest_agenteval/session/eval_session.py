@@ -27,7 +27,12 @@ from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_journal import begin_run
 from pytest_agenteval.session.runner import TrialRunner
 from pytest_agenteval.session.secrets import hide_in_log_file, hide_in_report, hide_on_terminal, learn_secrets
-from pytest_agenteval.session.selection import empty_selection_reason, select, unselectable_lines
+from pytest_agenteval.session.selection import (
+    empty_selection_reason,
+    no_match_reason,
+    select,
+    unselectable_lines,
+)
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import eval_session_key, get_registry
@@ -245,6 +250,10 @@ class EvalSession:
         """
         self.refusal = self.refusal or KNOWN_SECRETS.text(str(mistake))
 
+    def note_no_match(self, offered: Sequence[pytest.Item]) -> None:
+        """Say what comes nearest to ``-k`` or ``-m``, which left no item of those that there were."""
+        self._empty_selection = no_match_reason(self.config.option, offered)
+
     def select(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Keep the items that are to be run; give those left out."""
         trials = [item for item in items if isinstance(item, PlannedItem)]
@@ -370,6 +379,9 @@ class EvalSession:
     def _end_session(self) -> None:
         """End the session for a usage mistake; a worker leaves that to its controller, who can say so."""
         if not hasattr(self.config, "workerinput"):
+            # "226 deselected" would stand above the error, as if -k had matched nothing.
+            reporter = self.config.pluginmanager.get_plugin("terminalreporter")
+            getattr(reporter, "stats", {}).pop("deselected", None)
             raise pytest.UsageError(self.refusal)
         report_refusal(self.config, self.refusal)
 

@@ -129,6 +129,23 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         end(session, int(exitstatus))
 
 
+@pytest.hookimpl(wrapper=True, tryfirst=True, specname="pytest_terminal_summary")
+def pytest_terminal_summary_of_errors(
+    terminalreporter: Any, config: pytest.Config
+) -> Generator[None, object, object]:
+    """Let pytest write one block, and one line of its short summary, for all trials with one error."""
+    errors = terminalreporter.stats.get("error", [])
+    if len(errors) < 2 or not _speaks_for_run(config):
+        return (yield)
+    from pytest_agenteval.session.equal_errors import merge_equal
+
+    terminalreporter.stats["error"] = merge_equal(errors)
+    try:
+        return (yield)
+    finally:  # the last line of all counts each of them
+        terminalreporter.stats["error"] = errors
+
+
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """Show the table, the misses and where the run is written down; or why nothing was tried."""
     if _speaks_for_run(config):

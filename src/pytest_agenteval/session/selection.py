@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import argparse
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TypeVar, get_args
+
+import pytest
 
 from pytest_agenteval.chat.models import FORMER_NAMES
 from pytest_agenteval.errors import UsageMistake, nearest
@@ -47,6 +52,20 @@ def empty_selection_reason(settings: Settings, trials: Iterable[T], earlier: Pat
     number = len(_of_split(settings, trials))
     reason = f"--agent-only={settings.only}: nothing to try: none of {pluralize(number, 'trial')} ended so"
     return f"{reason} in run {earlier.name}" if number else ""
+
+
+def no_match_reason(option: argparse.Namespace, offered: Sequence[pytest.Item]) -> str:
+    """Say that ``-k`` or ``-m`` matches nothing, with the tasks and suites whose names come nearest."""
+    trials = [item for item in offered if isinstance(item, PlannedItem)]
+    if not trials or not (option.keyword or option.markexpr):
+        return ""
+    flag = f"-k {shlex.quote(option.keyword)}" if option.keyword else f"-m {shlex.quote(option.markexpr)}"
+    reason = f"{flag} matches none of {pluralize(len(trials), 'trial')}"
+    if not option.keyword:
+        return reason
+    names = {name for trial in trials for name in (trial.task.suite, trial.task.id) if name}
+    near = get_close_matches(option.keyword, sorted(names), n=3, cutoff=0.5)
+    return f"{reason}; did you mean {' or '.join(map(repr, near))}?" if near else reason
 
 
 def unselectable_lines(settings: Settings, earlier: Path) -> Iterator[str]:

@@ -5,7 +5,7 @@ docs/options.md is made of it (``python -m pytest_agenteval.session.options_page
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -416,3 +416,19 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("agenteval", "evals of agents")
     for row in Settings.rows():
         row.add_to(group)
+
+
+def nearest_options(parser: pytest.Parser, args: Sequence[str]) -> dict[str, str]:
+    """Give what pytest says below an unknown option: our option that is most like it.
+
+    pytest prints ``Parser.extra_info`` only where it refuses the command line.
+    """
+    options = {name for group in parser._groups for option in group.options for name in option.names()}
+    given = {arg.partition("=")[0] for arg in args if arg.startswith("--")}
+    unknown = given - options - {"--"}
+    if not unknown:
+        return {}
+    from pytest_agenteval.errors import nearest
+
+    hints = {name: nearest(name, sorted(options)) for name in sorted(unknown)}
+    return {name: hint for name, hint in hints.items() if "--agent-" in hint or "--repetitions" in hint}

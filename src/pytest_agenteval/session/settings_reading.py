@@ -148,6 +148,6 @@ def _project_table(path: Path) -> Mapping[str, Any]:
     keys = [row.name for row in Settings.rows()]
     for key in table:
         if key not in keys:
-            parts = [f"{PROJECT}.{key}: unknown", f"one of {', '.join(keys)}", nearest(key, keys)]
-            raise UsageMistake("; ".join(part for part in parts if part))
+            known = nearest(key, keys) or f"it is one of {', '.join(keys)}"
+            raise UsageMistake(f"{PROJECT}.{key}: unknown key; {known}")
     return table

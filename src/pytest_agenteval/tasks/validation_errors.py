@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import KeyPath, Problem, nearest
+from pytest_agenteval.errors import KeyPath, Problem, nearest, nearest_names
 from pytest_agenteval.tasks.field_types import SPELLINGS
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ class _ProblemWriter:
         else:
             value = _at(self._document.value, (*self._base, *path))
             yield self._problem(
-                path, self._expected(path), value_text(value), _of_quotes(detail["type"], value)
+                path, self._expected(path), value_text(value), quotes_hint(detail["type"], value)
             )
 
     def _problem(self, path: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
@@ -116,7 +116,7 @@ class _ProblemWriter:
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
             return self._problem(path, expected, value_text(_at(self._document.value, (*self._base, *path))))
         hint = self._below(properties, key) or nearest(key, names)
-        return self._problem(path, f"one of {', '.join(names)}", f"unknown key {key!r}", hint)
+        return self._problem(path, f"one of {nearest_names(key, names)}", f"unknown key {key!r}", hint)
 
     def _below(self, properties: Mapping[str, Any], key: str) -> str:
         """Say in which map beside it a key belongs, if in one."""
@@ -132,10 +132,10 @@ class _ProblemWriter:
         return _described(_resolved(shape, self._shape))
 
 
-def _of_quotes(refused: str, value: object) -> str:
+def quotes_hint(refused: str, value: object) -> str:
     """Give the hint for a number that should be a text, or a text that should be a number."""
     if refused == "string_type" and isinstance(value, int | float):
-        return "in quotes it is a text"
+        return f'write "{value_text(value).partition(" (")[0]}" with quotes: then it is a text'
     number = refused in ("int_type", "float_type") and isinstance(value, str)
     return "without quotes it is a number" if number and _NUMBER.fullmatch(str(value)) else ""
 

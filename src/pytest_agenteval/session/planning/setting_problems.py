@@ -138,15 +138,16 @@ def _type_problems(name: str, factory: type, settings: Mapping[str, Any]) -> tup
 
 
 def _from_pydantic(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
-    from pytest_agenteval.tasks.validation_errors import value_text
+    from pytest_agenteval.tasks.validation_errors import quotes_hint, value_text
 
     if detail["type"] in ("value_error", "assertion_error"):
         refused = problem_of_refusal(name, detail["ctx"]["error"])
         return refused if refused.path else refused._replace(path=_path_in_file(detail["loc"], settings))
     if detail["type"].startswith("missing"):
         return _missing_setting(detail["loc"][-1])
-    expected = detail["msg"].lower().removeprefix("input should be ")
-    return ConfigProblem(_path_in_file(detail["loc"], settings), expected, value_text(detail["input"]))
+    expected = detail["msg"].lower().removeprefix("input should be ").replace("a valid string", "a text")
+    path, hint = _path_in_file(detail["loc"], settings), quotes_hint(detail["type"], detail["input"])
+    return ConfigProblem(path, expected, value_text(detail["input"]), hint)
 
 
 def _path_in_file(loc: KeyPath, settings: Any) -> KeyPath:
