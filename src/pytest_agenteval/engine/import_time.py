@@ -12,6 +12,7 @@ import time
 from types import FrameType
 
 from pytest_agenteval.limits import Budget
+from pytest_agenteval.threads import DaemonThread
 
 LOOK_S = 0.02
 """Threads are looked at no more often: with hundreds of them a look takes a third of a millisecond."""
@@ -43,7 +44,8 @@ class ImportTime:
         if not idents:
             return set()
         # What asyncio.to_thread runs is the work of whose loop has started the thread.
-        loops = {id(getattr(each, "loop", None)) for each in threading.enumerate() if each.ident in idents}
+        threads = [each for each in threading.enumerate() if each.ident in idents]
+        loops = {id(each.loop) for each in threads if isinstance(each, DaemonThread)}
         return {
             budget
             for budget in self.budgets

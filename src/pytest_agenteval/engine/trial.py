@@ -191,8 +191,10 @@ class _TrialRun:
                 self.recorder.event(UNPRICED_LIMIT, f"{name}: what models took is not known")
         self.tool_tape = stage.ctx.tools.tape
         self._note_unread_prompts(stage.ctx.prompts)
-        if self.recorder.broken is not None:  # even where the agent swallowed it
-            self.error = error_details(self.recorder.broken)
+        # Even where the agent swallowed it.
+        broken = self.recorder.broken or self.workspace.broken or stage.ctx.prompts.broken
+        if broken is not None:
+            self.error = error_details(broken)
         self.recorder.end_pending_calls(cut_off=self.error is not None or bool(self.limit))
 
     async def remove_workspace(self) -> None:
