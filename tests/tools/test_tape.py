@@ -148,3 +148,21 @@ def test_calls_of_which_no_request_can_be_made_are_the_agents_mistake(tmp_path: 
     assert up.error.type == "bad_arguments"
     with pytest.raises(CassetteMiss, match="t\\(word='a'\\)"):
         call(box, "t", word="a")
+
+
+def test_a_provider_that_could_not_be_reached_cannot_be_reached_in_a_replay(tmp_path: Path) -> None:
+    """What the agent was told of it stands in the recording as any other result does."""
+    declared = {"name": "t", "description": "d", "request": {"url": "http://127.0.0.1:9/"}}
+    library = Library(tmp_path)
+    results = []
+    modes: tuple[RecordMode, ...] = ("once", "none")
+    for mode in modes:
+        box = ToolBox(Recorder(lambda: 0.0), tape=tape_of(tmp_path / "t.yaml", mode, library))
+        box.offer(http_tool(spec_of(ToolDeclaration, declared)))
+        results.append(call(box, "t").error)
+        library.save()
+        library = Library(tmp_path)
+
+    assert results[0] == results[1]
+    assert results[0] is not None
+    assert results[0].type == "unreachable"

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias, get_args
 from pytest_agenteval.cassettes import files
 from pytest_agenteval.cassettes.candidate_index import InteractionIndex, InteractionSlot
 from pytest_agenteval.cassettes.http.messages import normalize_request, normalize_response
-from pytest_agenteval.cassettes.interaction import Interaction, Request
+from pytest_agenteval.cassettes.interaction import TOOL, Interaction, Request
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.errors import UsageMistake, nearest
 
@@ -31,6 +31,8 @@ class Cassette:
 
     ``started`` is when the run began. What a file held before is dropped by mode ``all``; a file written
     since is of this run, by another worker, so that ``once`` goes on recording into it and ``all`` keeps it.
+    A file is unfinished where a trial that began it broke: ``once`` plays what it holds, failures of servers
+    aside, and records what is missing.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class Cassette:
         self.lock = threading.RLock()
         self.dirty = False
         self.recorded = InteractionIndex()
+        self._broken_trials: set[str] = set()
         self._used: set[InteractionSlot] = set()
         self._as_read: set[InteractionSlot] = set()
         self._load()
@@ -58,13 +61,27 @@ class Cassette:
     def _load(self) -> None:
         recording = files.read(self.path, self.name)
         of_this_run = recording.since(self.started)
-        self.recording = self.mode in ("all", "new_episodes") or (
-            self.mode == "once" and (not recording.there or of_this_run)
-        )
+        self._unfinished = recording.unfinished and not of_this_run
+        self._new = not recording.there or of_this_run or self._unfinished or self.mode == "all"
+        self.recording = self.mode in ("all", "new_episodes") or (self.mode == "once" and self._new)
         if self.mode != "all" or of_this_run:
-            for interaction in recording.interactions:
+            for interaction in filter(self._stays, recording.interactions):
                 request = self.redactor.request(normalize_request(interaction.request))
                 self._as_read.add(self.recorded.append(Interaction(request, interaction.response)))
+
+    def _stays(self, held: Interaction) -> bool:
+        """Whether what the file holds is played: where a trial broke, servers that failed are asked again."""
+        failed = held.response.status >= 500 and not held.request.uri.startswith(TOOL)
+        return not (failed and self._unfinished and self.recording)
+
+    def note_trial(self, trial: str, *, broken: bool) -> None:
+        """Remember how a trial of this process ended; after one that broke the file is unfinished."""
+        with self.lock:
+            if self.recording and self._new and broken != (trial in self._broken_trials):
+                (self._broken_trials.add if broken else self._broken_trials.discard)(trial)
+                self.dirty = self.dirty or len(self) > 0
+            if self.recording and self._unfinished and not self._broken_trials:
+                self.dirty = True
 
     def __len__(self) -> int:
         return len(self.recorded)
@@ -78,7 +95,11 @@ class Cassette:
     @property
     def plays(self) -> bool:
         """Can anything recorded be played, or is everything sent and recorded?"""
-        return self.mode in ("none", "new_episodes") or not self.recording
+        return self.mode in ("none", "new_episodes") or not self.recording or self._goes_on
+
+    @property
+    def _goes_on(self) -> bool:
+        return self.mode == "once" and self._unfinished
 
     def interaction_at(self, slot: InteractionSlot) -> Interaction:
         """Give the interaction of a slot."""
@@ -115,7 +136,9 @@ class Cassette:
         with self.lock:
             return frozenset(range(len(self))) - self._used
 
-    def _clean(self, given: Interaction) -> Interaction:
+    def _clean(self, given: Interaction) -> Interaction | None:
+        if not self._stays(given):
+            return None
         # Decoded first: a secret inside of a compressed body would stay.
         return self.redactor.interaction(
             Interaction(normalize_request(given.request), normalize_response(given.response))
@@ -126,10 +149,18 @@ class Cassette:
         with self.lock:
             if not self.dirty:
                 return False
-            ours, self.dirty = self.interactions, False
+            ours, self.dirty, unfinished = self.interactions, False, bool(self._broken_trials)
         since = self.started if self.mode == "all" else None
         try:
-            files.save(self.path, ours, name=self.name, since=since, clean=self._clean)
+            files.save(
+                self.path,
+                ours,
+                name=self.name,
+                since=since,
+                started=self.started,
+                unfinished=unfinished,
+                clean=self._clean,
+            )
         except BaseException:
             self.dirty = True
             raise

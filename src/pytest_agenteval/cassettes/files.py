@@ -27,6 +27,7 @@ from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.portable.files import locked, replace_file
 
 YAML, JSON = (".yaml", ".yml"), (".json",)
+UNFINISHED = "unfinished"
 KNOWN_KEYS = frozenset({"interactions", "version"})
 _HEADER = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[ \t]*#[^\n]*\Z)?")
 
@@ -35,7 +36,8 @@ _HEADER = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[ \t]*#[^\n]*\Z)?")
 class Recording:
     """What a file holds; ``header`` are the comment lines at its top, ``rest`` keys that are not ours.
 
-    A file that is missing, or has nothing but comments, is not ``there``.
+    A file that is missing, or has nothing but comments, is not ``there``. One is ``unfinished`` where a trial
+    that recorded into it broke.
     """
 
     interactions: tuple[Interaction, ...] = ()
@@ -43,6 +45,11 @@ class Recording:
     rest: Mapping[str, Any] = field(default_factory=lambda: NOTHING)
     there: bool = False
     modified_at: float = 0.0
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a trial that recorded into it broke, so that something may be missing."""
+        return bool(self.rest.get(UNFINISHED))
 
     def since(self, started: float) -> bool:
         """Was the file written by the run that began then?"""
@@ -105,19 +112,27 @@ def save(
     *,
     name: str = "",
     since: float | None = None,
-    clean: Callable[[Interaction], Interaction] = lambda interaction: interaction,
+    started: float = 0.0,
+    unfinished: bool = False,
+    clean: Callable[[Interaction], Interaction | None] = lambda interaction: interaction,
 ) -> None:
     """Add what the file does not hold yet, while no other process writes it.
 
-    With ``since``, what the file held before that time is dropped. ``clean`` redacts what the file held.
+    With ``since``, what the file held before that time is dropped. ``clean`` redacts what the file held, and
+    gives None for what is dropped. The file is ``unfinished`` if it is said, or another process of the run
+    that ``started`` then has said it.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path):
             before = read(path, name)
             stale = since is not None and not before.since(since)
-            previous = [] if stale else [clean(interaction) for interaction in before.interactions]
-            write(path, Recording(tuple(merged(previous, ours)), before.header, before.rest), name)
+            cleaned = [] if stale else map(clean, before.interactions)
+            previous = [interaction for interaction in cleaned if interaction is not None]
+            rest = {key: value for key, value in before.rest.items() if key != UNFINISHED}
+            if unfinished or (before.unfinished and before.since(started)):
+                rest[UNFINISHED] = True
+            write(path, Recording(tuple(merged(previous, ours)), before.header, rest), name)
     except OSError as why:
         raise file_problem(name or str(path), None, (), "a file that can be written", str(why)) from None
 

@@ -82,6 +82,11 @@ class Library:
             raise ProblemsFound(problems)
         return tuple(saved)
 
+    def note_trial(self, paths: Iterable[Path], trial: str, *, broken: bool) -> None:
+        """Remember how a trial ended that may have recorded into these files."""
+        for cassette in self.cassettes_at(paths):
+            cassette.note_trial(trial, broken=broken)
+
     def cassettes_at(self, paths: Iterable[Path]) -> list[Cassette]:
         """Give the cassettes that were opened by these names."""
         return [self._named[path] for path in paths if path in self._named]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from pytest_agenteval.cassettes.http.failures import failure_text, is_failure
 from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NotRecorded, for_this_thread
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.wire.reader import (
@@ -118,6 +119,7 @@ class ModelTraffic:
         self._under_way: dict[int, _Exchange] = {}
         self._classified = threading.local()
         self._phases: dict[str, int] = {}
+        self._failed: list[tuple[ModelRequest, Request, Response]] = []
         self._items: dict[str, Mapping[str, Any]] = {}
         self._failures: list[_Outcome] = []
         self._answered: list[_Outcome] = []
@@ -151,8 +153,10 @@ class ModelTraffic:
         if recorded is not None:
             if recorded.prompt_differs:
                 self._note_changed_prompt(exchange)
-            if recorded.response.status >= 300:  # what only says to try again is in no recording
-                self._note_failure(exchange, request, recorded.response, passing=False)
+            if recorded.response.status >= 300:
+                self._note_failure(
+                    exchange, request, recorded.response, passing=_is_passing(recorded.response)
+                )
             else:
                 self._finish(exchange, recorded.response, None, taped=True)
             return recorded.response
@@ -174,9 +178,10 @@ class ModelTraffic:
         """Read what was really answered, and keep it for a replay, unless it only says to try again."""
         exchange = self._under_way.pop(id(request), None)
         if response.status >= 300:
-            passing = response.status in PASSING_FAILURES or response.status >= 500
+            passing = _is_passing(response)
             self._note_failure(exchange, request, response, passing=passing)
             if passing:
+                self._keep_failure(exchange, request, response)
                 return
         elif exchange is not None and not self._finish(exchange, response, first_byte_s):
             return
@@ -209,6 +214,28 @@ class ModelTraffic:
             self._recorder.event(CUT_REPLY, f"{_place(request)}: the agent closed the reply before its end")
             self._finish(exchange, response, None, closed=True)
 
+    def fail(self, request: Request, cut: Response, failure: Response) -> None:
+        """Read what came of a response that never came whole, and keep what the client raised."""
+        exchange = self._under_way.get(id(request))
+        whole = self._is_whole(request, cut, broke_off=cut.message == BROKE_OFF)
+        self.cut(request, cut)
+        if not whole:
+            self._keep_failure(exchange, request, failure)
+
+    def _keep_failure(self, exchange: _Exchange | None, request: Request, response: Response) -> None:
+        """Keep an attempt that failed until its ask is answered by another one, or the trial is over."""
+        if exchange is not None:
+            with self._lock:
+                self._failed.append((exchange.asked, request, response))
+
+    def _record_failures(self) -> None:
+        """Record the failures after which the agent went on; one whose ask was answered later is left out."""
+        if self._failed and self._tape is not None and self._tape.recording:
+            answered = {_identity(each.asked) for each in self._answered}
+            for asked, request, response in self._failed:
+                if _identity(asked) not in answered:
+                    self._tape.record(request, response)
+
     def close(self) -> None:
         """End requests that nobody answered; the trial breaks where the provider answered one at no attempt.
 
@@ -223,6 +250,8 @@ class ModelTraffic:
             self._recorder.add_unanswered(0)  # each was counted when it failed
         if failures:
             self._recorder.broken = self._recorder.broken or failures[-1].failure
+        else:
+            self._record_failures()
 
     @property
     def _is_out_of_time(self) -> bool:
@@ -405,7 +434,10 @@ class ModelTraffic:
     def _note_failure(
         self, exchange: _Exchange | None, request: Request, response: Response, *, passing: bool
     ) -> None:
-        why = f"{response.status} {' '.join(text_of(response.body).split())[:300]}"
+        if is_failure(response):
+            why = f"no response came: {failure_text(response)}"
+        else:
+            why = f"{response.status} {' '.join(text_of(response.body).split())[:300]}"
         if exchange is None:
             self._recorder.event(FAILED_REQUEST, f"{_place(request)}: {why}")
         else:
@@ -438,6 +470,14 @@ class ModelTraffic:
 def _conversation(asked: ModelRequest) -> list[Mapping[str, Any]]:
     """Give what was said so far, without instructions, which differ from model to model."""
     return [without_ids(message) for message in asked.messages if message["role"] != "system"]
+
+
+def _identity(asked: ModelRequest) -> tuple[bool, str]:
+    return asked.streamed, prompt_identity(asked)
+
+
+def _is_passing(response: Response) -> bool:
+    return response.status in PASSING_FAILURES or response.status >= 500
 
 
 def _instructs_alike(pair: tuple[Mapping[str, Any], Mapping[str, Any]]) -> bool:

@@ -183,7 +183,7 @@ def _deadline_extender(deadline: _Deadline, late_s: float) -> Callable[[float], 
 
 
 _CUT_RESPONSE = "cut_response"
-_CUT = "the response was closed or broke off before its end, and is not recorded"
+_CUT = "the agent closed or gave up the response before its end; it is not recorded"
 
 
 class OwnRequests:
@@ -283,6 +283,10 @@ class LazyTraffic:
     def cut(self, request: Request, response: Response) -> None:
         """Read what came of a response that ended before its time."""
         self._instance.cut(request, response)
+
+    def fail(self, request: Request, cut: Response, failure: Response) -> None:
+        """Read what came of a response that never came whole, and keep what the client raised."""
+        self._instance.fail(request, cut, failure)
 
     def close(self) -> None:
         """End what is open, if there ever was any."""

@@ -99,6 +99,9 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
             await run.grade()
     except Exception as raised:  # ours: shown with its traceback, and no other trial is harmed
         run.error = error_details(raised)
+    except BaseException:  # the run is interrupted: what is recorded so far is saved when all is closed
+        run.note_recordings(broken=True)
+        raise
     finally:
         if not plan.conditions.keep_workspaces:
             await run.remove_workspace()
@@ -396,10 +399,15 @@ class _TrialRun:
         """Write what this trial recorded; what cannot be written breaks it, and no other trial."""
         try:
             if self.context.has_cassettes:
+                self.note_recordings(broken=self.error is not None)
                 self.context.save_cassettes(cassette_files(self.plan))
         except Exception as raised:
             # What broke first is told with the trial, the rest when all is closed.
             self.error = self.error or error_details(raised)
+
+    def note_recordings(self, *, broken: bool) -> None:
+        """Say whether the trial came to its end: what one recorded that broke may lack something."""
+        self.context.note_trial(cassette_files(self.plan), str(self.plan.key), broken=broken)
 
     def note_whole_chat(self) -> None:
         """Say that the agent has asked all that it asks; cut off, it might have asked more."""

@@ -316,6 +316,11 @@ class WorkerContext:
         """Take note that the trial whose chats lie in this file has asked all that it asks."""
         self._whole_chats.add(name)
 
+    def note_trial(self, names: Iterable[str], trial: str, *, broken: bool) -> None:
+        """Remember how a trial ended that may have recorded into these files."""
+        if self._library is not None:
+            self._library.note_trial(map(Path, names), trial, broken=broken)
+
     def save_cassettes(self, names: Iterable[str]) -> None:
         """Write what was recorded into these files; raises ProblemsFound for one that cannot be written."""
         if self._library is not None:

@@ -167,11 +167,13 @@ class ToolTape:
         return result
 
     async def _record_exchange(self, call: ToolCall, wire: Wire) -> ToolResult:
-        """Ask the provider and keep what it said; one that cannot be reached leaves nothing."""
+        """Ask the provider and keep what it said, or that it could not be reached."""
         try:
             with untaped():
                 response = await wire.send(call.args)
         except ToolFailed as failed:
+            error = {"type": failed.type, "message": str(failed)}
+            self.own.record(tool_request(call.tool, call.args), tool_response(error=error))
             return failed_result(failed.type, str(failed))
         except UsageMistake as mistake:
             raise NoKey(str(mistake)) from None

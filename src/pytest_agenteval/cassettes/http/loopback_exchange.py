@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 from urllib.parse import urljoin, urlsplit
 
+from pytest_agenteval.cassettes.http.failures import failed_response, failure_text, is_failure
 from pytest_agenteval.cassettes.http.forwarding import Connections, IncomingResponse, onward_headers
 from pytest_agenteval.cassettes.http.messages import recordable_request, recordable_response
 from pytest_agenteval.cassettes.http.scope import GIVEN_UP, NothingSent
@@ -69,6 +70,9 @@ class Exchange:
             unsigned = refusal(401, "no_key", missing, self.request)
             scope.record(self.request, unsigned)  # as a provider's word: it is no reply, and is not played
             return unsigned
+        if response is not None and is_failure(response):
+            host = urlsplit(self._url).netloc.rpartition("@")[2]
+            return self._unreachable(f"{host} did not answer: {failure_text(response)}")
         return None if response is None else self.with_own_address(response)
 
     def send(self, connections: Connections) -> IncomingResponse:
@@ -127,9 +131,20 @@ class Exchange:
         host = urlsplit(self._url).netloc.rpartition("@")[2]
         line = f"{host} did not answer: {type(failed).__name__}: {exception_text(failed)}"
         self._address.failures.append(line)
-        self.cut(Response(0, GIVEN_UP if self._address.closed else line))
+        if self._address.closed:
+            self.cut(Response(0, GIVEN_UP))
+        else:
+            self.fail(Response(0, line), failed)
+        return self._unreachable(line)
+
+    def _unreachable(self, line: str) -> Response:
         response = refusal(502, "unreachable", line, self.request)
         return replace(response, headers={"Content-Type": "application/json"})
+
+    def fail(self, cut: Response, failed: BaseException) -> None:
+        """Record that no whole response came: ``cut`` is what came of it."""
+        if not self._address.scope.closed:
+            self._address.scope.fail(self.request, cut, failed_response(failed))
 
     def cut(self, response: Response) -> None:
         """Note that no whole response came; status 0 is that of none at all."""

@@ -121,17 +121,11 @@ class LoopbackRequests(BaseHTTPRequestHandler):
                 exchange.note_part()
                 whole += chunk
                 self._write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
-        except Unanswered:
-            exchange.cut(
-                recordable_response(
-                    self.command,
-                    incoming.status,
-                    BROKE_OFF,
-                    incoming.headers,
-                    bytes(whole),
-                    whole=False,
-                )
+        except Unanswered as failed:
+            cut = recordable_response(
+                self.command, incoming.status, BROKE_OFF, incoming.headers, bytes(whole), whole=False
             )
+            exchange.fail(cut, failed)
             self.close_connection = True  # so it is seen that there should be more
             return
         exchange.record(incoming, bytes(whole))

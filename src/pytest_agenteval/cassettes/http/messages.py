@@ -7,7 +7,9 @@ import re
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from importlib import import_module
 from typing import Any
 
 from pytest_agenteval.cassettes.http.events import events, is_event_stream
@@ -23,6 +25,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 _CHUNKED = ("Transfer-Encoding", "chunked")
 _NO_BODY = frozenset({204, 304})
 _GZIP = b"\x1f\x8b"
+ENCODED, _BARE_DEFLATE = "encoded", "bare-deflate"
+"""The key of a recorded response that names the encodings of its body; deflate without a head of zlib's."""
+
+_ENCODERS = {"br": ("brotli", "brotlicffi"), "zstd": ("zstandard",)}
 _BOUNDARY = re.compile(r"(multipart/[\w-]+;.*?boundary=)\"?([^\";\s]+)\"?", re.I)
 
 
@@ -69,7 +75,8 @@ def normalize_response(response: Response) -> Response:
         return replace(response, headers=plain_headers)
     headers, raw = _pairs(response.headers), _body_bytes(response.body)
     decoded = recordable_response("GET", response.status, response.message, headers, raw)
-    return replace(response, headers=decoded.headers, body=decoded.body)
+    extra = {**response.extra, **decoded.extra}
+    return replace(response, headers=decoded.headers, body=decoded.body, extra=extra)
 
 
 def recordable_response(
@@ -77,18 +84,43 @@ def recordable_response(
 ) -> Response:
     """Make the response that a cassette holds, its body decoded: so it can be read, and redacted.
 
-    Of one that is not ``whole`` as much is decoded as came.
+    How it was encoded stands beside it, for ``sent_response``. Of one that is not ``whole`` as much is
+    decoded as came.
     """
     listed = _header_lists(headers)
     coding = _coding(listed)
     body = _decode(coding, raw) if whole else _decode_beginning(coding, raw)
-    gone = set(_OF_TRAVEL)
+    gone, extra = set(_OF_TRAVEL), {}
     if body is not None and coding:
         gone.add("content-encoding")
+        if raw and whole and coding != ["identity"]:
+            bare = coding == ["deflate"] and not _has_zlib_header(raw)
+            extra[ENCODED] = _BARE_DEFLATE if bare else ", ".join(coding)
     if method.upper() == "HEAD":  # there it tells of a body that is not sent
         gone.discard("content-length")
     held_headers = {name: values for name, values in listed.items() if name.lower() not in gone}
-    return Response(status, message, held_headers, raw if body is None else body)
+    return Response(status, message, held_headers, raw if body is None else body, extra)
+
+
+def sent_response(response: Response, request: Request) -> Response:
+    """Give a recorded response with its body encoded again, as its server sent it.
+
+    Clients that decode do so again, and others get the bytes that they were written for. It stays plain where
+    the request accepts other encodings only, where no package encodes it, and where it consists of events.
+    """
+    names = [name.strip() for name in str(response.extra.get(ENCODED, "")).split(",")]
+    headers = _pairs(response.headers)
+    if names == [""] or not _has_body(response, request.method) or is_event_stream(headers):
+        return response
+    accepted = ",".join(_values_of(request.headers, "accept-encoding")).lower()
+    body: bytes | None = _body_bytes(response.body)
+    for name in names:
+        plain = name.replace(_BARE_DEFLATE, "deflate")
+        body = _encode(name, body) if body is not None and _accepts(accepted, plain) else None
+    if body is None:
+        return response
+    value = ", ".join(names).replace(_BARE_DEFLATE, "deflate")
+    return replace(response, headers={**response.headers, "Content-Encoding": value}, body=body)
 
 
 def playable_response(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
@@ -153,6 +185,30 @@ def _coding(headers: Mapping[str, Sequence[str]]) -> list[str]:
     return [word.strip().lower() for value in values for word in value.split(",")]
 
 
+def _accepts(accepted: str, name: str) -> bool:
+    """Whether a client takes an encoding; one that does not say what it takes gets what its server sends."""
+    listed = [part.partition(";")[0].strip() for part in accepted.split(",")]
+    return not accepted or name.removeprefix("x-") in listed or "*" in listed
+
+
+def _encode(name: str, body: bytes) -> bytes | None:
+    """Encode a body; None where no package does."""
+    if name in ("gzip", "x-gzip"):
+        return gzip.compress(body, mtime=0)
+    if name in ("deflate", _BARE_DEFLATE):
+        encoder = zlib.compressobj(wbits=zlib.MAX_WBITS if name == "deflate" else -zlib.MAX_WBITS)
+        return encoder.compress(body) + encoder.flush()
+    for package in _ENCODERS.get(name, ()):
+        with suppress(ImportError):
+            encoded: bytes = import_module(package).compress(body)
+            return encoded
+    return None
+
+
+def _has_zlib_header(raw: bytes) -> bool:
+    return raw[0] & 0x0F == 8
+
+
 def _decode(coding: list[str], raw: bytes) -> bytes | None:
     """Undo what can be undone here; None where that is not so, and the body stays as it travelled."""
     if not coding or coding == ["identity"] or not raw:
@@ -161,7 +217,7 @@ def _decode(coding: list[str], raw: bytes) -> bytes | None:
         if coding in (["gzip"], ["x-gzip"]):
             return gzip.decompress(raw)
         if coding == ["deflate"]:
-            return zlib.decompress(raw, zlib.MAX_WBITS if raw[0] & 0x0F == 8 else -zlib.MAX_WBITS)
+            return zlib.decompress(raw, zlib.MAX_WBITS if _has_zlib_header(raw) else -zlib.MAX_WBITS)
     except (OSError, EOFError, zlib.error):
         return None
     return _decode_with_httpx(coding, raw)

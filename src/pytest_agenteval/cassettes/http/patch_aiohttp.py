@@ -12,15 +12,17 @@ from functools import partial
 from typing import Any
 
 from pytest_agenteval.cassettes.http.events import comes_in_parts
+from pytest_agenteval.cassettes.http.failures import class_of
 from pytest_agenteval.cassettes.http.messages import (
     chunk_on_the_wire,
     head_on_the_wire,
     parts_on_the_wire,
     recordable_request,
+    sent_response,
 )
 from pytest_agenteval.cassettes.http.pools_of_loops import copy_of_loop, drop_copy, trial_loop
 from pytest_agenteval.cassettes.http.scope import answering, current
-from pytest_agenteval.cassettes.http.streaming import Exchange
+from pytest_agenteval.cassettes.http.streaming import Exchange, replayed
 from pytest_agenteval.cassettes.interaction import Response
 
 
@@ -130,21 +132,36 @@ def _patch_connect(aiohttp: Any) -> Any:
                 return await real(connector, req, traces, timeout)
             if "Upgrade" in req.headers:  # a WebSocket is no request with a response
                 raise scope.refusal(question)
-            answer = scope.play(question)
+            answer = replayed(scope, question, partial(_failure, aiohttp, req))
             if answer is not None:
                 return played_connection(connector, req, answer)
             exchange = Exchange(scope, question, req.method)
+            timer = getattr(req, "_timer", None)
+            exchange.timed_out = lambda: bool(getattr(timer, "_cancelled", False))
             with exchange.reading():
                 given = await _send_request(await real(connector, req, traces, timeout), req, timeout)
                 exchange.begin(given.status, given.reason or "", given.headers.items())
                 if _has_parts(given):
                     return streamed_connection(connector, req, given, exchange)
-                answer = exchange.end(await given.read())
+                answer = sent_response(exchange.end(await given.read()), question)
             return played_connection(connector, req, answer)
 
         return connect
 
     return patched
+
+
+def _failure(aiohttp: Any, request: Any, name: str, text: str, cause: Exception) -> Exception:
+    kind = class_of(aiohttp, name, aiohttp.ClientError) if name.startswith("aiohttp.") else None
+    if kind is None and isinstance(cause, TimeoutError):
+        return TimeoutError(text) if name == "TimeoutError" else aiohttp.ServerTimeoutError(text)
+    kind = kind or aiohttp.ClientConnectorError
+    if issubclass(kind, aiohttp.ClientConnectorError | aiohttp.ClientConnectorCertificateError):
+        args: tuple[Any, ...] = (request.connection_key, cause)
+    else:
+        args = cause.args if issubclass(kind, aiohttp.ClientOSError) else (text,)
+    failed: Exception = kind(*args)
+    return failed
 
 
 async def _play(parts: list[bytes], protocol: Any) -> None:

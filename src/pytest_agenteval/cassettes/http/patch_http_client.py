@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import IO, Any
+from urllib.error import URLError
 
+from pytest_agenteval.cassettes.http.failures import is_of_system
 from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request, whole
-from pytest_agenteval.cassettes.http.scope import BROKE_OFF, answering, is_own_address
-from pytest_agenteval.cassettes.http.streaming import Exchange
+from pytest_agenteval.cassettes.http.scope import answering, is_own_address
+from pytest_agenteval.cassettes.http.streaming import Exchange, replayed
 from pytest_agenteval.cassettes.interaction import Request, Response
 
 _PORTS = {"http": 80, "https": 443}
@@ -97,8 +99,10 @@ class _TeeFile:
             return
         reading_on = self._exchange.worth_reading_on
         body, whole = _body_of(self._head, self._raw.getvalue(), self._file if reading_on else None)
-        if not whole or (self._head.endswith(_UNTIL_CLOSED) and not (self._at_end or reading_on)):
-            self._exchange.cut(BROKE_OFF if self._at_end else "", body)
+        if not whole and self._at_end:
+            self._exchange.fail(http.client.IncompleteRead(body), body)
+        elif not whole or (self._head.endswith(_UNTIL_CLOSED) and not (self._at_end or reading_on)):
+            self._exchange.cut(body=body)
         else:
             self._exchange.end(body)
 
@@ -185,7 +189,7 @@ def _patch_do_open(real: Any) -> Any:
         question = recordable_request(method, address, request.header_items(), request.data)
         if scope.lets_by(question):
             return real(handler, connection, request, **settings)
-        answer = scope.play(question)
+        answer = replayed(scope, question, _url_error)
         if answer is None:
             with sending(Exchange(scope, question, method)):
                 return real(handler, connection, request, **settings)
@@ -195,6 +199,15 @@ def _patch_do_open(real: Any) -> Any:
         return received
 
     return do_open
+
+
+def _url_error(name: str, text: str, cause: Exception) -> Exception:
+    # While it reads, urllib lets the system's own exceptions through.
+    return cause if is_of_system(name) else URLError(cause)
+
+
+def _system_error(name: str, text: str, cause: Exception) -> Exception:
+    return cause
 
 
 def patch_points_of_client(client: Any) -> Iterator[tuple[type, str, Any]]:
@@ -229,7 +242,7 @@ def _patch_request(real: Any) -> Any:
         question = recordable_request(method, _client_address(connection, url), listed.items(), whole(body))
         if scope.lets_by(question):
             return real(connection, method, url, body, listed, **settings)
-        answer = scope.play(question)
+        answer = replayed(scope, question, _system_error)
         if answer is not None:
             vars(connection)[_PLAYED] = as_received(answer, method)
             return None
@@ -253,10 +266,12 @@ def _patch_getresponse(real: Any) -> Any:
         played = vars(connection).pop(_PLAYED, None)
         if played is not None:
             return played
-        exchange = _sent.get() or vars(connection).pop(_SENT, None)
+        above = _sent.get()
+        exchange = above or vars(connection).pop(_SENT, None)
         if exchange is None:
             return real(connection)
-        with exchange.reading():
+        # What stands above raises something of its own where this fails, and that is recorded.
+        with exchange.sending() if above else exchange.reading():
             response = real(connection)
         exchange.begin(response.status, response.reason or "", response.getheaders())
         if response.fp is None:

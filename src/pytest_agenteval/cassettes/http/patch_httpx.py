@@ -7,10 +7,11 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
 from pytest_agenteval.cassettes.http.events import events
+from pytest_agenteval.cassettes.http.failures import Build, class_of
 from pytest_agenteval.cassettes.http.messages import playable_response, recordable_request
 from pytest_agenteval.cassettes.http.pools_of_loops import copy_of_loop, drop_copy, trial_loop
 from pytest_agenteval.cassettes.http.scope import answering, current
-from pytest_agenteval.cassettes.http.streaming import Exchange
+from pytest_agenteval.cassettes.http.streaming import Exchange, replayed
 from pytest_agenteval.cassettes.interaction import Request, Response
 
 
@@ -26,7 +27,7 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             question = _question(httpx, request, b"".join(request.stream))
             if scope.lets_by(question):
                 return real(transport, request)
-            answer = scope.play(question)
+            answer = replayed(scope, question, _failure_of(httpx, request))
             if answer is not None:
                 return _response(httpx, streams, answer, request)
             exchange = Exchange(scope, question, request.method)
@@ -44,7 +45,7 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             question = _question(httpx, request, b"".join([part async for part in request.stream]))
             if scope.lets_by(question):
                 return await real(await _of_this_loop(transport), request)
-            answer = scope.play(question)
+            answer = replayed(scope, question, _failure_of(httpx, request))
             if answer is not None:
                 return _response(httpx, streams, answer, request)
             exchange = Exchange(scope, question, request.method)
@@ -63,6 +64,15 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
 def _question(httpx: Any, request: Any, body: bytes) -> Request:
     request.stream = httpx.ByteStream(body)  # the one that was read to its end cannot be sent
     return recordable_request(request.method, str(request.url), request.headers.multi_items(), body)
+
+
+def _failure_of(httpx: Any, request: Any) -> Build:
+    def build(name: str, text: str, cause: Exception) -> Exception:
+        other = httpx.ReadTimeout if isinstance(cause, TimeoutError) else httpx.ConnectError
+        failed: Exception = (class_of(httpx, name, httpx.TransportError) or other)(text, request=request)
+        return failed
+
+    return build
 
 
 def _with_tee(kind: Any, exchange: Exchange, given: Any) -> Any:

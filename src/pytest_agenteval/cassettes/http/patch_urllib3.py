@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
+from pytest_agenteval.cassettes.http.failures import class_of, is_of_system
 from pytest_agenteval.cassettes.http.messages import recordable_request, whole
 from pytest_agenteval.cassettes.http.patch_http_client import as_received, sending, whole_address
 from pytest_agenteval.cassettes.http.scope import answering
-from pytest_agenteval.cassettes.http.streaming import Exchange
+from pytest_agenteval.cassettes.http.streaming import Exchange, replayed
 from pytest_agenteval.cassettes.interaction import Response
 
 _UNPREPARED = "_agenteval_unprepared"
@@ -53,7 +55,7 @@ def _patch_version_2(urllib3: Any, real: Any) -> Any:
         if scope.lets_by(question):
             _prepare_proxy_now(pool, connection)
             return real(pool, connection, method, url, body=sent, headers=headers, **rest)
-        answer = scope.play(question)
+        answer = replayed(scope, question, partial(_failure, urllib3, pool, connection, url))
         if answer is None:
             with sending(Exchange(scope, question, method)):
                 _prepare_proxy_now(pool, connection)
@@ -61,6 +63,27 @@ def _patch_version_2(urllib3: Any, real: Any) -> Any:
         return _response(urllib3, pool, answer, method, url, rest)
 
     return _make_request
+
+
+def _failure(
+    urllib3: Any, pool: Any, connection: Any, url: str, name: str, text: str, cause: Exception
+) -> Exception:
+    known = urllib3.exceptions
+    if is_of_system(name):  # the pool wraps that
+        return cause
+    other = known.ReadTimeoutError if isinstance(cause, TimeoutError) else known.NewConnectionError
+    kind = class_of(known, name, known.HTTPError) if name.startswith("urllib3.") else other
+    args: tuple[Any, ...] = (text,)
+    if kind.__name__ == "NameResolutionError":
+        args = pool.host, connection, cause
+    elif issubclass(kind, known.NewConnectionError | known.ConnectTimeoutError):
+        args = connection, text
+    elif issubclass(kind, known.ReadTimeoutError):
+        args = pool, url, text
+    elif issubclass(kind, known.ProxyError):
+        args = text, cause
+    failed: Exception = kind(*args)
+    return failed
 
 
 def _response(urllib3: Any, pool: Any, answer: Response, method: str, url: str, rest: Any) -> Any:
@@ -96,7 +119,7 @@ def _patch_version_1(urllib3: Any, real: Any) -> Any:
         if scope.lets_by(question):
             _prepare_proxy_now(pool, connection)
             return real(pool, connection, method, url, *args, **rest)
-        answer = scope.play(question)
+        answer = replayed(scope, question, partial(_failure, urllib3, pool, connection, url))
         if answer is None:
             with sending(Exchange(scope, question, method)):
                 _prepare_proxy_now(pool, connection)

@@ -86,6 +86,10 @@ class ModelTraffic(Protocol):
         """Note an answer that ended before its time: its body is what had come; status 0 is that of none."""
         ...
 
+    def fail(self, request: Request, cut: Response, failure: Response) -> None:
+        """Note an answer that never came, or broke off, and keep what the client raised."""
+        ...
+
 
 class NothingSent(ConnectionError):
     """Says so to who works off a queue or a pool: it would die of what is no Exception, and others wait."""
@@ -265,14 +269,22 @@ class Scope:
             self.recorded += 1
 
     def cut(self, request: Request, response: Response) -> None:
-        """Note that an answer ended before its time, closed by who asked or broken off: it is not kept.
+        """Note that an answer ended before its time, closed or given up by who asked: it is not kept.
 
-        Status 0 is that of one that never began, as where nobody listens.
+        Status 0 is that of one that never began.
         """
         if self.traffic is not None and self.traffic.claims(request):
             self.traffic.cut(request, response)
-        elif response.status and not self.passing:
+        elif not self.passing:
             self.cuts.append(self._own.cassette.redactor.request(request))
+
+    def fail(self, request: Request, cut: Response, failure: Response) -> None:
+        """Keep that no whole response came: ``cut`` is what did come, ``failure`` what the client raised."""
+        if self.traffic is not None and self.traffic.claims(request):
+            self.traffic.fail(request, cut, failure)
+        elif not self.passing and self._own.recording:
+            self._own.record(request, failure)
+            self.recorded += 1
 
     @cached_property
     def _call_matcher(self) -> CallMatcher | None:

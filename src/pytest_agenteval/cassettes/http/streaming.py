@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 
 from pytest_agenteval.cassettes.http.events import is_event_stream
-from pytest_agenteval.cassettes.http.messages import Pairs, recordable_response
-from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, Scope, Sending, answering
+from pytest_agenteval.cassettes.http.failures import Build, failed_response, is_failure, recorded_failure
+from pytest_agenteval.cassettes.http.messages import Pairs, recordable_response, sent_response
+from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NothingSent, Scope, Sending, answering
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.errors import exception_text
+from pytest_agenteval.errors import RequestRefused, exception_text
+
+
+def replayed(scope: Scope, request: Request, build: Build) -> Response | None:
+    """Give the recorded response as its server sent it, or None to send the request.
+
+    Raises what ends a request that nothing answers, and where none came when it was recorded, what ``build``
+    makes of that.
+    """
+    response = scope.play(request)
+    if response is not None and is_failure(response):
+        raise recorded_failure(response, build)
+    return None if response is None else sent_response(response, request)
 
 
 class Exchange:
@@ -27,6 +41,8 @@ class Exchange:
         self._headers: list[tuple[str, str]] = []
         self._has_begun = False
         self.over = False
+        self.timed_out: Callable[[], bool] = lambda: False
+        """Whether it was the client that gave up, its own time being over."""
 
     def sending(self) -> Sending:
         """Let the sockets through for as long as something is sent or read."""
@@ -83,7 +99,21 @@ class Exchange:
             if not self._scope.closed:
                 self._scope.cut(self._request, self._response(whole=False))
 
-    def reason_of_none(self, raised: BaseException) -> str:
+    def fail(self, raised: BaseException, body: bytes | None = None) -> None:
+        """Record that the client raised this in place of a whole response; what we raise is no failure.
+
+        ``body`` is what had come, in place of the parts that were taken.
+        """
+        if not isinstance(raised, Exception) or isinstance(raised, RequestRefused | NothingSent):
+            self.cut(self._reason_of(raised), body)
+        elif not self.over:
+            self.over = True
+            self._parts = self._parts if body is None else [body]
+            if not self._scope.closed:
+                self._reason = self._reason_of(raised)
+                self._scope.fail(self._request, self._response(whole=False), failed_response(raised))
+
+    def _reason_of(self, raised: BaseException) -> str:
         """Say why no response began, or that one broke off which has begun."""
         return BROKE_OFF if self._status else f"{type(raised).__name__}: {exception_text(raised)}"
 
@@ -108,6 +138,9 @@ class Reading(Sending):
     def __exit__(self, *raised: object) -> None:
         super().__exit__()
         if raised[0] is asyncio.CancelledError:
-            self._exchange.cut(GIVEN_UP)
+            if self._exchange.timed_out():
+                self._exchange.fail(TimeoutError())
+            else:
+                self._exchange.cut(GIVEN_UP)
         elif isinstance(raised[1], BaseException):
-            self._exchange.cut(self._exchange.reason_of_none(raised[1]))
+            self._exchange.fail(raised[1])
