@@ -6,6 +6,7 @@ import resource
 import subprocess
 from pathlib import Path
 
+from pytest_agenteval.store.run_reader import load_run
 from tests.chaos.project import bills, journaled, losses, output, project, provider, start
 
 TRIALS = 40
@@ -121,6 +122,24 @@ def clock_goes_backwards(root: Path) -> list[str]:
     return wrong + ([] if len(journaled(root)) == TRIALS else ["trials are missing"])
 
 
+def bit_rot(root: Path) -> list[str]:
+    """One bit flips in a line that was written: a resume tells of it, and runs that trial again and no other."""
+    with provider() as server:
+        project(root, server, TRIALS)
+        output(start(root, "-q"))
+        (journal,) = root.glob(".agenteval/runs/2*/journal-*.jsonl")
+        damaged = bytearray(journal.read_bytes())
+        damaged[damaged.rindex(b'"score":1') + len('"score":')] ^= 1  # 1.0 is 0.0 then
+        journal.write_bytes(damaged)
+        run, before = load_run(journal.parent), sum(bills(server).values())
+        printed = output(start(root, "-q", "--agent-resume"))
+        again = sum(bills(server).values()) - before
+    wrong = [] if len(run.entries) == TRIALS - 1 and run.odd else [f"{len(run.entries)} read, {run.odd}"]
+    wrong += [] if "damaged since it was written" in printed else [f"the resume says: {printed[-400:]}"]
+    wrong += [] if again == 1 else [f"{again} were asked again"]
+    return wrong + ([] if len(journaled(root)) == TRIALS else ["trials are missing"])
+
+
 def _missing_words(run: subprocess.Popen[str], printed: str, words: str) -> list[str]:
     wrong = [] if words in printed else [f"nothing says {words!r}: {printed[-400:]}"]
     wrong += [f"pytest broke: {printed[-400:]}"] if "INTERNALERROR" in printed else []
@@ -133,4 +152,5 @@ SURROUNDINGS = (
     two_runs_at_once,
     no_temporary_folder,
     clock_goes_backwards,
+    bit_rot,
 )
