@@ -219,13 +219,14 @@ def test_what_is_no_reply_is_none_in_a_replay_too(project: Path, first: Reply, a
         assert len(server.received) == 1 + asks
 
 
-def test_a_body_that_is_shorter_than_it_says_is_read_once(project: Path) -> None:
-    """The client's own exception holds what came of it, too: it is no second part of the reply."""
+def test_a_body_that_is_shorter_than_it_says_is_no_reply(project: Path) -> None:
+    """The client raises what code may swallow: the block says that the provider broke."""
     with serving(lambda asked: Reply(REPLY, headers={"Content-Length": "5000"})) as server:
         asked = urllib.request.Request(
             f"{server.url}{PATH}", json.dumps(ASKED).encode(), {"Content-Type": "application/json"}
         )
         seen = record("short", record_chat="once")
-        with seen, pytest.raises(IncompleteRead), urllib.request.urlopen(asked) as response:
-            response.read()
-    assert seen.messages[-1].content == "hello"
+        with pytest.raises(TrialBroken, match="broke off"), seen:
+            with pytest.raises(IncompleteRead), urllib.request.urlopen(asked) as response:
+                response.read()
+    assert [message.role for message in seen.messages] == ["user"]

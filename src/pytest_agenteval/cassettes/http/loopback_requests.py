@@ -141,7 +141,9 @@ class LoopbackRequests(BaseHTTPRequestHandler):
         try:
             readable, _, _ = select([self.connection], [], [], 0)
             return bool(readable) and not self.connection.recv(1, MSG_PEEK)
-        except (OSError, ValueError):
+        except ValueError:  # more files are open than can be looked at
+            return False
+        except OSError:
             return True
 
     def _write(self, data: bytes) -> None:

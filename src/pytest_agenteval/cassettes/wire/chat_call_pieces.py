@@ -39,7 +39,8 @@ def _place_of(calls: list[dict[str, Any]], piece: Json, written: Json) -> int:
     Others give each piece an id of its own: what names no function goes on with the call before.
     """
     index, id = piece.get("index"), as_text(piece.get("id"))
-    for place, started in reversed(list(enumerate(calls))):
+    for place in reversed(range(len(calls))):
+        started = calls[place]
         same_place = index is None or started["index"] == index
         same_id = not id or not started["id"] or id == started["id"] or not written.get("name")
         if same_place and same_id:
