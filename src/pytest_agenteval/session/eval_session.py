@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
@@ -38,6 +38,7 @@ from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import eval_session_key, get_registry
 
 if TYPE_CHECKING:
+    from pytest_agenteval.records.plan import TrialKey
     from pytest_agenteval.reports.task_lines import TaskLines
     from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.planning.audit_cases import AuditCases
@@ -177,6 +178,7 @@ class EvalSession:
             self.extra,
             self.cases.user,
             self.earlier,
+            self.in_flight,
         )
 
     @cached_property
@@ -266,6 +268,18 @@ class EvalSession:
         items[:] = [item for item in items if id(item) not in out]
         return [*left_out, *self._leave_to_other_shards(items)]
 
+    def _times_in_flight(self, item: pytest.Item) -> int:
+        """Say how often an item's trial ran when its run's process died: those come last that may be why."""
+        return self.in_flight.get(trial_key(item), 0) if isinstance(item, PlannedItem) else 0
+
+    @cached_property
+    def in_flight(self) -> Mapping[TrialKey, int]:
+        """The trials during which the process of the run that goes on has died, and how often.
+
+        None in a worker: there its end is told, and all workers have to agree about the order.
+        """
+        return self.earlier.in_flight() if self.earlier and not hasattr(self.config, "workerinput") else {}
+
     def _leave_to_other_shards(self, items: list[pytest.Item]) -> list[pytest.Item]:
         """Keep what belongs to this shard; give what belongs to others."""
         if self.settings.shard is None:
@@ -300,7 +314,7 @@ class EvalSession:
         """Take note of what will be run, and see that nothing is missing for it.
 
         ``tests`` are those that try agents by code of their own. Trials that may not be needed are put behind
-        all others.
+        all others, and behind these the ones that a run has died at.
         """
         between = self.settings.repetition_range
         if between is not None and self.stored is None:
@@ -317,6 +331,8 @@ class EvalSession:
             self._end_session()
             return
         self.tests = tuple(tests)
+        if not dry and self.in_flight:
+            items.sort(key=self._times_in_flight)
         if self.settings.dry_run and not dry:
             self._plan_only()
             return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -34,7 +34,9 @@ class Prefetcher:
         attempts: Attempts,
         slot_of: Callable[[PlannedItem, TrialKey], Slot | None],
         extra: ExtraItems | None = None,
+        apart: Container[TrialKey] = (),
     ) -> None:
+        self._apart = apart
         self.readiness = FixtureReadiness(config)
         self._attempts, self._slot_of, self._extra = attempts, slot_of, extra
         # Wide enough that slow trials at its head hold up nobody.
@@ -84,6 +86,8 @@ class Prefetcher:
         key = trial_key(item)
         # Begun once already, be it by its own item: a second start would be paid for twice.
         if self._attempts.has_begun(key):
+            return True
+        if key in self._apart:  # in its turn, when nothing else runs
             return True
         policy = self.readiness.start_policy(item, current)
         slot = self._slot_of(item, key) if policy == "now" else None

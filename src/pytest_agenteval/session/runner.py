@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack
 from pathlib import Path
@@ -75,7 +75,8 @@ class TrialRunner:
     """The trials of this process, from the first that is asked for to the end of the session.
 
     Only here do pytest's items and the pool meet: what begins ahead is the prefetcher's, which attempt it is
-    the attempts', what is kept of it the journal's. ``folder`` is where the run is written down.
+    the attempts', what is kept of it the journal's. ``folder`` is where the run is written down; trials that
+    run ``apart`` begin when their item's turn has come.
     """
 
     def __init__(
@@ -89,12 +90,14 @@ class TrialRunner:
         extra: ExtraItems | None = None,
         user: Model | None = None,
         earlier: EarlierTrials | None = None,
+        apart: Container[TrialKey] = (),
     ) -> None:
         self._config, self._folder, self._stored = config, folder, stored
         begun_before = earlier.attempts if earlier is not None else None
         self._attempts = Attempts(settings, run_conditions(settings, judges, user, folder), begun_before)
         self.journal = RunJournal(config, folder, begun_before)
-        self.prefetcher = Prefetcher(config, settings.concurrency, self._attempts, self._next_slot, extra)
+        concurrency = settings.concurrency
+        self.prefetcher = Prefetcher(config, concurrency, self._attempts, self._next_slot, extra, apart)
         self.stop = StopListener(config, folder)
         self._current: PlannedItem | None = None
         self._closing = ExitStack()

@@ -35,6 +35,9 @@ from pytest_agenteval.store.run_reader import Run
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
 
+MOST_IN_FLIGHT = 10
+"""Trials that are named when a run goes on whose process died at one of them."""
+
 MOST_MISSING = 50
 """Questions without a recording that are named under -v."""
 
@@ -57,6 +60,11 @@ def collection_header(evals: EvalSession) -> list[str]:
         lines.append(f"agenteval: {part}{counts}{again}: {', '.join(who)}{judged}")
     if evals.takeover_line:
         lines.append(f"agenteval: {evals.takeover_line}")
+    if evals.in_flight:
+        names = [key.label for key in sorted(evals.in_flight)]
+        more = f" and {len(names) - MOST_IN_FLIGHT} more" if len(names) > MOST_IN_FLIGHT else ""
+        named = ", ".join(names[:MOST_IN_FLIGHT]) + more
+        lines.append(f"agenteval: the run ended while these were running: {named}; they run last, one by one")
     if evals.calibrations:
         lines.append(
             f"agenteval: {pluralize(len(evals.calibrations), 'calibration')}{judged or ': no judge'}"

@@ -12,7 +12,7 @@ from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import read_header
 from tests.journals import journal, junit, names, properties, run_folder
 from tests.session.resume.paid_agents import SUITE, bills, files_left, paid_task, project, start, wait_for
-from tests.suites import run, write
+from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
@@ -227,3 +227,67 @@ def test_a_run_whose_rest_was_not_selected_says_how_to_try_it(pytester: pytest.P
     )
     (suite,) = read_header(run_folder(root)).suites
     assert (suite.kind, suite.threshold) == ("capability", 0.5)
+
+
+DEADLY = """
+import os
+import time
+
+from pytest_agenteval.records.evidence import Answer
+
+
+class Deadly:
+    async def run(self, task_input, ctx):
+        name = task_input["content"]
+        with open("order", "a") as order:
+            order.write(name + "\\n")
+        if name == "t1" and not os.path.exists("mended"):
+            time.sleep(0.5)
+            os._exit(7)
+        return Answer("Mina")
+
+
+def pytest_agenteval_register(registry):
+    registry.agent("deadly", Deadly)
+"""
+
+
+def test_trials_at_which_a_run_died_come_last_and_one_by_one(pytester: pytest.Pytester) -> None:
+    """What ends the process ends it again: all others have finished by then, and the run names it."""
+    root = pytester.path
+    tasks = {f"evals/t{n}.yaml": task(f"t{n}", agent="deadly", input={"content": f"t{n}"}) for n in range(6)}
+    write(
+        root, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite(), "evals/conftest.py": DEADLY, **tasks}
+    )
+
+    died = pytester.runpytest_subprocess("evals", "--agent-concurrency=2")
+    again = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
+    third = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
+    finished = {entry.key.task for entry in load_run(run_folder(root)).entries}
+    (root / "mended").touch()
+    last = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
+
+    assert (died.ret, again.ret, third.ret, last.ret) == (7, 7, 7, 0)
+    named = "*the run ended while these were running: *t1*; they run last, one by one"
+    again.stdout.fnmatch_lines([named])
+    third.stdout.fnmatch_lines(["*the run ended while these were running: *t1*"])
+    assert finished == {f"t{n}" for n in range(6) if n != 1}
+    last.assert_outcomes(passed=6)
+    assert (root / "order").read_text().split().count("t1") == 4
+
+
+def test_a_run_that_was_stopped_names_no_trial(pytester: pytest.Pytester) -> None:
+    """Ctrl-C is an end like any other: what ran then has done nothing wrong."""
+    root = pytester.path
+    project(root, TASKS)
+    first = start(root, "--agent-concurrency=2")
+    try:
+        wait_for(root, first, finished=4, paid=6)
+        first.send_signal(signal.SIGINT)
+        first.communicate(timeout=60)
+    finally:
+        first.kill()
+    (root / "go").touch()
+    result = run(pytester, "evals", "--agent-resume")
+    result.assert_outcomes(passed=12)
+    assert "these were running" not in result.stdout.str()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -114,6 +115,15 @@ class EarlierTrials:
         except OSError:
             return False
         return len(raw) == length and is_intact(raw) is not False
+
+    def in_flight(self) -> Mapping[TrialKey, int]:
+        """Say which trials ran when the process of this run died, and how often each was begun in vain.
+
+        Any of them may have ended it. Of a run that came to its end, be it by Ctrl-C, there are none.
+        """
+        if not self.is_own or self.runs[0].header.ended_at:
+            return {}
+        return Counter(attempt.key for attempt in self.runs[0].begun)
 
     def attempts(self, key: TrialKey) -> int:
         """Say how many attempts at a trial this run has begun so far; 0 in a new run."""
