@@ -22,6 +22,7 @@ import_multiprocessing()
 BOT = """
 import json
 import os
+import time
 from urllib.request import Request, urlopen
 
 TOOLS = [{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object"}}}]
@@ -58,6 +59,11 @@ def twice(question):
 def stopping_at_tool(question):
     call = ask([{"role": "user", "content": question}])["tool_calls"][0]
     return f"-7 in {json.loads(call['function']['arguments'])['city']}"
+
+
+def hanging(question):
+    answer(question)
+    time.sleep(60)
 
 
 def looping(question):
@@ -290,6 +296,19 @@ def test_a_call_of_an_agent_that_was_cut_off_did_not_end(
 
     (call,) = only_trial(pytester.path).transcript.calls
     assert (call.result, call.error and call.error.type) == (None, "not_finished")
+
+
+def test_what_a_model_said_is_no_answer_of_an_agent_that_gave_none(
+    pytester: pytest.Pytester, server: ModelServer
+) -> None:
+    """An agent that hangs after its model's last word is limited, and returned nothing to grade."""
+    prepare(pytester, "hanging", "kind: regression\nlive: true", limits={"seconds": 1})
+
+    run(pytester, "evals").assert_outcomes(failed=1)
+
+    trial = only_trial(pytester.path)
+    assert (trial.limit, trial.outcome.answer.text) == ("seconds", "")
+    assert trial.transcript.messages[-1].content == WORDS.text
 
 
 def test_a_limit_of_steps_holds(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

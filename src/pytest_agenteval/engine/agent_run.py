@@ -35,7 +35,8 @@ async def run_within_limits(
     """Run the agent until it answers or one of the trial's own limits runs out; give that limit's name too.
 
     What an agent does when its limit is reached, be it to go on or to raise something else, makes no
-    difference to how the trial ends.
+    difference to how the trial ends. The answer of one that returned none is what it has given so far: that of
+    an agent of the user's is empty, whatever its model said.
     """
     limits, answer, scope = ctx.limits, None, current()
     course = _course_of(run, kind, task_input, ctx)
@@ -70,7 +71,8 @@ async def run_within_limits(
         reached = LimitReached("seconds", limits.allowed.seconds or 0.0, limits.seconds, limits.elapsed)
     if reached is not None:
         ctx.transcript.event("limit", str(reached))
-    answer = Answer(ctx.transcript.last_words) if answer is None else answer
+    if answer is None:
+        answer = Answer(ctx.transcript.answer_so_far if kind == "trials" else "")
     return answer, reached.limit if reached else ""
 
 

@@ -74,7 +74,7 @@ class Recorder:
         self.usage = self.paid = self.returned_usage = Usage()
         self.broken: BaseException | None = None
         self.seeded = 0
-        self.last_words = ""
+        self.last_words = self.answer_so_far = ""
         self._lock = threading.RLock()
         self._pending_calls: dict[int, int] = {}
         self._untimed_calls: set[int] = set()
@@ -161,6 +161,8 @@ class Recorder:
             conversation.messages.append(message)
             conversation.busy = False
             self.last_words = content or self.last_words
+            if phase is None:  # an agent of ours answers with what its model says last
+                self.answer_so_far = self.last_words
             self._messages.append(Message("assistant", content, calls, ask.turn, phase=conversation.phase))
             self._asks.append(ask)
             self.usage = self.usage + ask.usage

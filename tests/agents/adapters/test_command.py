@@ -554,6 +554,26 @@ def test_a_program_whose_model_does_not_answer_in_time_is_limited(
     assert stored.transcript.usage.attempts == len(server.requests)  # none where this machine is busy
 
 
+@pytest.mark.parametrize(
+    ("printed", "answer"),
+    [("", ""), ("printf Mi", ""), ("""echo '{"type": "answer", "text": "Mi"}'""", "Mi")],
+    ids=["nothing", "half a line", "an answer"],
+)
+def test_a_program_that_is_ended_for_its_time_answered_what_it_wrote_as_its_answer(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, printed: str, answer: str
+) -> None:
+    """What its model said, and what it began to write, is none."""
+    with ModelServer([ReplyPlan(text="Mina")]) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.openai_base)
+        script = f"read -r task\nsaid=$({ASK})\n{printed}\nsleep 60\n"
+        write(pytester.path, shell(script, answering("Mina", limits={"seconds": 1})))
+
+        run(pytester, "--agent-live").assert_outcomes(failed=1)
+
+    (stored,) = trials(pytester.path).values()
+    assert (stored.limit, stored.outcome.answer.text) == ("seconds", answer)
+
+
 def test_a_limit_of_steps_answers_the_next_request_and_the_trial_is_limited(
     pytester: pytest.Pytester, model: ModelServer
 ) -> None:

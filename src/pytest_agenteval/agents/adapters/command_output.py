@@ -127,7 +127,8 @@ class CommandOutput:
     def _take_answer(self, event: Event) -> None:
         self.answers.append(_text(event.get("text")))
         self._state = event.get("state")
-        self._recorder.last_words = self.answers[-1]  # what one that is ended for its time has answered
+        self._recorder.last_words = self.answers[-1]
+        self._recorder.answer_so_far = self.answers[-1]  # what one that is ended for its time has answered
         self._on_answer()
 
 
