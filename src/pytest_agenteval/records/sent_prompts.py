@@ -33,7 +33,7 @@ SYSTEM, FIRST_MESSAGE, TOOLS = "system prompt", "first message", "list of tools"
 """What a model is told beforehand: by whom it acts, what it is asked, what it may call."""
 
 
-def sent_texts(transcript: Transcript) -> dict[str, str]:
+def sent_texts(transcript: Transcript, *, tools: bool = True) -> dict[str, str]:
     """Give what an agent has sent its models, by what it is; what it sent none of is left out."""
     system = dict.fromkeys(
         message.content
@@ -41,8 +41,8 @@ def sent_texts(transcript: Transcript) -> dict[str, str]:
         if message.role == "system" and not message.seeded and message.content
     )
     user = (message.content for message in transcript.messages if message.role == "user")
-    tools = sorted(canonical(tool.declaration()) for tool in transcript.tools)
-    texts = {SYSTEM: "\n\n".join(system), FIRST_MESSAGE: next(user, ""), TOOLS: "\n".join(tools)}
+    declared = sorted(canonical(tool.declaration()) for tool in transcript.tools) if tools else ()
+    texts = {SYSTEM: "\n\n".join(system), FIRST_MESSAGE: next(user, ""), TOOLS: "\n".join(declared)}
     return {kind: text for kind, text in texts.items() if text}
 
 
@@ -54,7 +54,6 @@ def sent_digests(
     That is a first message that is the task's own ``words`` (None where a model plays the user), and tools
     that the trial itself offers.
     """
-    texts = sent_texts(transcript)
+    texts = sent_texts(transcript, tools=not has_tools)
     known = {FIRST_MESSAGE} if words is None or texts.get(FIRST_MESSAGE, "").strip() in words else set()
-    known |= {TOOLS} if has_tools else set()
     return FrozenMap({kind: digest_text(text) for kind, text in texts.items() if kind not in known})
