@@ -84,7 +84,7 @@ def test_a_conftests_settings_are_checked_like_ours(pytester: pytest.Pytester) -
             "*",
             "*did you mean 'word'?",
             "*?1?.graders?0?.config.word",
-            "*a valid string",
+            "*a text",
             "*5 (number)",
         ]
     )

@@ -146,7 +146,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], list[str]]] = {
     ),
     "text": (
         grader("text", config={"text": 5}),
-        ["evals/text.json:15: graders?0?.config.text", "*a valid string", "*5 (number)"],
+        ["evals/text.json:15: graders?0?.config.text", "*a text", "*5 (number)"],
     ),
     "missing": (
         grader("missing", config={}),
