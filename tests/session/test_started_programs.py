@@ -21,6 +21,7 @@ import asyncio
 import contextlib
 import multiprocessing
 import os
+import platform
 import subprocess
 import sys
 import time
@@ -64,6 +65,7 @@ def multiprocessed():
     return "Mina"
 
 def nothing():
+    platform.platform()
     return "Mina"
 
 def left():
@@ -139,7 +141,7 @@ def test_the_programs_that_agents_start_are_said(pytester: pytest.Pytester) -> N
 
 
 def test_where_nothing_is_started_nothing_is_said(pytester: pytest.Pytester) -> None:
-    """Nor of what was started before any trial, as at an import."""
+    """Nor of what an import has started, nor of ``uname``, which SDKs ask where they run."""
     assert "started a program" not in run(pytester, "nothing")
 
 

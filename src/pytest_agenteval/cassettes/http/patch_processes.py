@@ -28,6 +28,9 @@ _OURS = ("pytest_agenteval.",)
 _SEEN_BEFORE = ("multiprocessing.", "subprocess")
 """Modules whose starts are seen where they are asked for."""
 
+_ABOUT_THE_MACHINE = ("platform", "uuid", "ctypes.util", "distro", "distro.distro", "sysconfig")
+"""Modules that start ``uname`` and the like, as the first request of OpenAI's client makes them do."""
+
 _POOLS = ("concurrent.", "multiprocessing.", "loky.", "joblib.")
 """Modules whose processes work for whoever asks next, be it another trial."""
 
@@ -44,7 +47,7 @@ def patch_points_of_copies(module: Any) -> Iterator[tuple[Any, str, Callable[[An
 
 def _patch_popen(real: Any) -> Any:
     def __init__(process: Any, args: Any, *rest: Any, **named: Any) -> None:
-        scope = None if _called_by(_OURS, 2) else current()
+        scope = None if _called_by(_OURS, 2) or _asks_about_the_machine() else current()
         if scope is not None and isinstance(named.get("env"), dict):
             KNOWN_SECRETS.know_environment(_texts(named["env"]))
         real(process, args, *rest, **named)
@@ -142,6 +145,13 @@ WATCHERS: Watchers = {
 def _called_by(modules: tuple[str, ...], depth: int) -> bool:
     """Whether the function so many frames up is one of these modules'."""
     return str(sys._getframe(depth).f_globals.get("__name__", "")).startswith(modules)
+
+
+def _asks_about_the_machine() -> bool:
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in ("subprocess", "os"):
+        frame = frame.f_back
+    return frame.f_globals.get("__name__") in _ABOUT_THE_MACHINE
 
 
 def _is_importing() -> bool:
