@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,8 @@ import pytest
 
 from pytest_agenteval.engine import agent_run
 from pytest_agenteval.store.run_reader import load_run
+from tests.agents.endpoints import Reply
+from tests.agents.endpoints import serving as serving_agent
 from tests.frameworks.model_server import Serving, serving
 from tests.frameworks.weather_model import answer, question
 from tests.suites import run, write
@@ -167,3 +170,40 @@ def test_nobody_else_is_there_when_an_agent_is_used_first(pytester: pytest.Pytes
     result = run(pytester, "evals", "--repetitions=2")
 
     result.assert_outcomes(passed=2)
+
+
+SPLIT = """
+import json
+import urllib.request
+
+def answer(question, url):
+    body = json.dumps({"model": "m", "stream": True, "messages": [{"role": "user", "content": question}]})
+    asked = urllib.request.Request(url, body.encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(asked) as response:
+        events = [line[6:] for line in response.read().decode().splitlines() if line.startswith("data: {")]
+    return "".join(json.loads(event)["choices"][0]["delta"].get("content", "") for event in events)
+"""
+
+
+def test_a_secret_that_a_stream_cuts_is_in_no_cassette(pytester: pytest.Pytester) -> None:
+    """A pattern of `redact` is looked for in the joined text; the replay streams its mark."""
+    deltas = [{"content": piece} for piece in ("It is CU", "ST-6", "048", "12, I think.")] + [{}]
+    choices = [{"index": 0, "delta": delta, "finish_reason": None if delta else "stop"} for delta in deltas]
+    stream = "".join(f"data: {json.dumps({'choices': [choice]})}\n\n" for choice in choices)
+    reply = Reply(f"{stream}data: [DONE]\n\n", headers={"Content-Type": "text/event-stream"})
+    grader = {"name": "answer_contains", "config": {"text": "I think."}}
+    task = {"id": "who", "input": {"content": "Who am I?"}, "graders": [grader]}
+    with serving_agent(lambda asked: reply) as server:
+        settings = {"url": f"{server.url}/v1/chat/completions"}
+        suite = {"name": "s", "kind": "regression", "agent": {"call": "bot:answer"}, "settings": settings}
+        files = {"bot.py": SPLIT, "evals/suite.yaml": json.dumps(suite), "evals/who.json": task}
+        write(pytester.path, {**files, "pyproject.toml": "[tool.agenteval]\nredact = ['CUST-\\d{6}']\n"})
+        pytester.syspathinsert()
+        run(pytester, "evals", *RECORD).assert_outcomes(passed=1)
+    run(pytester, "evals", *REPLAY).assert_outcomes(passed=1)
+
+    (cassette,) = (pytester.path / "cassettes").rglob("*.yaml")
+    recorded = cassette.read_text(encoding="utf-8")
+    assert not [piece for piece in ("ST-6", "048", "12, I") if piece in recorded]
+    latest = load_run((pytester.path / ".agenteval" / "runs" / "latest").resolve())
+    assert latest.trial(latest.entries[0]).outcome.answer.text == "It is <redacted>, I think."
