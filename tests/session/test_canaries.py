@@ -50,8 +50,11 @@ VARIABLES = {
 }
 
 CONFTEST = """
+import contextvars
 import logging
 import os
+import urllib.error
+import urllib.request
 import warnings
 
 import pytest
@@ -63,6 +66,13 @@ LEAK = open(os.path.join(os.path.dirname(__file__), "leak.txt"), encoding="utf-8
 LATE = "short-lived-" + "login-31"
 
 
+def post(text):
+    try:
+        urllib.request.urlopen(urllib.request.Request(os.environ["LEAK_TO"] + "/leak", text.encode())).read()
+    except urllib.error.HTTPError as refused:
+        refused.read()
+
+
 class Leaky:
     tools = ("gossip",)
 
@@ -70,6 +80,7 @@ class Leaky:
         reply = await ctx.chat.ask([{"role": "user", "content": LEAK}], tools=ctx.tools.specs)
         for call in reply.calls:
             await ctx.tools.call(call)
+        contextvars.Context().run(post, LEAK)
         os.environ["LATE_API_KEY"] = LATE
         del os.environ["LATE_API_KEY"]
         print("printed", LEAK, LATE)
@@ -186,6 +197,7 @@ def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     environ = {**os.environ, **VARIABLES, "GITHUB_STEP_SUMMARY": str(out / "summary.md")}
     environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others take time, and have no part in it
     with ModelServer([reply]) as server:
+        environ["LEAK_TO"] = server.openai_base
         _write(root, server)
         plugins = ["-p", "agenteval", "-p", "xdist.plugin"]
         written = [
@@ -236,6 +248,7 @@ def test_the_canaries_were_really_let_out(leaked: dict[str, str]) -> None:
     taped = {name.removeprefix("cassettes/") for name in leaked if name.startswith("cassettes/")}
     tried = ("break", "crash", "miss")
     assert taped >= {f"{name}.yaml" for name in tried} | {f"{name}.chat/here-1.yaml" for name in tried}
+    assert "/leak" in leaked["cassettes/miss.yaml"]
     for name in ("terminal", "junit.xml"):
         assert leaked[name].count("<redacted>") + leaked[name].count("&lt;redacted&gt;") > 20
     for word in ("printed", "logged", "a fixture says", "crashed with", "UserWarning"):
