@@ -123,7 +123,7 @@ def clock_goes_backwards(root: Path) -> list[str]:
 
 
 def bit_rot(root: Path) -> list[str]:
-    """One bit flips in a line that was written: a resume tells of it, and runs that trial again and no other."""
+    """One bit flips in a line that was written: a resume tells of it, and runs that trial again alone."""
     with provider() as server:
         project(root, server, TRIALS)
         output(start(root, "-q"))

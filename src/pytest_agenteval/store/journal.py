@@ -13,7 +13,6 @@ from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, Star
 from pytest_agenteval.store.journal_index import JournalIndex, is_worth_writing, read_index, write_index
 from pytest_agenteval.store.json_lines import (
     DAMAGED,
-    REPAIR,
     VERSION,
     Line,
     check_version,
@@ -25,7 +24,7 @@ from pytest_agenteval.store.json_lines import (
 FIRST_START = encode_line({"v": VERSION, "kind": "started", "attempt": 1})[:-2] + b","
 """How the line begins that says a trial was begun for the first time: half of all lines of most runs."""
 
-HALF = f"half a line, which a crash left behind, or no JSON object; {REPAIR}"
+HALF = "half a line, which a crash left behind, or no JSON object"
 
 
 class Journal:

@@ -58,8 +58,7 @@ def has_checksums(path: Path) -> bool:
     return not first or is_intact(first) is not None
 
 
-REPAIR = "`--agent-resume` runs its trial again"
-DAMAGED = f"damaged since it was written, as its checksum shows; {REPAIR}"
+DAMAGED = "damaged since it was written, as its checksum shows; `--agent-resume` runs its trial again"
 
 
 def read_intact_line(raw: bytes) -> Any:
