@@ -66,6 +66,11 @@ def hanging(question):
     time.sleep(60)
 
 
+def dated(question):
+    ask([{"role": "user", "content": question}], "gpt-x")
+    return ask([{"role": "user", "content": question}], "gpt-4.1-2025-04-14")["content"]
+
+
 def looping(question):
     while True:
         stopping_at_tool(question)
@@ -259,7 +264,38 @@ def test_a_word_lets_it_out(
     result.assert_outcomes(passed=1)
     assert len(server.requests) == 2
     if word == "--agent-model=gpt":
-        result.stdout.fnmatch_lines(["--agent-model has no effect on bot:answer: it takes neither*"])
+        result.stdout.no_fnmatch_line("*no effect*")  # the tables tell
+
+
+def test_a_model_that_was_never_asked_labels_nothing(pytester: pytest.Pytester, server: ModelServer) -> None:
+    """Tables, pages and exports name what was asked, one line says so; the trial's key stays the plan's."""
+    prepare(pytester)
+
+    result = run(pytester, "evals", "--agent-model=openai/gpt-4.1")
+
+    result.assert_outcomes(passed=1)
+    result.stdout.fnmatch_lines(["model: own: gpt-x"])
+    (note,) = [line for line in result.outlines if "never asked" in line]
+    assert note.startswith("! agents never asked the named model (gpt-x, not openai/gpt-4.1 in 1 trial)")
+    assert only_trial(pytester.path).key.model == "openai/gpt-4.1"
+    assert main(["report", "latest", "-o", "page.html", "-o", "page.md"]) == 0
+    assert main(["report", "latest", "--as", "atif", "-o", "atif"]) == 0
+    (exported,) = (pytester.path / "atif").rglob("*.json")
+    assert '"model_name":"gpt-x"' in exported.read_text("utf-8").replace(" ", "")
+    for page in ("page.html", "page.md"):
+        assert "own: gpt-x" in (pytester.path / page).read_text("utf-8")
+
+
+def test_the_named_model_is_the_label_of_an_agent_that_asks_it_too(
+    pytester: pytest.Pytester, server: ModelServer
+) -> None:
+    """A reply may name it with a date."""
+    prepare(pytester, "dated")
+
+    result = run(pytester, "evals", "--agent-model=openai/gpt-4.1")
+
+    result.stdout.no_fnmatch_line("*never asked*")
+    result.stdout.no_fnmatch_line("*own: *")
 
 
 def test_the_named_model_reaches_an_agent_that_takes_it(pytester: pytest.Pytester) -> None:

@@ -297,6 +297,7 @@ class ModelTraffic:
                 raise for_this_thread(LimitIgnored(str(reached))) from None
             recorder = self._recorder
             recorder.offer_tools(asked.tools)
+            recorder.requested_models.add(asked.model)
             phase, added = recorder.add_prompt(self._whole_prompt(asked), concurrent=True)
             for message in reversed(added):  # of equal ids the latest is that of the call that waits
                 if message["role"] == "tool":

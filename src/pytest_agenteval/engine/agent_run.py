@@ -35,8 +35,8 @@ async def run_within_limits(
     """Run the agent until it answers or one of the trial's own limits runs out; give that limit's name too.
 
     What an agent does when its limit is reached, be it to go on or to raise something else, makes no
-    difference to how the trial ends. The answer of one that returned none is what it has given so far: that of
-    an agent of the user's is empty, whatever its model said.
+    difference to how the trial ends. The answer of one that returned none is what it has given so far: that
+    of an agent of the user's is empty, whatever its model said.
     """
     limits, answer, scope = ctx.limits, None, current()
     course = _course_of(run, kind, task_input, ctx)

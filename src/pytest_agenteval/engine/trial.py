@@ -49,11 +49,11 @@ from pytest_agenteval.limits import Budget, Clock
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
-from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.plan import OWN_MODEL, Plan, is_same_model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.sent_prompts import sent_digests, unsent_prompts
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import UNPRICED_LIMIT, UNREAD_PROMPT, Transcript, Usage
+from pytest_agenteval.records.transcript import OTHER_MODEL, UNPRICED_LIMIT, UNREAD_PROMPT, Transcript, Usage
 from pytest_agenteval.records.trial import (
     NO_ERROR,
     NO_TOOLS,
@@ -198,7 +198,16 @@ class _TrialRun:
         broken = self.recorder.broken or self.workspace.broken or stage.ctx.prompts.broken
         if broken is not None:
             self.error = error_details(broken)
+        self._note_other_models()
         self.recorder.end_pending_calls(cut_off=self.error is not None or bool(self.limit))
+
+    def _note_other_models(self) -> None:
+        """Say that the agent asked models of its own, and never the one that was named."""
+        named, asked = self.plan.model, self.recorder.models
+        if named.offline or named.id == OWN_MODEL or not asked:
+            return
+        if not any(is_same_model(named.id, name) for name in (*asked, *self.recorder.requested_models)):
+            self.recorder.event(OTHER_MODEL, f"{', '.join(asked)}, not {named.id}")
 
     async def remove_workspace(self) -> None:
         """Delete the workspace: one of many files in a thread, unless the trial is called off."""

@@ -5,6 +5,7 @@ Everything that is not data goes by the name under which it is registered.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -38,12 +39,21 @@ class TrialKey(NamedTuple):
         return f"{self.suite}/{self.task}[{self.model}{variant}-{self.repetition}]"
 
 
+_LATER_PART = re.compile(r"(?:[-@:](?:\d{3,}[\d-]*|latest|preview[\w-]*|v\d[\d:]*))*")
+"""What a provider adds to the name of a model when it replies: a date, a version."""
+
 OWN_MODEL = "own"
 """The model of an agent that asks its own: which one that is, its requests say."""
 
 
 Via: TypeAlias = Literal["", "direct", "litellm"]
 """How a real model is asked: over our own connections, or by litellm; empty for one that is neither."""
+
+
+def is_same_model(named: str, asked: str) -> bool:
+    """Whether a request or a reply names the model that a run does, be it with a date or without."""
+    one, other = sorted((name.rpartition("/")[2].lower() for name in (named, asked)), key=len)
+    return other.startswith(one) and _LATER_PART.fullmatch(other[len(one) :]) is not None
 
 
 class Model(Record, frozen=True):

@@ -65,6 +65,7 @@ class Recorder:
     def __init__(self, at: Callable[[], float], prices: Prices = NO_PRICES) -> None:
         self.at, self.prices = at, prices
         self.turn = 0
+        self.requested_models: set[str] = set()
         self._conversations = [_Conversation(1)]
         self._messages: list[Message] = []
         self._calls: list[ToolCall] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from msgspec.structs import force_setattr
@@ -188,13 +188,17 @@ STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL = "started_program", "changed_pr
 """Kinds of events that make a trial doubtful: a program was started, whose requests nobody sees; what trials
 side by side share was changed; a request was refused that may have been this trial's."""
 
+OTHER_MODEL = "other_model"
+"""The kind of event that says that the agent asked models of its own, and never the one that was named."""
+
 DOUBTFUL_EVENTS = frozenset(
     {
         *(UNREAD_REQUEST, UNREAD_REPLY, CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT, UNTOLD_TOKENS),
         *(UNPRICED_LIMIT, STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL, UNREAD_PROMPT, UNSEEN_CALLS),
+        OTHER_MODEL,
     }
 )
-NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS})
+NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS, OTHER_MODEL})
 """Those of them that are counted by what their text names: ``started_program: curl``."""
 
 
@@ -226,6 +230,11 @@ class Ask(Record, frozen=True):
     first_token_s: float | None = None
     reasoning: str = ""
     model: str = ""
+
+
+def asked_other_models(doubtful_events: Iterable[str]) -> bool:
+    """Whether the agent asked models of its own, and never the one that was named."""
+    return any(kind.startswith(OTHER_MODEL) for kind in doubtful_events)
 
 
 def models_of(asks: Sequence[Ask]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pytest_agenteval.records.transcript import (
     AROUND_TAPES,
     CHANGED_PROCESS,
     CHANGED_PROMPT,
+    OTHER_MODEL,
     OUTPUT_CUT,
     STARTED_PROGRAM,
     UNKNOWN_TRIAL,
@@ -114,6 +115,8 @@ def _shared_process(view: RunView) -> Iterator[Note]:
     """Say what agents did of which the rest of the process knows, or does not."""
     if programs := _named(view, STARTED_PROGRAM):
         yield Note(f"agents started a program ({programs}): what it sends is not seen", bad=True)
+    if others := _named(view, OTHER_MODEL):
+        yield Note(f"agents never asked the named model ({others}); tables show what was asked")
     if changed := _named(view, CHANGED_PROCESS):
         way_out = "--agent-executor=processes or --agent-concurrency=1 keeps them apart"
         yield Note(f"trials side by side changed what they share ({changed}); {way_out}", bad=True)

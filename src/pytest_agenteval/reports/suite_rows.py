@@ -18,7 +18,7 @@ from pytest_agenteval.reports.formatting import (
 from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.reports.suite_table import MARK, interval_cell, mark_unjudged, mean_cell, trials_cell
 from pytest_agenteval.reports.tables import Column
-from pytest_agenteval.reports.view import RunView, chose_by_itself
+from pytest_agenteval.reports.view import RunView
 
 
 def suite_columns(view: RunView) -> list[Column]:
@@ -92,7 +92,7 @@ def remarks_on_all(view: RunView) -> Iterator[str]:
 
 def own_model(view: RunView) -> Iterator[str]:
     """Name what agents asked by themselves; nothing where each row names its own, or where all is planned."""
-    if any(chose_by_itself(suite.model, suite.own_models) for suite in view.suites):
+    if any(suite.own_models for suite in view.suites):
         whos = {suite.who for suite in view.suites}
         if len(whos) == 1:
             yield f"model: {' '.join(whos)}"

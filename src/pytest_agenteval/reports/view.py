@@ -14,7 +14,13 @@ from msgspec.structs import replace
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.transcript import NO_USAGE, UNREAD_PROMPT, Transcript, Usage
+from pytest_agenteval.records.transcript import (
+    NO_USAGE,
+    UNREAD_PROMPT,
+    Transcript,
+    Usage,
+    asked_other_models,
+)
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.decisions import Decisions, decisions_of
 from pytest_agenteval.reports.explanations import ending_reason
@@ -55,7 +61,7 @@ class SuiteView(FrozenValue, frozen=True):
     ``note`` says what an offline model is. ``begun`` counts trials of ``total.not_run`` that were begun.
     ``promoted`` counts the tasks whose trials are of kind regression, as those of the suite are not.
     ``decisions`` say whether the agent acted where it should, where tasks are labelled. ``own_models`` are
-    those that an agent asked by itself where no real one was named.
+    those that an agent asked by itself where no real one was named, or the named one was never asked.
     """
 
     suite: str
@@ -242,7 +248,9 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         begun -= {entry.key for entry in entries}
     rows = _rows(planned, entries, k, threshold)
     run_model = next((run_model for run_model in run.header.models if run_model.name == model), None)
-    is_own = model == OWN_MODEL or (run_model is not None and run_model.offline)
+    asking = [entry for entry in entries if entry.own_models]
+    never_asked = bool(asking) and all(asked_other_models(entry.doubtful_events) for entry in asking)
+    is_own = model == OWN_MODEL or (run_model is not None and run_model.offline) or never_asked
     own_models = own_models_of(entries) if is_own else ()
     if len(rows) == 1 and not begun:  # what was said of its only bucket holds for the suite
         total = replace(rows[0], name="all")

@@ -13,7 +13,7 @@ from pytest_agenteval.agents.adapters.forms import takes_model
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.garbage import freeze_once
 from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
-from pytest_agenteval.records.transcript import NO_ANSWER
+from pytest_agenteval.records.transcript import NO_ANSWER, asked_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import pluralize
@@ -96,6 +96,7 @@ class EvalSession:
         self._empty_selection = ""
         self._unreadable: tuple[str, ...] = ()
         self._silent_agents: dict[str, None] = {}
+        self._other_models: set[str] = set()
 
     def _schemas(self, root: Path) -> SchemaSource:
         """Say where it is looked up what servers of tools offer, and whether they may be asked."""
@@ -226,12 +227,14 @@ class EvalSession:
             for item in self.selected
             if item.task.form and not item.case.model.offline and item.case.model.id != OWN_MODEL
         }
-        for agent in sorted(agents):
+        for agent in sorted(agents - self._other_models):  # of those the tables tell
             if not takes_model(self.registry.agent_factory(agent)):
                 yield f"--agent-model has no effect on {agent}: it takes neither `model` nor `model_url`"
 
     def note_answer(self, trial: Trial) -> None:
-        """Remember an agent that gave no answer where that missed: a ``return`` may be forgotten."""
+        """Remember an agent that asked another model than the named, and one that forgot its ``return``."""
+        if asked_other_models(trial.transcript.doubtful_events):
+            self._other_models.add(trial.key.agent)
         if trial.ending not in ("missed", "failed") or trial.outcome.answer.text:
             return
         if any(event.kind == NO_ANSWER for event in trial.transcript.events):

@@ -32,8 +32,8 @@ from pytest_agenteval.reports.exports.atif_extra import (
     unusual_places,
 )
 from pytest_agenteval.reports.exports.trial_identity import (
+    asked_model,
     moment,
-    run_model,
     run_name,
     session_name,
     trial_id,
@@ -66,7 +66,7 @@ def trajectory(run: Run, trial: Trial) -> Fields:
 
 def _agent(run: Run, trial: Trial) -> Fields:
     """Describe the agent; its version is the digest of its own code, where it has any: else it is ours."""
-    model = run_model(run, trial.key.model)
+    model = asked_model(run, trial)
     return filled(
         name=trial.key.agent or "unknown",
         version=trial.digests.code or run.header.package or "unknown",

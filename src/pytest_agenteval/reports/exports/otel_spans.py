@@ -18,8 +18,8 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.genai_messages import call_content, chat_content, trial_content
 from pytest_agenteval.reports.exports.genai_providers import provider_name
 from pytest_agenteval.reports.exports.trial_identity import (
+    asked_model,
     moment,
-    run_model,
     run_name,
     session_name,
     trial_id,
@@ -43,7 +43,7 @@ class _Trace:
 
     def __init__(self, run: Run, trial: Trial, content: bool) -> None:
         self._run, self._trial, self._content = run_name(run), trial, content
-        self._model = run_model(run, trial.key.model)
+        self._model = asked_model(run, trial)
         self._package = run.header.package
         self._trace_id = trial_id(self._run, trial)
         self._started = moment(trial.started_at, 0) or moment(run.header.started_at, 0) or EPOCH

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pytest_agenteval.canonical import canonical
 from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.transcript import asked_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
@@ -25,6 +26,13 @@ def run_name(run: Run) -> str:
 def run_model(run: Run, name: str) -> RunModel:
     """Give what the run says of a model; where it says nothing, its id is its name."""
     return next((model for model in run.header.models if model.name == name), RunModel(name, name))
+
+
+def asked_model(run: Run, trial: Trial) -> RunModel:
+    """Give what the run says of a trial's model; of an agent that asked only others, the first of those."""
+    if asked_other_models(trial.transcript.doubtful_events):
+        return RunModel(trial.transcript.models[0], trial.transcript.models[0])
+    return run_model(run, trial.key.model)
 
 
 def trial_id(run: str, trial: Trial) -> str:

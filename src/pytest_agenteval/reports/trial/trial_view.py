@@ -20,9 +20,11 @@ from pytest_agenteval.records.transcript import (
     ToolError,
     Transcript,
     Usage,
+    asked_other_models,
 )
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.explanations import ending_reason
+from pytest_agenteval.reports.formatting import own_label
 from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.trial.file_changes import MOST_FILES, FileChange, file_changes
 from pytest_agenteval.reports.view import acting_model
@@ -143,6 +145,13 @@ def judges_disagree(grades: Iterable[Grade]) -> bool:
     return any(_differ(_votes_of(grade)) for grade in grades)
 
 
+def model_of(trial: Trial) -> str:
+    """Name the model that acted: the named one, unless the agent asked only others."""
+    models = trial.transcript.models
+    other = asked_other_models(trial.transcript.doubtful_events)
+    return own_label("", models) if other else acting_model(trial.key.model, models)
+
+
 def trial_view(trial: Trial) -> TrialView:
     """Give one trial as reports see it."""
     key, diff = trial.key, trial.outcome.diff
@@ -152,7 +161,7 @@ def trial_view(trial: Trial) -> TrialView:
         suite=key.suite,
         task=key.task,
         agent=key.agent,
-        model=acting_model(key.model, trial.transcript.models),
+        model=model_of(trial),
         variant=key.variant,
         repetition=key.repetition,
         attempt=trial.attempt,
