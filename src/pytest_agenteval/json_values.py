@@ -60,7 +60,7 @@ def fold_text(text: str) -> str:
 
 
 def normal_text(text: str) -> str:
-    """Give a text in one form, so that equal ones compare as equal: NFC, and lines that end with a newline."""
+    """Give a text in one form, so that equal ones compare as equal: NFC, with newlines between lines."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text if text.isascii() else unicodedata.normalize("NFC", text)

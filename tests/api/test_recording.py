@@ -226,7 +226,11 @@ def test_a_body_that_is_shorter_than_it_says_is_no_reply(project: Path) -> None:
             f"{server.url}{PATH}", json.dumps(ASKED).encode(), {"Content-Type": "application/json"}
         )
         seen = record("short", record_chat="once")
-        with pytest.raises(TrialBroken, match="broke off"), seen:
-            with pytest.raises(IncompleteRead), urllib.request.urlopen(asked) as response:
-                response.read()
+        with (
+            pytest.raises(TrialBroken, match="broke off"),
+            seen,
+            pytest.raises(IncompleteRead),
+            urllib.request.urlopen(asked) as response,
+        ):
+            response.read()
     assert [message.role for message in seen.messages] == ["user"]

@@ -201,7 +201,7 @@ TEMPLATE = "name: {{suite}}\nagent: {call: x:y}\n"
 def test_suites_are_those_that_pytest_would_collect(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], files: dict[str, str], words: list[str]
 ) -> None:
-    """A template in a package is no suite, nor what pytest passes over; a name finds its suite all the same."""
+    """A template in a package is no suite, nor what pytest passes over; a name still finds its suite."""
     greetings(pytester.path)
     write(pytester.path, files)
 

@@ -8,9 +8,7 @@ import pytest
 
 from pytest_agenteval.records.replies import split_thoughts
 
-HARMONY = (
-    "<|channel|>analysis<|message|>no<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>"
-)
+HARMONY = "<|channel|>analysis<|message|>no<|end|><|start|>assistant<|channel|>final<|message|>yes<|return|>"
 
 
 @pytest.mark.parametrize(

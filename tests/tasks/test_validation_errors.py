@@ -53,7 +53,7 @@ def test_every_problem_of_a_file_is_told_at_once_in_reading_order() -> None:
             weight: heavy
     """
 
-    assert problem_text("evals/pkm/route_note.yaml", text) == textwrap.dedent(f"""\
+    assert problem_text("evals/pkm/route_note.yaml", text) == textwrap.dedent("""\
         evals/pkm/route_note.yaml:2: trials_pre_run
           expected: one of trials_per_run, graders, timeout_seconds, tags, description, ... (18 in all)
           found:    unknown key 'trials_pre_run'
@@ -209,7 +209,7 @@ def test_a_suite_is_explained_in_the_spelling_that_it_uses() -> None:
           limit: {}
     """
 
-    assert problem_text("suite.yaml", text) == textwrap.dedent(f"""\
+    assert problem_text("suite.yaml", text) == textwrap.dedent("""\
         suite.yaml:1: name
           expected: a text that is not blank: the suite's name
           found:    ' ' (text)

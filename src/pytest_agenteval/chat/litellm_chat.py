@@ -258,7 +258,7 @@ def _import() -> None:
 
 
 def _note_unknown_finishes() -> None:
-    """Learn which words for an ending litellm does not know; where it keeps no such table, they are "stop"."""
+    """Learn which words for an ending litellm does not know; without its table they all are "stop"."""
     with suppress(ImportError, AttributeError):
         from litellm.litellm_core_utils import core_helpers
 
