@@ -286,6 +286,8 @@ class ModelTraffic:
         response = None if self._tape is None else self._tape.find_other(request)
         if response is None and not self.sends:
             raise self._refuse(request)
+        if classified.kind != "auxiliary":  # an ask, as far as anybody knows
+            self._recorder.add_unread(is_sent=response is None)
         return response
 
     def _begin(self, request: Request, asked: ModelRequest) -> _Exchange:

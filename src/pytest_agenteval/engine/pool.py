@@ -32,6 +32,7 @@ from pytest_agenteval.engine.slots import Slot, TrialObserver
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.errors import Problem, ProblemsFound, TrialBroken, UsageMistake
 from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
@@ -275,14 +276,15 @@ class Pool:
             if slot.lost + 1 < MOST_LOST:
                 self._begin_again(slot)
                 return
-            trial = errored_trial(slot.plan, lost)
+            trial = _lost_trial(slot.plan, lost)
         except BaseException as raised:  # an executor's fault must not leave anyone waiting for ever
             if is_own_cancellation(raised):
                 self.running.discard(slot)
                 self._admission.ended(slot.plan, None)
                 raise
             try:
-                trial = errored_trial(slot.plan, raised)
+                is_lost = isinstance(raised, ExecutorBroken) and raised is not self._unable
+                trial = (_lost_trial if is_lost else errored_trial)(slot.plan, raised)
             except BaseException as worse:  # a mistake of ours
                 self._fail(worse)
                 return
@@ -395,3 +397,12 @@ def _sound_report(given: Any) -> ExecutorReport:
 
 def _closing_problem(found: str) -> Problem:
     return Problem("--agent-executor", None, (), "an ExecutorReport from the executor's close", found)
+
+
+def _lost_trial(plan: Plan, lost: BaseException) -> Trial:
+    """Give the record of a trial of which an executor lost everything: what it asked, nobody knows.
+
+    A budget counts it as the mean of those like it.
+    """
+    lost_usage = Transcript(usage=UNSEEN_USAGE)
+    return replace(errored_trial(plan, lost), transcript=lost_usage, paid=NO_USAGE)

@@ -24,6 +24,7 @@ from pytest_agenteval.records.transcript import (
     NOTHING,
     OTHER_ROLES,
     PROMPT_READ,
+    UNREAD_USAGE,
     UNSEEN_CALLS,
     UNSEEN_USAGE,
     Ask,
@@ -127,6 +128,12 @@ class Recorder:
         """Count requests of an ask that had no reply at all: what they took is unknown."""
         with self._lock:
             self.usage = self.usage + unanswered_usage(requests)
+
+    def add_unread(self, *, is_sent: bool) -> None:
+        """Count a request of a model that nobody can read: what it took is unknown; sent, it was paid."""
+        with self._lock:
+            self.usage = self.usage + UNREAD_USAGE
+            self.paid = self.paid + UNREAD_USAGE if is_sent else self.paid
 
     def add_unseen_usage(self) -> None:
         """Note that models may have been asked where nobody saw it: what the trial took is unknown."""

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import read_json
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.transcript import UNREAD_USAGE, Usage
 
 MOST_TOKENS = 10**9
 """No model reads or writes as many in one reply."""
 
-UNKNOWN = Usage(None, None, None, None, None, asks=1, attempts=1)
+UNKNOWN = UNREAD_USAGE
 """The usage of one reply of which neither tokens nor price are known."""
 
 

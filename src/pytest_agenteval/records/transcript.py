@@ -160,6 +160,9 @@ def unanswered_usage(requests: int) -> Usage:
     return Usage(None, None, None, None, None, asks=0, attempts=requests)
 
 
+UNREAD_USAGE = Usage(None, None, None, None, None, asks=1, attempts=1)
+"""Of one ask that was seen and can be read by nobody."""
+
 UNSEEN_USAGE = Usage(None, None, None, None, None, None, None)
 """Of whoever may have asked models where nobody saw it."""
 

@@ -167,6 +167,7 @@ def test_trials_are_what_they_are_in_one_process(evals: Path, pytester: pytest.P
     dead = finished(pytester.path)["b"]
     assert dead["cause"] == "executor"
     assert dead["message"] == "the process that carried it out died (exit status 7)"
+    assert [dead["usage"][name] for name in ("in", "cost_usd", "attempts")] == [None] * 3  # it told nobody
 
 
 DYING = """
