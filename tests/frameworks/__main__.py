@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tests.frameworks.catalogue import BY_NAME, Case, Framework
 from tests.frameworks.environments import Environment, NotInstalled, environment
-from tests.frameworks.matrix import EXAMPLE, Matrix, cases
+from tests.frameworks.matrix import Matrix, cases
 from tests.frameworks.table import AGES, Notes, Row, write_page
 
 
@@ -88,7 +88,7 @@ class Bench:
             installed = environment(framework, age, self.venvs)
         except (NotInstalled, subprocess.CalledProcessError) as error:
             why = str(getattr(error, "stderr", "") or error)
-            row = Row(framework.name, age, EXAMPLE, faults=(f"cannot be installed: {why[-300:]}",))
+            row = Row(framework.name, age, ways[0].function, faults=(f"cannot be installed: {why[-300:]}",))
             return [self._noted(row)]
         return [self._noted(self._row(framework, age, installed, way)) for way in ways]
 

@@ -7,11 +7,20 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way of running a framework: a function of ``bots/FRAMEWORK.py``, and the wire it speaks."""
+    """One way of running a framework: a function of ``bots/FRAMEWORK.py``, and the wire it speaks.
+
+    ``terminal``: the agent ends with the tool's result, which no model is shown. ``structured``: the model's
+    last words are an object. ``loops``: the agent goes on for as long as its model calls tools. ``written``:
+    the calls are in the model's texts, and the agent returns them.
+    """
 
     function: str
     format: str
     streamed: bool = False
+    terminal: bool = False
+    structured: bool = False
+    loops: bool = True
+    written: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +56,18 @@ class Framework:
 
 CHAT, RESPONSES, MESSAGES = "openai.chat", "openai.responses", "anthropic.messages"
 GEMINI, OLLAMA, CONVERSE = "gemini", "ollama.chat", "bedrock.converse"
+COHERE = "cohere.chat"
+UNREAD = {COHERE}
+"""Formats that pytest-agenteval does not read: it records them, and says so."""
+
+
+def _terminal(format: str, streamed: bool = False) -> Case:
+    return Case("terminal", format, streamed, terminal=True, loops=False)
+
+
+def _structured(format: str, streamed: bool = False, loops: bool = True) -> Case:
+    return Case("structured", format, streamed, structured=True, loops=loops)
+
 
 PYTHON = (
     Framework(
@@ -96,6 +117,8 @@ PYTHON = (
             Case("responses_sync", RESPONSES),
             Case("chat", CHAT),
             Case("streamed", RESPONSES, streamed=True),
+            _terminal(RESPONSES),
+            _structured(RESPONSES),
         ),
     ),
     Framework(
@@ -152,6 +175,93 @@ PYTHON = (
         tool="mcp__weather__get_weather",
     ),
     Framework("agno", ("agno", "openai"), (Case("run", CHAT), Case("sync", CHAT)), own_prompt=True),
+    Framework(
+        "crewai",
+        ("crewai",),
+        (Case("kickoff", CHAT), Case("kickoff_async", CHAT), _terminal(CHAT), _structured(CHAT)),
+        own_prompt=True,
+    ),
+    Framework(
+        "autogen",
+        ("autogen-agentchat", "autogen-ext[openai]"),
+        (Case("run", CHAT), Case("streamed", CHAT, streamed=True), _terminal(CHAT), _structured(CHAT)),
+    ),
+    Framework(
+        "haystack",
+        ("haystack-ai",),
+        (
+            Case("sync", CHAT),
+            Case("run", CHAT),
+            Case("streamed", CHAT, streamed=True),
+            _terminal(CHAT),
+            _structured(CHAT),
+        ),
+    ),
+    Framework(
+        "strands",
+        ("strands-agents[openai]",),
+        (
+            Case("sync", CHAT, streamed=True),
+            Case("run", CHAT, streamed=True),
+            _terminal(CHAT, streamed=True),
+            _structured(CHAT, streamed=True),
+        ),
+    ),
+    Framework(
+        "dspy",
+        ("dspy",),
+        (Case("react", CHAT, written=True), Case("react_async", CHAT, written=True)),
+        own_prompt=True,
+    ),
+    Framework(
+        "semantic-kernel",
+        ("semantic-kernel",),
+        (Case("run", CHAT), Case("streamed", CHAT, streamed=True), _terminal(CHAT), _structured(CHAT)),
+        tool="Weather-get_weather",
+    ),
+    Framework(
+        "agent-framework",
+        ("agent-framework-core", "agent-framework-openai"),
+        (
+            Case("responses", RESPONSES),
+            Case("chat", CHAT),
+            Case("streamed", RESPONSES, streamed=True),
+            _terminal(CHAT),
+            _structured(CHAT),
+        ),
+        lacked_a_year_ago="there were betas only",
+    ),
+    Framework("instructor", ("instructor",), (_terminal(CHAT), _structured(CHAT, loops=False))),
+    *(
+        Framework(
+            name,
+            (name,),
+            (
+                Case("plain", CHAT),
+                Case("plain_async", CHAT),
+                Case("streamed", CHAT, streamed=True),
+                _structured(CHAT),
+            ),
+        )
+        for name in ("mistralai", "groq", "together", "huggingface-hub")
+    ),
+    Framework(
+        "ag2",
+        ("ag2[openai]",),
+        (Case("run", CHAT), Case("streamed", CHAT, streamed=True), _terminal(CHAT), _structured(CHAT)),
+    ),
+    Framework(
+        "deepagents",
+        ("deepagents", "langchain-openai"),
+        (Case("run", CHAT), Case("sync", CHAT), _structured(CHAT)),
+        own_prompt=True,
+    ),
+    Framework(
+        "mirascope",
+        ("mirascope[openai]",),
+        (Case("sync", CHAT), Case("run", CHAT), Case("streamed", CHAT, streamed=True), _structured(CHAT)),
+    ),
+    Framework("cohere", ("cohere",), (Case("plain", COHERE, loops=False),)),
 )
 NODE = (
     Framework(

@@ -17,7 +17,7 @@ from tests.frameworks.catalogue import Framework
 ROOT = Path(__file__).parents[2]
 YEAR_OLD = "2025-11-22"
 
-LEFT_OUT = ((), ("litellm",), ("litellm", "mcp"))
+LEFT_OUT = ((), ("litellm",), ("litellm", "mcp"), ("litellm", "mcp", "aiohttp"))
 """What is left out where our own dependencies forbid the version: the least that helps."""
 
 _NICE = ("nice", "-n", "10") if shutil.which("nice") else ()

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_agenteval import Message, Trial
-from tests.frameworks.catalogue import Framework
+from tests.frameworks.catalogue import UNREAD, Case, Framework
 from tests.frameworks.child_runs import ChildRun
 from tests.frameworks.model_server import Ask
 from tests.frameworks.project import LATE, STEPS
-from tests.frameworks.weather_model import WEATHER, answer, question
+from tests.frameworks.weather_model import LAST_TOOLS, WEATHER, answer, question
 
 SYSTEM = "You tell the weather."
 _SERVER_ID = re.compile(r"(call|toolu|tooluse)_\d+_\d")
@@ -23,16 +23,21 @@ MARGIN_S = 0.5
 """A request may have left just before its trial ended, and have been counted just after."""
 
 
-def recorded_faults(run: ChildRun, framework: Framework, asks: Sequence[Ask], trials: int) -> Iterator[str]:
+def recorded_faults(
+    run: ChildRun, framework: Framework, case: Case, asks: Sequence[Ask], trials: int
+) -> Iterator[str]:
     """Every trial passed, with the transcript that is expected, and its asks and tokens as the server's."""
+    if case.format in UNREAD:
+        yield from _unread_faults(run, asks, trials)
+        return
     if len(run.trials) != trials or any(trial.ending != "passed" for trial in run.trials):
         yield f"{_endings(run)}, expected {trials} passed"
     for trial in run.trials:
-        yield from transcript_faults(trial, framework)
+        yield from transcript_faults(trial, framework, case)
     models = [ask for ask in asks if ask.format != "tool"]
     yield from _unequal("asks", sum(trial.usage.asks for trial in run.trials), len(models))
     yield from _unequal(
-        "tokens", sum(trial.usage.tokens for trial in run.trials), sum(ask.tokens for ask in models)
+        "tokens", sum(trial.usage.known_tokens for trial in run.trials), sum(ask.tokens for ask in models)
     )
     if not any(address.startswith("127.") for address in run.connects):
         yield "no connection was counted while recording: that none is counted in a replay proves nothing"
@@ -40,13 +45,34 @@ def recorded_faults(run: ChildRun, framework: Framework, asks: Sequence[Ask], tr
     yield from _shared_ids(run.trials)
 
 
-def transcript_faults(trial: Trial, framework: Framework) -> Iterator[str]:
-    """Say where the transcript is not the expected one: opening, call, result, end."""
+def _unread_faults(run: ChildRun, asks: Sequence[Ask], trials: int) -> Iterator[str]:
+    """Every trial has its answer, no call or token is made up, and the run says that it could not read."""
+    cities = [trial.key.task.rpartition("/")[2].capitalize() for trial in run.trials]
+    answers = [trial.outcome.answer.text for trial in run.trials]
+    yield from _unequal("answers", answers, [answer(city) for city in cities])
+    yield from _unequal("trials", len(run.trials), trials)
+    models = sum(ask.format != "tool" for ask in asks)
+    line = f"{models} requests of models could not be read"
+    if not any(line in each for each in run.output.splitlines() if each.startswith("!")):
+        yield f"no line says that {line}: {run.output[-600:]}"
+    yield from _unequal("calls", [call.tool for trial in run.trials for call in trial.transcript.calls], [])
+    yield from _unequal("tokens", {trial.usage.tokens for trial in run.trials}, {None})
+
+
+def transcript_faults(trial: Trial, framework: Framework, case: Case) -> Iterator[str]:
+    """Say where the transcript is not the expected one: opening, call, result, end.
+
+    An agent that is ``terminal`` ends with the call: its result is its answer, and in no message.
+    """
     city = trial.key.task.rpartition("/")[2].capitalize()
     place = f"{city}-{trial.key.repetition}"
+    if case.written:
+        yield from _unequal(f"{place}: answer", trial.outcome.answer.text, answer(city))
+        yield from _call_faults(place, city, trial, framework, case)
+        return
     messages = _conversation(trial, framework)
     roles = [message.role for message in messages]
-    expected = ["system", "user", "assistant", "tool", "assistant"]
+    expected = ["system", "user", "assistant", *(() if case.terminal else ("tool", "assistant"))]
     if roles != expected:
         yield f"{place}: roles {' '.join(roles)}, expected {' '.join(expected)}"
         return
@@ -55,23 +81,24 @@ def transcript_faults(trial: Trial, framework: Framework) -> Iterator[str]:
         yield from _unequal(f"{place}: user", messages[1].content, question(city, city.lower()))
     elif question(city, city.lower()) not in messages[1].content:
         yield f"{place}: the question is not in the user's message"
-    yield from _call_faults(place, city, trial, framework)
-    yield from _end_faults(place, city, trial, messages[-1], framework)
+    yield from _call_faults(place, city, trial, framework, case)
+    yield from _end_faults(place, city, trial, messages[-1], framework, case)
 
 
-def _call_faults(place: str, city: str, trial: Trial, framework: Framework) -> Iterator[str]:
+def _call_faults(place: str, city: str, trial: Trial, framework: Framework, case: Case) -> Iterator[str]:
     yield from _unequal(f"{place}: failed", [c.tool for c in trial.transcript.calls if c.error], [])
-    calls = [call for call in trial.transcript.calls if call.tool != "final_answer"]
+    calls = [call for call in trial.transcript.calls if call.tool not in LAST_TOOLS]
     yield from _unequal(
         f"{place}: calls", [(c.tool, dict(c.args)) for c in calls], [(framework.tool, {"city": city})]
     )
     result = f"{city}: {WEATHER[city]} degrees"
     texts = [message.content for message in trial.transcript.messages if message.role in ("tool", "user")]
-    if not any(result in text for text in texts):
+    if not (case.terminal or case.written) and not any(result in text for text in texts):
         yield f"{place}: the result is in no message"
     for call in calls:
         added = framework.own_prompt and str(call.result).startswith(result)
-        if not added and call.result not in (result, {"result": result}, {"output": result}):
+        unknown = case.terminal and call.result is None
+        if not added and not unknown and call.result not in (result, {"result": result}, {"output": result}):
             yield f"{place}: the call's result is {call.result!r}, expected {result!r}"
 
 
@@ -84,12 +111,28 @@ def _conversation(trial: Trial, framework: Framework) -> list[Message]:
     return [m for place, m in enumerate(own) if not (framework.asides and place and m.role == "system")]
 
 
-def _end_faults(place: str, city: str, trial: Trial, last: Message, framework: Framework) -> Iterator[str]:
+def _end_faults(
+    place: str, city: str, trial: Trial, last: Message, framework: Framework, case: Case
+) -> Iterator[str]:
     yield from _unequal(f"{place}: answer", trial.outcome.answer.text, answer(city))
-    if framework.final_tool:
+    if case.terminal:
+        yield from _unequal(f"{place}: last call", [call.tool for call in last.calls], [framework.tool])
+    elif case.structured:
+        yield from _unequal(f"{place}: last words", _object(last), {"city": city, "degrees": WEATHER[city]})
+    elif framework.final_tool:
         yield from _unequal(f"{place}: last call", [call.tool for call in last.calls], ["final_answer"])
     else:
         yield from _unequal(f"{place}: last message", last.content, answer(city))
+
+
+def _object(last: Message) -> Any:
+    """Give the object of a model's last words, which are its text or the arguments of a call."""
+    if last.calls:
+        return dict(last.calls[0].args)
+    try:
+        return json.loads(last.content)
+    except ValueError:
+        return last.content
 
 
 def _shared_ids(trials: Sequence[Trial]) -> Iterator[str]:
@@ -103,8 +146,9 @@ def _shared_ids(trials: Sequence[Trial]) -> Iterator[str]:
 
 
 def replayed_faults(run: ChildRun, recorded: ChildRun) -> Iterator[str]:
-    """Every trial passed again without a connection, and says word by word what was recorded."""
-    if any(trial.ending != "passed" for trial in run.trials) or len(run.trials) != len(recorded.trials):
+    """Every trial ends as it did, without a connection, and says word by word what was recorded."""
+    endings = [{trial.key: trial.ending for trial in each.trials} for each in (recorded, run)]
+    if endings[0] != endings[1]:
         yield f"replay: {_endings(run)}"
     yield from _unequal("replay: connects", list(run.connects), [])
     before = {trial.key: _said(trial) for trial in recorded.trials}

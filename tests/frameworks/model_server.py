@@ -1,4 +1,4 @@
-"""A model provider of six wire formats and a tool's API on one loopback address, which counts what is asked.
+"""A model provider of seven wire formats and a tool's API on one loopback address; it counts what is asked.
 
 As a program, ``python -m tests.frameworks.model_server`` prints its address and serves until it is ended.
 """
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import parse_qs, urlsplit
 
 from tests.frameworks.weather_model import WEATHER, next_move, read_prompt
-from tests.frameworks.wires import bedrock_wire, gemini_wire, ollama_wire, responses_wire
+from tests.frameworks.wires import bedrock_wire, cohere_wire, gemini_wire, ollama_wire, responses_wire
 from tests.loopback import anthropic_wire, openai_wire
 from tests.loopback.replies import Json, ReplyPlan
 
@@ -49,6 +49,7 @@ FORMATS = {
     "bedrock.converse": Format(
         re.compile(r"/model/.+/converse(-stream)?$"), bedrock_wire, "application/vnd.amazon.eventstream"
     ),
+    "cohere.chat": Format(re.compile(r"/v2/chat$"), cohere_wire),
 }
 
 

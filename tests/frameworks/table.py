@@ -110,11 +110,18 @@ def write_page(rows: Iterable[Row]) -> None:
     """Write the page, which names the ways that were never tried."""
     tried = {row.name: row for row in rows}
     head = ["| framework | versions | ways | trials | holds | tried |", "|---|---|---|---|---|---|"]
-    table = "\n".join([*head, *(_told(line, tried) for line in lines_of_page())])
+    before = _lines_before()
+    table = "\n".join([*head, *(_told(line, tried, before) for line in lines_of_page())])
     PAGE.write_text(f"{HEAD}{table}\n{NOTE}", encoding="utf-8", newline="\n")
 
 
-def _told(line: Line, tried: Mapping[str, Row]) -> str:
+def _lines_before() -> dict[str, str]:
+    """Give the lines of the page as it is, by their titles: rows may have been noted on another machine."""
+    lines = PAGE.read_text(encoding="utf-8").splitlines()
+    return {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
+
+
+def _told(line: Line, tried: Mapping[str, Row], before: Mapping[str, str]) -> str:
     if line.lacks:
         return f"| {line.title} | | not tried: {line.lacks} | | | |"
     named = {way: tried.get(f"{line.framework} {line.age} {way}") for way in line.ways}
@@ -123,7 +130,7 @@ def _told(line: Line, tried: Mapping[str, Row]) -> str:
     parts = [", ".join(row.way for row in rows), f"never tried: {', '.join(never)}" if never else ""]
     ways = "; ".join(filter(None, parts))
     if not rows:
-        return f"| {line.title} | | {ways} | | | |"
+        return before.get(line.title, f"| {line.title} | | {ways} | | | |")
     faults = [f"{row.way}: {row.faults[0]}" for row in rows if row.faults]
     holds = "all" if not faults else "; ".join(faults).replace("|", "\\|")
     trials, day = sum(row.trials for row in rows), max(row.day for row in rows)

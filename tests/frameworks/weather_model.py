@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -14,9 +15,14 @@ WEATHER: Mapping[str, int] = {
 }  # fmt: skip
 """Degrees of each city, no two alike: an answer tells whose result it was made of."""
 
+LAST_TOOLS = ("final_answer", "final_result", "Report", "finish")
+"""Tools with which some frameworks end: their arguments are the answer."""
+
+_SCHEMA = {"json_schema", "json_object"}
 _REF = re.compile(r"\[ref (\w+)((?: \w+=[\d.]+)*)\]")
 _CITY = re.compile(r"weather in (\w+)\? \[ref")
-_TOOL = re.compile(r"(mcp__\w+__)?get_weather")
+_TOOL = re.compile(r"(mcp__\w+__|Weather-)?get_weather")
+_FIELDS = re.compile(r"`\[\[ ## (?!completed)(\w+) ## \]\]`")
 _RESULT = re.compile(r"(\w+): (-?\d+) degrees")
 
 
@@ -51,16 +57,43 @@ def read_prompt(body: Json) -> Prompt:
 def next_move(body: Json, prompt: Prompt) -> ReplyPlan:
     """Decide from the texts of a request alone, whatever its wire format."""
     texts = list(_texts(body))
-    city, result = _CITY.search("\n".join(texts)), _RESULT.search("\n".join(texts))
+    whole = "\n".join(texts)
+    city, result = _CITY.search(whole), _RESULT.search(whole)
+    if city is not None and (fields := _FIELDS.findall(whole)):
+        return _written_step(fields, city[1], None if prompt.loop else result)
     tool = next((text for text in texts if _TOOL.fullmatch(text)), None)
     if city is None or tool is None:  # a title for the conversation, or the like
         return ReplyPlan(text="ok")
     if result is None or prompt.loop:
         return ReplyPlan(calls=((tool, {"city": city[1]}),), input_tokens=31, output_tokens=7)
     words = f"It is {result[2]} degrees in {result[1]}."
-    if "final_answer" in texts:  # the tool with which some frameworks end
-        return ReplyPlan(calls=(("final_answer", {"answer": words}),), input_tokens=53, output_tokens=11)
+    report = {"city": result[1], "degrees": int(result[2])}
+    if _SCHEMA & {str(format.get("type")) for format in _formats(body)}:
+        return ReplyPlan(text=json.dumps(report), input_tokens=53, output_tokens=11)
+    last_tool = next((name for name in LAST_TOOLS if name in texts), None)
+    if last_tool:
+        last_args = {"answer": words} if last_tool == "final_answer" else report
+        return ReplyPlan(calls=((last_tool, last_args),), input_tokens=53, output_tokens=11)
     return ReplyPlan(text=words, input_tokens=53, output_tokens=11)
+
+
+def _written_step(fields: list[str], city: str, result: re.Match[str] | None) -> ReplyPlan:
+    """Give a step of DSPy's ReAct, whose calls are written in the text, or the answer after its last."""
+    weather = ("get_weather", {"city": city}) if result is None else ("finish", {})
+    values = {"next_tool_name": weather[0], "next_tool_args": json.dumps(weather[1])}
+    if result is not None:
+        values["answer"] = f"It is {result[2]} degrees in {result[1]}."
+    text = "\n\n".join(
+        f"[[ ## {name} ## ]]\n{values.get(name, 'So be it.')}" for name in (*fields, "completed")
+    )
+    return ReplyPlan(text=text, input_tokens=31, output_tokens=7)
+
+
+def _formats(body: Json) -> Iterator[Json]:
+    """Give what a request says of the last words' form, in chat completions' place and in responses'."""
+    for each in (body.get("response_format"), (body.get("text") or {}).get("format")):
+        if isinstance(each, Mapping):
+            yield each
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""OpenAI's Agents SDK: over responses, over chat completions, and streamed."""
+"""OpenAI's Agents SDK: over responses, over chat completions, and streamed; ended by its tool; typed."""
 
 from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
-from weather import SYSTEM, get_weather
+from weather import SYSTEM, Report, get_weather, told
 
 set_tracing_disabled(True)
 HOW = {"name": "weather", "instructions": SYSTEM, "tools": [function_tool(get_weather)]}
@@ -26,3 +26,13 @@ async def streamed(question: str) -> str:
     async for _ in result.stream_events():
         pass
     return result.final_output
+
+
+async def terminal(question: str) -> str:
+    agent = Agent(model="gpt-5-mini", tool_use_behavior="stop_on_first_tool", **HOW)
+    return told((await Runner.run(agent, question)).final_output)
+
+
+async def structured(question: str) -> str:
+    agent = Agent(model="gpt-5-mini", output_type=Report, **HOW)
+    return str((await Runner.run(agent, question)).final_output)

@@ -3,6 +3,7 @@
 import os
 
 import httpx
+from pydantic import BaseModel
 
 SYSTEM = "You tell the weather."
 
@@ -15,6 +16,22 @@ def get_weather(city: str) -> str:
     """
     place = httpx.get(f"{os.environ['WEATHER_API']}/weather", params={"city": city}, timeout=20).json()
     return f"{place['city']}: {place['degrees']} degrees"
+
+
+class Report(BaseModel):
+    """The weather in a city."""
+
+    city: str
+    degrees: int
+
+    def __str__(self) -> str:
+        return f"It is {self.degrees} degrees in {self.city}."
+
+
+def told(result: str) -> str:
+    """Say what the tool's result says as a model would."""
+    city, degrees = result.removesuffix(" degrees").split(": ")
+    return str(Report(city=city, degrees=degrees))
 
 
 PARAMETERS = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
