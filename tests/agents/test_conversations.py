@@ -105,10 +105,14 @@ def test_a_model_plays_the_user_and_is_played_without_it(
 
     recorded = run(pytester, *person, "--agent-record-chat=once")
     user_model.stop()
-    played = run(pytester, *person, "--agent-record-chat=none")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.delenv("OPENAI_API_KEY", raising=False)
+        unsaid = run(pytester, *person, "-q")
+        played = run(pytester, *person, "--agent-record-chat=none")
 
-    recorded.assert_outcomes(passed=1)
-    played.assert_outcomes(passed=1)
+    for result in (recorded, unsaid, played):
+        result.assert_outcomes(passed=1)
+        result.stdout.fnmatch_lines(["*simulated users: 3 turns, 45 tokens*"])
     recorded.stdout.fnmatch_lines(["*simulated users: 3 turns, 45 tokens*"])
     trial = only_trial(pytester.path)
     assert (trial.usage.tokens, trial.simulating.asks) == (None if agent == AGENTS["command"] else 0, 3)
@@ -117,6 +121,22 @@ def test_a_model_plays_the_user_and_is_played_without_it(
     heard = user_model.requests[1].body["messages"]
     assert [message["role"] for message in heard] == ["system", "assistant", "user", "assistant", "user"]
     assert heard[2]["content"] == "1: HELLO"
+
+
+def test_another_user_than_the_recorded_one_is_asked(
+    pytester: pytest.Pytester, user_model: ModelServer
+) -> None:
+    """Whoever names a model has it asked what no recording answers, and nothing is recorded unasked."""
+    prepare(pytester, AGENTS["function"], user_model, input={"content": "hello"}, user=PERSON)
+    run(pytester, "evals", "--agent-user=person", "--agent-record-chat=once")
+    (cassette,) = (pytester.path / "cassettes").rglob("*.yaml")
+    before = cassette.read_text("utf-8")
+    write(pytester.path, {"evals/bakery/bot.py": BOT.replace("upper", "lower")})
+
+    run(pytester, "evals", "--agent-user=person").assert_outcomes(passed=1)
+
+    assert len(user_model.requests) > 3
+    assert cassette.read_text("utf-8") == before
 
 
 def test_a_user_who_never_stops_says_so_much_and_no_more(pytester: pytest.Pytester) -> None:

@@ -27,7 +27,8 @@ class ChatTape:
     """One role's recorded asks of one trial, numbered in the order in which they are asked.
 
     A recording answers an ask of the same role, model, repetition and number with the same messages, tools,
-    schema and settings. In mode ``off`` nothing is played and nothing recorded.
+    schema and settings. In mode ``off`` nothing is played and nothing recorded. Where ``sends`` is true, what
+    no recording answers is asked all the same.
     """
 
     def __init__(
@@ -39,16 +40,17 @@ class ChatTape:
         repetition: int,
         mode: RecordMode,
         retry_command: str,
+        sends: bool = False,
     ) -> None:
         self._tape, self._role, self._model, self._repetition = tape, role, model, repetition
-        self._off, self._retry_command = mode == "off", retry_command
+        self._off, self._retry_command, self._sends = mode == "off", retry_command, sends
         self._params = {name: value for name, value in model.params.items() if name not in ROUTING}
         self._asks = 0
 
     @property
     def live(self) -> bool:
         """Whether an ask that was not played may be sent."""
-        return self._off or self._tape.recording
+        return self._off or self._sends or self._tape.recording
 
     @property
     def hits(self) -> int:
@@ -90,14 +92,18 @@ class ChatTape:
         """Give the recorded reply, or None."""
         from pytest_agenteval.cassettes.interaction import chat_reply
 
-        played = None if self._off else self._tape.play(request)
+        if self._sends:  # then it is no miss
+            found = self._tape.find((request,))
+            played = found.response if found else None
+        else:
+            played = None if self._off else self._tape.play(request)
         return None if played is None else replace(_reply_from_json(chat_reply(played)), taped=True)
 
     def record(self, request: Request, reply: Reply) -> None:
         """Keep a reply that was really given."""
         from pytest_agenteval.cassettes.interaction import chat_response
 
-        if not self._off:
+        if not self._off and self._tape.recording:
             self._tape.record(request, chat_response(_reply_to_json(reply)))
 
     def miss(self, request: Request) -> CassetteMiss:

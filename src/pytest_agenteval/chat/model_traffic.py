@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.failures import failure_text, is_failure
 from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NotRecorded, for_this_thread
-from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.interaction import Body, Request, Response, text_of
+from pytest_agenteval.cassettes.wire.classification import may_ask_a_model, may_be_of_a_model
 from pytest_agenteval.cassettes.wire.reader import (
     classify,
     prompt_identity,
@@ -120,6 +121,7 @@ class ModelTraffic:
         self._classified = threading.local()
         self._phases: dict[str, int] = {}
         self._failed: list[tuple[ModelRequest, Request, Response]] = []
+        self._unread: set[tuple[str, str, Body]] = set()
         self._items: dict[str, Mapping[str, Any]] = {}
         self._failures: list[_Outcome] = []
         self._answered: list[_Outcome] = []
@@ -263,7 +265,23 @@ class ModelTraffic:
         latest: tuple[Request, Classified] | None = getattr(self._classified, "latest", None)
         if latest is None or latest[0] is not request:
             latest = self._classified.latest = (request, classify(request, self._model_hosts))
+            if latest[1].kind == "other" and may_ask_a_model(request):
+                self._note_unread(request)
         return latest[1]
+
+    def note_reply(self, request: Request, response: Response) -> None:
+        """Look at a response that is on no tape of ours: it may be that of a model all the same."""
+        if may_be_of_a_model(response):
+            self._note_unread(request)
+
+    def _note_unread(self, request: Request) -> None:
+        with self._lock:
+            key = (request.method, request.uri, request.body)
+            if key not in self._unread:  # each layer of a client that sends it shows it
+                self._unread.add(key)
+                self._recorder.event(
+                    UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format"
+                )
 
     def _read_request(self, classified: Classified, request: Request) -> ModelRequest | None:
         try:

@@ -35,8 +35,8 @@ async def run_within_limits(
     """Run the agent until it answers or one of the trial's own limits runs out; give that limit's name too.
 
     What an agent does when its limit is reached, be it to go on or to raise something else, makes no
-    difference to how the trial ends. The answer of one that returned none is what it has given so far: that
-    of an agent of the user's is empty, whatever its model said.
+    difference to how the trial ends. The answer of one that returned none is what it has given so far. What a
+    model said that the agent asked by itself is no answer.
     """
     limits, answer, scope = ctx.limits, None, current()
     course = _course_of(run, kind, task_input, ctx)
@@ -71,8 +71,7 @@ async def run_within_limits(
         reached = LimitReached("seconds", limits.allowed.seconds or 0.0, limits.seconds, limits.elapsed)
     if reached is not None:
         ctx.transcript.event("limit", str(reached))
-    if answer is None:
-        answer = Answer(ctx.transcript.answer_so_far if kind == "trials" else "")
+    answer = Answer(ctx.transcript.answer_so_far) if answer is None else answer
     return answer, reached.limit if reached else ""
 
 
@@ -285,6 +284,10 @@ class LazyTraffic:
     def cut(self, request: Request, response: Response) -> None:
         """Read what came of a response that ended before its time."""
         self._instance.cut(request, response)
+
+    def note_reply(self, request: Request, response: Response) -> None:
+        """Look at a response to a request that it does not claim."""
+        self._instance.note_reply(request, response)
 
     def fail(self, request: Request, cut: Response, failure: Response) -> None:
         """Read what came of a response that never came whole, and keep what the client raised."""

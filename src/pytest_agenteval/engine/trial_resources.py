@@ -16,7 +16,7 @@ from pytest_agenteval.chat.recording_chat import JudgeChat, UserChat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.portable.files import name_or_older
-from pytest_agenteval.records.plan import OWN_MODEL, Allowance, Model, Plan
+from pytest_agenteval.records.plan import OWN_MODEL, Allowance, Model, Plan, RecordMode
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, unanswered_usage
@@ -97,8 +97,20 @@ def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
     )
 
 
+def chat_mode(plan: Plan) -> RecordMode:
+    """Say how the chats of a trial meet their recording: its agent's, its user's and its judges'.
+
+    Where nothing is said, and nobody lets the agent ask, all of them are played where they are recorded: what
+    the agent asks beyond that is refused, users and judges are models that somebody has named.
+    """
+    mode = plan.conditions.record_chat
+    if mode == "off" and not plan.asks_own_models and _has_recordings(plan):
+        return "none"
+    return mode
+
+
 def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str) -> ChatTape | None:
-    mode, cassette = plan.conditions.record_chat, plan.task.cassette
+    mode, cassette = chat_mode(plan), plan.task.cassette
     if mode == "off" or not cassette:
         return None
     from pytest_agenteval.chat.chat_tape import ChatTape
@@ -111,6 +123,7 @@ def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str)
         repetition=plan.repetition,
         mode=mode,
         retry_command=_retry(plan, context, "--agent-record-chat=new_episodes"),
+        sends=plan.conditions.record_chat == "off",
     )
 
 
@@ -124,9 +137,7 @@ def open_model_traffic(
     from pytest_agenteval.chat.model_tape import ModelTape
     from pytest_agenteval.chat.model_traffic import ModelTraffic
 
-    mode, hosts, tape = plan.conditions.record_chat, plan.task.model_hosts, None
-    if mode == "off" and not plan.asks_own_models and _has_recordings(plan):
-        mode = "none"  # to be sent, a request needs somebody's word; to be answered by a recording, none
+    mode, hosts, tape = chat_mode(plan), plan.task.model_hosts, None
     if mode != "off" and plan.task.cassette:
         opened = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
         tape = ModelTape(opened, _retry(plan, context, "--agent-record-chat=new_episodes"), hosts)

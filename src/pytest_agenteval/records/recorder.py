@@ -169,7 +169,7 @@ class Recorder:
             conversation.messages.append(message)
             conversation.busy = False
             self.last_words = content or self.last_words
-            if phase is None:  # an agent of ours answers with what its model says last
+            if phase is None:  # who asks through the trial's own chat answers with what is said last
                 self.answer_so_far = self.last_words
             self._messages.append(Message("assistant", content, calls, ask.turn, phase=conversation.phase))
             self._asks.append(ask)

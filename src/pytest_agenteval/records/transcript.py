@@ -191,6 +191,9 @@ STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL = "started_program", "changed_pr
 """Kinds of events that make a trial doubtful: a program was started, whose requests nobody sees; what trials
 side by side share was changed; a request was refused that may have been this trial's."""
 
+UNTAPED_CONNECTION = "untaped_connection"
+"""The kind of event that names a connection of which nothing is recorded: a WebSocket's, a database's."""
+
 OTHER_MODEL = "other_model"
 """The kind of event that says that the agent asked models of its own, and never the one that was named."""
 
@@ -198,10 +201,10 @@ DOUBTFUL_EVENTS = frozenset(
     {
         *(UNREAD_REQUEST, UNREAD_REPLY, CHANGED_PROMPT, AROUND_TAPES, OUTPUT_CUT, UNTOLD_TOKENS),
         *(UNPRICED_LIMIT, STARTED_PROGRAM, CHANGED_PROCESS, UNKNOWN_TRIAL, UNREAD_PROMPT, UNSEEN_CALLS),
-        OTHER_MODEL,
+        *(OTHER_MODEL, UNTAPED_CONNECTION),
     }
 )
-NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS, OTHER_MODEL})
+NAMED_EVENTS = frozenset({STARTED_PROGRAM, CHANGED_PROCESS, OTHER_MODEL, UNTAPED_CONNECTION})
 """Those of them that are counted by what their text names: ``started_program: curl``."""
 
 

@@ -17,6 +17,7 @@ from pytest_agenteval.records.transcript import (
     UNREAD_REPLY,
     UNREAD_REQUEST,
     UNSEEN_CALLS,
+    UNTAPED_CONNECTION,
     UNTOLD_TOKENS,
 )
 from pytest_agenteval.reports.formatting import MOST_NAME, one_line, pluralize, printable, tally
@@ -40,6 +41,10 @@ def doubts(view: RunView) -> Iterator[Note]:
     if unjudged := _shares(view, "trial", _unjudged_trials, lambda total: total.averaged):
         yield Note(f"{MARK} not judged: {unjudged}; passes may be fewer; --agent-judge=MODEL")
     yield from _undecided_grades(view)
+    unseen = dict.fromkeys(view.label(suite) for suite in view.suites if suite.is_unseen)
+    if unseen and not view.doubtful_events.get(UNREAD_REQUEST):
+        names = ", ".join(unseen)
+        yield Note(f"nobody in {names} was seen asking a model: if an agent did, these figures lack it")
     yield from _doubtful_events(view)
     yield from map(Note, view.warnings)
 
@@ -115,6 +120,10 @@ def _shared_process(view: RunView) -> Iterator[Note]:
     """Say what agents did of which the rest of the process knows, or does not."""
     if programs := _named(view, STARTED_PROGRAM):
         yield Note(f"agents started a program ({programs}): what it sends is not seen", bad=True)
+    if places := _named(view, UNTAPED_CONNECTION):
+        yield Note(
+            f"connections that cannot be recorded were opened ({places}): a replay refuses them", bad=True
+        )
     if others := _named(view, OTHER_MODEL):
         yield Note(f"agents never asked the named model ({others}); tables show what was asked")
     if changed := _named(view, CHANGED_PROCESS):

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.doubts import doubts, doubts_of_the_run
 from pytest_agenteval.reports.formatting import printable
-from pytest_agenteval.reports.suite_rows import even_marks, own_model, remarks_on_all, suite_cells
+from pytest_agenteval.reports.suite_rows import brief_remarks, even_marks, remarks_on_all, suite_cells
 from pytest_agenteval.reports.suite_table import suite_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.reports.text_width import (
@@ -86,7 +86,7 @@ def _apart(blocks: Sequence[Sequence[StyledLine]]) -> list[StyledLine]:
 
 def _suites(view: RunView, width: int, verbosity: int) -> Iterator[StyledLine]:
     yield from (StyledLine(line, "bold") for line in fold_rows(list(suite_cells(view)), width))
-    remarks = remarks_on_all(view) if verbosity >= 0 else own_model(view)
+    remarks = remarks_on_all(view) if verbosity >= 0 else brief_remarks(view)
     yield from (StyledLine(line) for line in flow(remarks, width))
 
 

@@ -84,14 +84,22 @@ def remarks_on_all(view: RunView) -> Iterator[str]:
             yield f"{view.label(suite)} acting: {decision_figures(suite.decisions)}"
     if any(suite.total.judge_asks for suite in view.suites):
         yield _judging(view)
+    yield from _simulating(view)
+
+
+def _simulating(view: RunView) -> Iterator[str]:
     taken = view.simulating
     if taken.asks:
         tokens, cost = format_tokens(token_figure(taken)), format_cost(cost_figure(taken))
         yield f"simulated users: {pluralize(taken.asks, 'turn')}, {tokens}, {cost}"
 
 
-def own_model(view: RunView) -> Iterator[str]:
-    """Name what agents asked by themselves; nothing where each row names its own, or where all is planned."""
+def brief_remarks(view: RunView) -> Iterator[str]:
+    """Give those of them that a short screen has too: what agents asked by themselves, what users took.
+
+    Nothing is said of agents where each row names its own, or where all is planned.
+    """
+    yield from _simulating(view)
     if any(suite.own_models for suite in view.suites):
         whos = {suite.who for suite in view.suites}
         if len(whos) == 1:

@@ -62,6 +62,7 @@ class SuiteView(FrozenValue, frozen=True):
     ``promoted`` counts the tasks whose trials are of kind regression, as those of the suite are not.
     ``decisions`` say whether the agent acted where it should, where tasks are labelled. ``own_models`` are
     those that an agent asked by itself where no real one was named, or the named one was never asked.
+    It ``is_unseen`` where an agent that is no offline one asked nothing that was seen.
     """
 
     suite: str
@@ -75,6 +76,7 @@ class SuiteView(FrozenValue, frozen=True):
     promoted: int = 0
     decisions: Decisions | None = None
     own_models: tuple[str, ...] = ()
+    is_unseen: bool = False
 
     @property
     def kinds(self) -> str:
@@ -248,6 +250,7 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         begun -= {entry.key for entry in entries}
     rows = _rows(planned, entries, k, threshold)
     run_model = next((run_model for run_model in run.header.models if run_model.name == model), None)
+    is_online = model == OWN_MODEL or (run_model is not None and not run_model.offline)
     asking = [entry for entry in entries if entry.own_models]
     never_asked = bool(asking) and all(asked_other_models(entry.doubtful_events) for entry in asking)
     is_own = model == OWN_MODEL or (run_model is not None and run_model.offline) or never_asked
@@ -269,6 +272,7 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
         decisions=decisions_of(entries),
         own_models=own_models,
+        is_unseen=is_online and total.averaged > 0 and not any(entry.usage.asks for entry in entries),
     )
 
 

@@ -53,6 +53,8 @@ def _refuse_in_replay(method: str, place: str) -> None:
     scope = answering()
     if scope is not None and not scope.live:
         raise scope.refusal(Request(method, f"grpc://{place}"))
+    if scope is not None:
+        scope.note_connection(place)
 
 
 def _text(called: Any, name: str) -> str:

@@ -75,11 +75,15 @@ def _refuse_connecting(connecting: Any, address: Any) -> None:
         connecting.type == socket.SOCK_DGRAM or "listener-" in _text(address)
     ):
         return
+    uri = _uri_of(address)
     try:
-        _refuse(_uri_of(address))
+        _refuse(uri)
     except BaseException:
         connecting.close()  # who meant to connect it looks for failures of the system only
         raise
+    scope = answering()
+    if scope is not None and connecting.type != socket.SOCK_DGRAM and not _is_own(uri):
+        scope.note_connection(uri.removeprefix("socket://"))
 
 
 def _refuse_sending(connection: Any, address: Any = None) -> None:
@@ -119,10 +123,14 @@ WATCHERS: Watchers = {
 
 def _refuse(uri: str) -> None:
     scope = answering()
-    if scope is not None and not scope.live and not is_own_address(f"http{uri.removeprefix('socket')}/"):
+    if scope is not None and not scope.live and not _is_own(uri):
         from pytest_agenteval.cassettes.interaction import Request
 
         raise scope.refusal(Request("CONNECT", uri))
+
+
+def _is_own(uri: str) -> bool:
+    return is_own_address(f"http{uri.removeprefix('socket')}/")
 
 
 def _is_here(name: str) -> bool:

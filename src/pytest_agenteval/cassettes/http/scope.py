@@ -18,7 +18,7 @@ from weakref import WeakSet
 
 from pytest_agenteval.cassettes.http.pools_of_loops import is_shared, running_loop
 from pytest_agenteval.errors import RequestRefused
-from pytest_agenteval.records.transcript import UNKNOWN_TRIAL, TapeStatus
+from pytest_agenteval.records.transcript import UNKNOWN_TRIAL, UNTAPED_CONNECTION, TapeStatus
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request, Response
@@ -84,6 +84,10 @@ class ModelTraffic(Protocol):
 
     def cut(self, request: Request, response: Response) -> None:
         """Note an answer that ended before its time: its body is what had come; status 0 is that of none."""
+        ...
+
+    def note_reply(self, request: Request, response: Response) -> None:
+        """Look at a response to a request that it does not claim."""
         ...
 
     def fail(self, request: Request, cut: Response, failure: Response) -> None:
@@ -172,6 +176,11 @@ class Scope:
         """Take note of something that the trial is to say, by the kind of its event."""
         self.of_trial.noted[kind, text] += 1
 
+    def note_connection(self, place: str) -> None:
+        """Take note of a connection of which nothing is recorded, and which a replay will refuse."""
+        if not self.passing and _sending.get() is None:
+            self.note(UNTAPED_CONNECTION, place)
+
     def at_close(self, close: Callable[[], object]) -> None:
         """Have this called when the scope closes; it must not take long."""
         self._closers.append(close)
@@ -220,6 +229,8 @@ class Scope:
             interaction = tape.find((request,), matcher)
             if interaction is not None:
                 self.played += 1
+                if self.traffic is not None:
+                    self.traffic.note_reply(request, interaction.response)
                 return interaction.response
         if self._ignored_hosts and self._is_ignored(request):
             return Response(204, "No Content")
@@ -267,6 +278,8 @@ class Scope:
         elif not self.passing:
             self._own.record(request, response)
             self.recorded += 1
+            if self.traffic is not None:
+                self.traffic.note_reply(request, response)
 
     def cut(self, request: Request, response: Response) -> None:
         """Note that an answer ended before its time, closed or given up by who asked: it is not kept.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Collection
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from pytest_agenteval.cassettes.interaction import Request
+from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.wire.json_body import as_text, json_object, maps
 from pytest_agenteval.cassettes.wire.model_hosts import is_known, is_named
 from pytest_agenteval.cassettes.wire.traffic import Classified, Json, UnreadableTraffic
@@ -88,6 +88,7 @@ _AT_MODEL_HOSTS = re.compile(
 )
 """What is no ask at the host of a model; anywhere else it may be anything."""
 
+_COUNTS_TOKENS = re.compile(r'"usage(?:Metadata)?"\s*:\s*\{[^{}]*"\w*token\w*"\s*:\s*\d', re.I)
 _STREAMED = re.compile(
     r":stream(?:GenerateContent|RawPredict)$|/converse-stream$|/invoke-with-response-stream$"
 )
@@ -107,6 +108,19 @@ def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
     if _SERVES_MODELS.search(path):
         return AUXILIARY
     return _at_model_host(request, path) if named or is_known(address) else OTHER
+
+
+def may_ask_a_model(request: Request) -> bool:
+    """Whether a request that is of no known format has what those of models have, wherever it goes."""
+    if request.method.upper() != "POST" or '"model"' not in text_of(request.body):
+        return False
+    body = _body(request)
+    return isinstance(body.get("model"), str) and bool(body.get("prompt") or maps(body.get("messages")))
+
+
+def may_be_of_a_model(response: Response) -> bool:
+    """Whether a response of no known format counts tokens, as those of models do."""
+    return _COUNTS_TOKENS.search(text_of(response.body)) is not None
 
 
 def model_in_path(uri: str) -> str:

@@ -13,7 +13,7 @@ from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.models import missing_key
 from pytest_agenteval.chat.via import DIRECT
 from pytest_agenteval.engine.executors.executor import checks_argument
-from pytest_agenteval.engine.trial_resources import chat_cassette_file
+from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
 from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
@@ -69,8 +69,12 @@ class Preflight:
         chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
         self._check_models(chats, "--agent-model")
         if self._user is not None:
-            conversations = (item for item in acting if item.task.user)
-            cassettes_of_users = (chat_cassette_file(item.case.plan(item.task)) for item in conversations)
+            conversations = (item.case.plan(item.task) for item in acting if item.task.user)
+            # Of one that is played a reply may be missing: then its trial says so.
+            settings = self._settings
+            plays = settings.record_chat == "off" and not settings.live
+            sent = (plan for plan in conversations if not (plays and chat_mode(plan) == "none"))
+            cassettes_of_users = map(chat_cassette_file, sent)
             needed = ((self._user, cassette) for cassette in cassettes_of_users)
             self._check_models(list(needed), "--agent-user")
         cassettes = self._judges_cassettes(trials, calibrations) if self._judges else ()

@@ -13,7 +13,12 @@ from pytest_agenteval.engine.digests import DigestCache, acted_out_digest, diges
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.records.plan import Plan, TrialKey
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.transcript import OTHER_MODEL, STARTED_PROGRAM, UNREAD_PROMPT
+from pytest_agenteval.records.transcript import (
+    OTHER_MODEL,
+    STARTED_PROGRAM,
+    UNREAD_PROMPT,
+    UNTAPED_CONNECTION,
+)
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.session.resume.decision import RANK, RUN, Decision
 from pytest_agenteval.session.resume.earlier_trials import EarlierTrial, EarlierTrials
@@ -118,7 +123,7 @@ def _equal(old: Digests, new: Digests, side: AgentSide) -> bool:
 def _doubt(plan: Plan, earlier: EarlierTrial) -> str:
     """Say what makes a trial of another run no good for this one; empty where nothing does."""
     header, entry = earlier.run.header, earlier.entry
-    same_again = (STARTED_PROGRAM, UNREAD_PROMPT, OTHER_MODEL)
+    same_again = (STARTED_PROGRAM, UNREAD_PROMPT, OTHER_MODEL, UNTAPED_CONNECTION)
     if kinds := [kind for kind in sorted(entry.doubtful_events) if not kind.startswith(same_again)]:
         return f"doubtful: {', '.join(kind.replace('_', ' ') for kind in kinds)}"
     if header.seed != plan.conditions.seed:
