@@ -31,6 +31,7 @@ TaskName = tuple[str, str]
 _FULL, _LIMIT = attrgetter("full"), attrgetter("limit")
 _USAGE, _EARLIER, _JUDGE_ASKS = attrgetter("usage"), attrgetter("earlier"), attrgetter("judging.asks")
 _TOOL_TAPE, _CHAT_TAPE = attrgetter("tool_tape"), attrgetter("chat_tape")
+_INPUT, _OUTPUT, _COST = attrgetter("input_tokens"), attrgetter("output_tokens"), attrgetter("cost_usd")
 _COUNTS = attrgetter("hits"), attrgetter("misses"), attrgetter("recorded")
 
 
@@ -202,9 +203,11 @@ def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:
 
 
 def _resource_use(usages: Sequence[Usage], entries: Sequence[JournalEntry]) -> ResourceUse:
+    read, written, costs = (list(map(figure, usages)) for figure in (_INPUT, _OUTPUT, _COST))
+    tokens_known, costs_known = None not in read and None not in written, None not in costs
     return ResourceUse(
-        tokens=sum([token_figure(usage) for usage in usages], Figure()),
-        cost=sum([cost_figure(usage) for usage in usages], Figure()),
+        tokens=Figure(sum(read) + sum(written)) if tokens_known else sum(map(token_figure, usages), Figure()),
+        cost=Figure(sum(costs)) if costs_known else sum(map(cost_figure, usages), Figure()),
         seconds=sum(entry.seconds + entry.earlier_seconds for entry in entries),
     )
 

@@ -112,24 +112,34 @@ def if_too_long(text: str, most: int) -> str:
     return text if len(text) > most else ""
 
 
-_USAGE_KEYS = (
-    ("in", "input_tokens"),
-    ("out", "output_tokens"),
-    ("cached", "cached_tokens"),
-    ("reasoning", "reasoning_tokens"),
-    *((name, name) for name in ("cost_usd", "asks", "attempts", "partial_tokens", "partial_cost_usd")),
-)
-
-
+# By hand, not by a loop over fields: this runs for every trial.
 def usage_line(used: Usage) -> Line:
     """Give the figures that are not 0; an unknown one is null."""
-    return {key: value for key, name in _USAGE_KEYS if (value := getattr(used, name)) != 0}
+    line: Line = {}
+    if used.input_tokens != 0:
+        line["in"] = used.input_tokens
+    if used.output_tokens != 0:
+        line["out"] = used.output_tokens
+    if used.cached_tokens != 0:
+        line["cached"] = used.cached_tokens
+    if used.reasoning_tokens != 0:
+        line["reasoning"] = used.reasoning_tokens
+    if used.cost_usd != 0:
+        line["cost_usd"] = used.cost_usd
+    if used.asks != 0:
+        line["asks"] = used.asks
+    if used.attempts != 0:
+        line["attempts"] = used.attempts
+    add(line, partial_tokens=used.partial_tokens, partial_cost_usd=used.partial_cost_usd)
+    return line
 
 
 def read_usage(line: Mapping[str, Any]) -> Usage:
     """Read what ``usage_line`` gave; counts below 0, which older versions summed, make it unknown."""
-    usage = Usage(**{name: line[key] for key, name in _USAGE_KEYS if key in line})
-    counts = (usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens)
+    get = line.get
+    counts = (get("in", 0), get("out", 0), get("cached", 0), get("reasoning", 0))
+    asks, attempts = get("asks", 0), get("attempts", 0)
     if any(isinstance(count, int) and count < 0 for count in counts):
-        return Usage(None, None, None, None, None, usage.asks, usage.attempts)
-    return usage
+        return Usage(None, None, None, None, None, asks, attempts)
+    known_parts = (get("partial_tokens", 0), get("partial_cost_usd", 0.0))
+    return Usage(*counts, get("cost_usd", 0.0), asks, attempts, *known_parts)
