@@ -131,7 +131,7 @@ def test_another_user_than_the_recorded_one_is_asked(
     run(pytester, "evals", "--agent-user=person", "--agent-record-chat=once")
     (cassette,) = (pytester.path / "cassettes").rglob("*.yaml")
     before = cassette.read_text("utf-8")
-    write(pytester.path, {"evals/bakery/bot.py": BOT.replace("upper", "lower")})
+    write(pytester.path, {"evals/bakery/bot.py": BOT.replace("question.upper()", "len(question)")})
 
     run(pytester, "evals", "--agent-user=person").assert_outcomes(passed=1)
 

@@ -32,18 +32,25 @@ class RecordingsHome:
     def take(self, actor: int, name: str, content: bytes, *, replacing: bool) -> None:
         """Add what an actor's file holds; ``replacing``, what was there before the run is dropped."""
         try:
-            self._add(actor, name, _interactions(name, content), replacing)
+            self._add(actor, name, _recording(name, content), replacing)
         except ProblemsFound as broken:
             self.problems += broken.problems
 
-    def _add(self, actor: int, name: str, theirs: tuple[Interaction, ...], replacing: bool) -> None:
-        path = self._root / name
+    def _add(self, actor: int, name: str, recording: files.Recording, replacing: bool) -> None:
+        path, theirs = self._root / name, recording.interactions
         if name not in self._before:
             before = files.read(path, name)
             self._before[name] = (
                 0 if replacing and not before.since(self._started) else len(before.interactions)
             )
-        files.save(path, theirs, name=name, since=self._started if replacing else None)
+        files.save(
+            path,
+            theirs,
+            name=name,
+            since=self._started if replacing else None,
+            started=self._started,
+            unfinished=recording.unfinished,
+        )
         self._actors[name].add(actor)
         kept = set(map(_answered, files.read(path, name).interactions))
         self._dropped[name] |= {key_of(each.request) for each in theirs if _answered(each) not in kept}
@@ -83,8 +90,8 @@ def _place(interaction: Interaction) -> tuple[tuple[int | str, ...], ...]:
     )
 
 
-def _interactions(name: str, content: bytes) -> tuple[Interaction, ...]:
+def _recording(name: str, content: bytes) -> files.Recording:
     with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
         beside = Path(folder, Path(name).name)
         beside.write_bytes(content)
-        return files.read(beside, name).interactions
+        return files.read(beside, name)
