@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval import load_run
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -113,6 +114,8 @@ def test_what_looks_like_a_models_traffic_is_said_wherever_it_goes(
 
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["! 1 request of models could not be read*"])
+        run_now = load_run("latest", results=pytester.path / ".agenteval/runs")
+        assert run_now.entries[0].usage.tokens is None
 
 
 @pytest.mark.usefixtures("port")

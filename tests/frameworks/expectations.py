@@ -52,9 +52,9 @@ def _unread_faults(run: ChildRun, asks: Sequence[Ask], trials: int) -> Iterator[
     yield from _unequal("answers", answers, [answer(city) for city in cities])
     yield from _unequal("trials", len(run.trials), trials)
     models = sum(ask.format != "tool" for ask in asks)
-    line = f"{models} requests of models could not be read"
-    if not any(line in each for each in run.output.splitlines() if each.startswith("!")):
-        yield f"no line says that {line}: {run.output[-600:]}"
+    line = f"! {models} requests of models could not be read"
+    if line not in run.output:
+        yield f"no line says {line!r}: {run.output[-600:]}"
     yield from _unequal("calls", [call.tool for trial in run.trials for call in trial.transcript.calls], [])
     yield from _unequal("tokens", {trial.usage.tokens for trial in run.trials}, {None})
 

@@ -18,7 +18,7 @@ WEATHER: Mapping[str, int] = {
 LAST_TOOLS = ("final_answer", "final_result", "Report", "finish")
 """Tools with which some frameworks end: their arguments are the answer."""
 
-_SCHEMA = {"json_schema", "json_object"}
+_SCHEMA, _WRITTEN_SCHEMA = {"json_schema", "json_object"}, "according to the following OpenAPI schema"
 _REF = re.compile(r"\[ref (\w+)((?: \w+=[\d.]+)*)\]")
 _CITY = re.compile(r"weather in (\w+)\? \[ref")
 _TOOL = re.compile(r"(mcp__\w+__|Weather-)?get_weather")
@@ -68,7 +68,7 @@ def next_move(body: Json, prompt: Prompt) -> ReplyPlan:
         return ReplyPlan(calls=((tool, {"city": city[1]}),), input_tokens=31, output_tokens=7)
     words = f"It is {result[2]} degrees in {result[1]}."
     report = {"city": result[1], "degrees": int(result[2])}
-    if _SCHEMA & {str(format.get("type")) for format in _formats(body)}:
+    if _WRITTEN_SCHEMA in whole or _SCHEMA & {str(format.get("type")) for format in _formats(body)}:
         return ReplyPlan(text=json.dumps(report), input_tokens=53, output_tokens=11)
     last_tool = next((name for name in LAST_TOOLS if name in texts), None)
     if last_tool:

@@ -282,6 +282,7 @@ class ModelTraffic:
                 self._recorder.event(
                     UNREAD_REQUEST, f"{request.method} {_place(request)}: of no known format"
                 )
+                self._recorder.add_unread(is_sent=False)  # the tapes know whether it was sent
 
     def _read_request(self, classified: Classified, request: Request) -> ModelRequest | None:
         try:

@@ -15,7 +15,10 @@ async def responses(question: str) -> str:
 
 
 async def streamed(question: str) -> str:
-    return "".join([each.text async for each in agent(OpenAIChatClient).run(question, stream=True)])
+    stream = agent(OpenAIChatClient).run(question, stream=True)
+    async for _ in stream:
+        pass
+    return (await stream.get_final_response()).text
 
 
 async def chat(question: str) -> str:

@@ -39,8 +39,8 @@ async def streamed(question: str) -> str:
     return "".join(pieces)
 
 
-async def ends(context, go_on):
-    await go_on(context)
+async def ends(context, next):
+    await next(context)
     context.terminate = True
 
 
