@@ -12,6 +12,9 @@ from .leading import Course
 ABOUT_NOW = 2.0
 """Seconds by which a wait until a date may differ: one of the two was asked later."""
 
+UNKNOWN_COUNTS = ("ask.usage.cached_tokens", "ask.usage.reasoning_tokens")
+"""Where litellm writes 0 if the provider says nothing; directly it is unknown."""
+
 
 class Unequal(NamedTuple):
     """A place at which two courses differ, without the numbers in it, and what stands there."""
@@ -61,6 +64,8 @@ def _within(litellm: Any, direct: Any, place: str) -> Iterator[Unequal]:
 def _equal(litellm: Any, direct: Any, place: str) -> bool:
     if place == "ask.retry_after_s" and isinstance(litellm, float) and isinstance(direct, float):
         return math.isclose(litellm, direct, abs_tol=ABOUT_NOW)
+    if place in UNKNOWN_COUNTS and direct is None:
+        return bool(litellm == 0)
     if place == "ask.usage.cost_usd" and isinstance(litellm, float) and isinstance(direct, float):
         return math.isclose(litellm, direct, rel_tol=1e-9)
     return bool(litellm == direct)
