@@ -248,7 +248,7 @@ PYTHON = (
     Framework(
         "ag2",
         ("ag2[openai]",),
-        (Case("run", CHAT), Case("streamed", CHAT, streamed=True), _terminal(CHAT), _structured(CHAT)),
+        (Case("run", CHAT), _terminal(CHAT), _structured(CHAT)),
     ),
     Framework(
         "deepagents",

@@ -49,7 +49,7 @@ class Matrix:
         faults = [*_line_faults(framework, case)]
         with serving() as server:
             suite = _suite(framework, case, server.address)
-            write_project(project, _files(framework, case), suite, framework.tool)
+            write_project(project, _files(framework, age, case), suite, framework.tool)
             if framework.node:
                 (project / "node_modules").symlink_to(environment.node_modules)
             faults += _faults(server, project, environment.python, framework, case, repetitions)
@@ -65,14 +65,16 @@ def cases(framework: Framework) -> Iterator[Case]:
     yield from framework.cases
 
 
-def _files(framework: Framework, case: Case) -> Mapping[str, str]:
+def _files(framework: Framework, age: str, case: Case) -> Mapping[str, str]:
     example = read_examples()[framework.name] if case.function == EXAMPLE else None
     if framework.node:
         program = example.module if example else _bot(f"{framework.module}.mjs")
         return {f"evals/{suite}/agent.mjs": program for suite in SUITES}
     if example:
         return {"bot.py": example.module, "weather.py": read_tool()}
-    return {"bot.py": _bot(f"{framework.module}.py"), "weather.py": _bot("weather.py")}
+    of_age = f"{framework.module}_{age.replace('-', '_')}.py"  # where it was written otherwise then
+    name = of_age if (BOTS / of_age).exists() else f"{framework.module}.py"
+    return {"bot.py": _bot(name), "weather.py": _bot("weather.py")}
 
 
 def _bot(name: str) -> str:

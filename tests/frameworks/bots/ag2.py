@@ -1,21 +1,17 @@
-"""AG2: its agent, whole and streamed; ended by its tool's result; with typed output."""
+"""AG2: its agent; ended by its tool's result; with typed output."""
 
 from ag2 import Agent, ToolResult, tool
 from ag2.config import OpenAIConfig
 from weather import SYSTEM, Report, get_weather, told
 
 
-def agent(weather=get_weather, streaming=False, **more):
-    config = OpenAIConfig("gpt-4o-mini", streaming=streaming)
+def agent(weather=get_weather, **more):
+    config = OpenAIConfig("gpt-4o-mini")
     return Agent("weather", SYSTEM, config=config, tools=[weather], **more)
 
 
 async def run(question: str) -> str:
     return (await agent().ask(question)).body
-
-
-async def streamed(question: str) -> str:
-    return (await agent(streaming=True).ask(question)).body
 
 
 async def terminal(question: str) -> str:

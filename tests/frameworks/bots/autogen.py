@@ -1,13 +1,15 @@
 """AutoGen: an assistant of AgentChat, whole and streamed; ended by its tool's result; with typed output."""
 
 from autogen_agentchat.agents import AssistantAgent
+from autogen_core.tools import FunctionTool
 from autogen_ext.models.openai import OpenAIChatCompletionClient
 from weather import SYSTEM, Report, get_weather, told
 
 
-def agent(**more):
+def agent(strict=False, **more):
     client = OpenAIChatCompletionClient(model="gpt-4o-mini")
-    return AssistantAgent("weather", client, tools=[get_weather], system_message=SYSTEM, **more)
+    weather = FunctionTool(get_weather, "Tell the weather.", strict=strict)
+    return AssistantAgent("weather", client, tools=[weather], system_message=SYSTEM, **more)
 
 
 async def run(question: str) -> str:
@@ -25,5 +27,5 @@ async def terminal(question: str) -> str:
 
 
 async def structured(question: str) -> str:
-    typed = agent(max_tool_iterations=50, output_content_type=Report)
+    typed = agent(strict=True, max_tool_iterations=50, output_content_type=Report)
     return str((await typed.run(task=question)).messages[-1].content)
