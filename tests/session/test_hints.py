@@ -289,3 +289,15 @@ def test_a_missing_key_does_not_look_like_a_filter_that_matched_nothing(
 
     assert "ANTHROPIC_API_KEY is not set" in f"{result.stdout}{result.stderr}"
     assert "deselected" not in str(result.stdout)
+
+
+def test_a_judge_that_no_grader_asks_is_said_to_be_unused(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The line above the trials would else say that they were judged."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a")})
+
+    out = str(run(pytester, "--agent-judge=claude").stdout)
+
+    assert "no grader of these tasks asks a judge: claude" in out

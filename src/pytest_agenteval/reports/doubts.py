@@ -149,7 +149,7 @@ def _undecided_grades(view: RunView) -> Iterator[Note]:
     if not parts:
         return
     (label, first), *others = parts
-    where = [f"{first:,} of {label}'s {'grade' if first == 1 else 'grades'}"]
+    where = [f"1 grade of {label}" if first == 1 else f"{first:,} of {label}'s grades"]
     where += [f"{grades:,} of {other}'s" for other, grades in others]
     hint = judge_hint(sum(grades for _, grades in parts), sum(unjudged for _, _, unjudged in numbers))
     yield Note(f"{', '.join(where)} undecided{hint}")

@@ -14,6 +14,7 @@ from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.chat.local.loading import loading_note
 from pytest_agenteval.chat.via import way_note
 from pytest_agenteval.garbage import garbage_uncollected
+from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import one_line, pluralize
@@ -48,8 +49,10 @@ def collection_header(evals: EvalSession) -> list[str]:
     tasks = {(item.task.suite, item.task.id) for item in trials}
     models = {item.case.model.name: item.case.model for item in trials}
     who = [_introduce(model) for model in models.values()]
-    judges = [_introduce(judge) for judge in evals.cases.judges]
-    judged = f"; judged by {', '.join(judges)}" if judges else ""
+    judges = ", ".join(_introduce(judge) for judge in evals.cases.judges)
+    judged = f"; judged by {judges}" if judges else ""
+    if judges and trials and not evals.calibrations and not _ask_judges(evals):
+        judged = f"; no grader of these tasks asks a judge: {judges} is not used"
     lines = []
     if trials:
         least = f"{len(trials) - len(evals.extra.items)} to " if evals.extra and evals.extra.items else ""
@@ -64,12 +67,17 @@ def collection_header(evals: EvalSession) -> list[str]:
         names = [key.label for key in sorted(evals.in_flight)]
         more = f" and {len(names) - MOST_IN_FLIGHT} more" if len(names) > MOST_IN_FLIGHT else ""
         named = ", ".join(names[:MOST_IN_FLIGHT]) + more
-        lines.append(f"agenteval: the run ended while these were running: {named}; they run last, one by one")
+        lines.append(f"agenteval: a process died while these were running: {named}; they run last, one by one")
     if evals.calibrations:
         lines.append(
             f"agenteval: {pluralize(len(evals.calibrations), 'calibration')}{judged or ': no judge'}"
         )
     return [*lines, *(f"agenteval: {line}" for line in not_tasks_lines(evals))]
+
+
+def _ask_judges(evals: EvalSession) -> bool:
+    graders = {grader.name for item in evals.selected for grader in item.task.graders}
+    return any(asks_judges(evals.registry.grader_factory(name)) for name in graders)
 
 
 def _introduce(model: Model) -> str:
