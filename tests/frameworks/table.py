@@ -10,7 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.frameworks.catalogue import BY_NAME
+from tests.frameworks.catalogue import BY_NAME, UNREAD
 from tests.frameworks.environments import ROOT, YEAR_OLD
 from tests.frameworks.matrix import cases
 
@@ -22,11 +22,14 @@ HEAD = f"""# Frameworks that were tried
 
 Each framework has an environment of its own, with its newest version or with that which was newest on
 {YEAR_OLD} (and all that it needs, as of that day), and pytest-agenteval beside it; model and tool's API are
-a server on this machine. Of each way of running it, the example of [agents.md](agents.md#frameworks) (`docs`)
-and those that are named, this has to be true:
+a server on this machine. Of each way of running it, the example of [agents.md](agents.md#frameworks) (`docs`,
+where it has one) and those that are named, this has to be true:
 
 - the transcript has the agent's words, the call with its arguments, the result as the model was shown it, and
   the answer; `tool_called` passes;
+- `terminal`, where the tool's result ends the agent and no model is shown it: the result is unknown or what
+  the agent returned, and no error; `structured`: the answer is an object, of a type that the agent names;
+- DSPy's ReAct writes its calls in texts: those that the agent returns are in the transcript;
 - steps and tokens are those that the server counted;
 - what `--agent-record=once --agent-record-chat=once` recorded is replayed word by word once the server is
   gone: no connection is begun;
@@ -34,12 +37,12 @@ and those that are named, this has to be true:
   mixed up;
 - under `limits: {{steps: 4}}` a model that never ends is asked four times;
 - after the end of a trial that ran out of time, nothing more is asked;
-- without flags nothing is sent, and a flag is named (tried with the example alone).
+- without flags nothing is sent, and a flag is named (tried with the first way alone).
 
 """
 NOTE = """
-¹ without our litellm, which wants other versions of what this one needs; ² without our mcp, too: neither is
-needed by an agent of one's own.
+¹ without our litellm, which wants other versions of what this one needs; ² without our mcp, too; ³ and with
+an older aiohttp than ours: none is needed by an agent of one's own.
 """
 
 
@@ -85,12 +88,16 @@ class Notes:
 
 
 class Line(NamedTuple):
-    """A line of the page: one framework in one age, all ways of it, and why it cannot be tried, if so."""
+    """A line of the page: one framework in one age, all ways of it, and why it cannot be tried, if so.
+
+    ``is_unread``: it speaks a format that pytest-agenteval does not read.
+    """
 
     framework: str
     age: str
     ways: tuple[str, ...]
     lacks: str
+    is_unread: bool
 
     @property
     def title(self) -> str:
@@ -102,8 +109,9 @@ def lines_of_page() -> Iterator[Line]:
     """Give all lines, in the catalogue's order."""
     for framework in BY_NAME.values():
         ways = tuple(case.function for case in cases(framework))
+        is_unread = all(case.format in UNREAD for case in framework.cases)
         for age in AGES:
-            yield Line(framework.name, age, ways, framework.lacks(age))
+            yield Line(framework.name, age, ways, framework.lacks(age), is_unread)
 
 
 def write_page(rows: Iterable[Row]) -> None:
@@ -132,11 +140,13 @@ def _told(line: Line, tried: Mapping[str, Row], before: Mapping[str, str]) -> st
     if not rows:
         return before.get(line.title, f"| {line.title} | | {ways} | | | |")
     faults = [f"{row.way}: {row.faults[0]}" for row in rows if row.faults]
-    holds = "all" if not faults else "; ".join(faults).replace("|", "\\|")
+    good = "all" if not line.is_unread else "format not read: recorded, replayed as HTTP, and a line says so"
+    holds = good if not faults else "; ".join(faults).replace("|", "\\|")
     trials, day = sum(row.trials for row in rows), max(row.day for row in rows)
     return f"| {line.title} | {_versions(rows[0])} | {ways} | {trials} | {holds} | {day} |"
 
 
 def _versions(row: Row) -> str:
-    mark = "²" if "mcp" in row.left_out else "¹" if row.left_out else ""
+    left_out = row.left_out
+    mark = "³" if "aiohttp" in left_out else "²" if "mcp" in left_out else "¹" if left_out else ""
     return ", ".join(each.replace("==", " ") for each in row.versions) + mark
