@@ -252,6 +252,23 @@ class Naming:
     def __call__(self, question, ctx):
         return ctx.prompts.texts.get("system", PLAIN).strip() + "!"
 
+async def asking(question, chat, system_prompt):
+    messages = [{"role": "system", "content": system_prompt}, {"role": "user", "content": question}]
+    return (await chat.ask(messages)).text
+
+async def ignoring(question, chat, system_prompt=PLAIN):
+    return await asking(question, chat, "Another prompt.")
+
+def unheard(question, system_prompt=PLAIN):
+    return PLAIN
+
+class Made:
+    def __init__(self, system_prompt=PLAIN):
+        self.system = system_prompt
+
+    def run(self, question):
+        return self.system
+
 class Both:
     templates = {"system": PLAIN}
 
@@ -299,7 +316,8 @@ def test_a_suite_gives_a_prompt_to_an_agent_by_call(pytester: pytest.Pytester, n
 @pytest.mark.parametrize(
     ("agent", "advice"),
     [
-        ("call: bot:without", "*bot:without takes none: give it a parameter `system_prompt`*"),
+        ("call: bot:without", "*give it a parameter `system_prompt`*"),
+        ("call: bot:Made", "*give its `run`, not its `__init__`, a parameter `system_prompt`*"),
         ('http: "http://127.0.0.1:9/chat"', "*an endpoint is sent none*--agent-baseline*"),
     ],
 )
@@ -337,6 +355,44 @@ def test_a_prompt_that_no_trial_has_read_is_told(
 
     said = " ".join(str(result.stdout).split())
     assert f"! greetings: no trial has read the prompt 'system' of {whose}: it changes nothing" in said
+
+
+@pytest.mark.parametrize(("name", "is_named"), [("ignoring", True), ("asking", False), ("unheard", False)])
+def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(
+    pytester: pytest.Pytester, name: str, *, is_named: bool
+) -> None:
+    """What it sends tells; where no request was seen nothing is claimed."""
+    files = called(name, wants="Mina", more="prompts: {system: ../prompts/plain.md}\n")
+    files["evals/suite.yaml"] = files["evals/suite.yaml"].replace("model: own", "model: scripted")
+    write(pytester.path, files)
+
+    text = " ".join(str(run(pytester).stdout).split())
+
+    line = "no trial has read the prompt 'system' of `prompts` in suite or task: it changes nothing"
+    assert (f"{line}; sent was 'Another prompt.'" in text) is is_named
+    assert ("no trial has read" in text) is is_named
+
+
+def test_a_function_that_requires_a_prompt_runs_with_variants_alone(pytester: pytest.Pytester) -> None:
+    """It has no prompt of its own that a trial without a variant could have."""
+    write(pytester.path, called("needing", wants="be brief!"))
+
+    assert cases(pytester, "--agent-prompt=short=prompts/short") == ["own@short-1"]
+    run(pytester, "--agent-prompt=short=prompts/short").assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("args", [(), ("--agent-prompt=a=a,b=b",)])
+def test_a_prompt_that_a_function_requires_and_nobody_gives_is_refused(
+    pytester: pytest.Pytester, args: tuple[str, ...]
+) -> None:
+    """With the keys that give it, and not as what the task asks; every variant has to give it."""
+    write(pytester.path, {**called("asking", wants="x"), "a/system.md": "x", "b/other.md": "x"})
+
+    result = run(pytester, *args)
+
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    result.stdout.fnmatch_lines(["*hint: *`prompts: {system: FILE}` in suite.yaml*or give it a default"])
+    assert "content}" not in str(result.stdout)
 
 
 def test_a_prompt_that_an_agent_asks_for_in_vain_is_told_with_the_way_to_give_it(

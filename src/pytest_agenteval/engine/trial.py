@@ -46,14 +46,20 @@ from pytest_agenteval.engine.user_turns import SimulatedUser, SimulatedUserBroke
 from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
 from pytest_agenteval.errors import ProblemsFound, TrialBroken, key_hint
 from pytest_agenteval.limits import Budget, Clock
-from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.plan import OWN_MODEL, Plan, is_same_model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.sent_prompts import sent_digests, unsent_prompts
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import OTHER_MODEL, UNPRICED_LIMIT, UNREAD_PROMPT, Transcript, Usage
+from pytest_agenteval.records.transcript import (
+    NO_USAGE,
+    OTHER_MODEL,
+    UNPRICED_LIMIT,
+    UNREAD_PROMPT,
+    Transcript,
+    Usage,
+)
 from pytest_agenteval.records.trial import (
     NO_ERROR,
     NO_TOOLS,
@@ -193,7 +199,7 @@ class _TrialRun:
             if limit is not None and used is None:
                 self.recorder.event(UNPRICED_LIMIT, f"{name}: what models took is not known")
         self.tool_tape = stage.ctx.tools.tape
-        self._note_unread_prompts(stage.ctx.prompts)
+        self._note_unread_prompts(stage)
         # Even where the agent swallowed it.
         broken = self.recorder.broken or self.workspace.broken or stage.ctx.prompts.broken
         if broken is not None:
@@ -239,19 +245,22 @@ class _TrialRun:
         uncharged = self.seconds - max(0.0, self.budget.seconds)  # two reasons may forgive the same wait
         self.uncharged_seconds = uncharged if uncharged > LEAST_UNCHARGED_S else 0.0
 
-    def _note_unread_prompts(self, prompts: Prompts) -> None:
+    def _note_unread_prompts(self, stage: _Stage) -> None:
         """Write down which prompts of task and variant the agent has not read, if it has done its task.
 
-        Of what a program reads, only what it sends tells.
+        Of what it is handed unasked, as a parameter or a file, only what it sends tells.
         """
         task, variant = self.plan.task, self.plan.variant
         given = {**task.prompts, **variant.prompts}
         if not given or self.error is not None or self.context.acting_task(self.plan) is not task:
             return
-        if "command" in task.form:
-            unread = list(unsent_prompts(given, self.recorder.transcript()))
-        else:
-            unread = [name for name in given if name not in prompts.names_read]
+        handed_prompts = getattr(stage.instance.agent, "handed_prompts", None)
+        handed = {name: given[name] for name in (handed_prompts(given) if handed_prompts else ())}
+        unread = [name for name in given if name not in handed and name not in stage.ctx.prompts.names_read]
+        if (
+            handed and self.recorder.returned_usage == NO_USAGE
+        ):  # messages that an agent returns may be a part
+            unread += unsent_prompts(handed, self.recorder.transcript())
         for name in unread:
             whose = (
                 f"--agent-prompt {variant.name}" if name in variant.prompts else "`prompts` in suite or task"

@@ -7,20 +7,25 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from pytest_agenteval.canonical import canonical, digest_text
 from pytest_agenteval.records.record import FrozenMap
-from pytest_agenteval.records.transcript import Transcript
+from pytest_agenteval.records.transcript import AROUND_TAPES, STARTED_PROGRAM, UNREAD_REQUEST, Transcript
 
 _FILLED_IN = re.compile(r"[{}$%<>]")
 """What stands in lines of a template that may be sent otherwise than they are written."""
 
+_UNSEEN = (UNREAD_REQUEST, AROUND_TAPES, STARTED_PROGRAM)
+"""Kinds of events after which a prompt may have been sent where nobody could read it."""
+
 
 def unsent_prompts(given: Mapping[str, str], transcript: Transcript) -> Iterator[str]:
-    """Name the prompts of which no message holds all lines; none where no request was seen.
+    """Name the prompts of which a line stands in no message; none where a request may not have been seen.
 
     Lines that a program may fill in are not looked for.
     """
+    if not transcript.asks or any(event.kind in _UNSEEN for event in transcript.events):
+        return
     sent = [" ".join(message.content.split()) for message in transcript.messages if message.role != "tool"]
     for name, text in given.items():
-        if sent and not _was_sent(text, sent):
+        if not _was_sent(text, sent):
             yield name
 
 

@@ -83,7 +83,7 @@ class EvalSession:
         learn_secrets(settings)
         hide_on_terminal(config.pluginmanager.get_plugin("terminalreporter"))
         hide_in_log_file(getattr(config.pluginmanager.get_plugin("logging-plugin"), "log_file_handler", None))
-        self.planner = Planner(self.registry, config.rootpath, self._schemas)
+        self.planner = Planner(self.registry, config.rootpath, self._schemas, settings.variants)
         self.cases = CaseFactory(settings, self.registry)
         self.selected: list[PlannedItem] = []
         self.calibrations: list[CalibrationTest] = []
@@ -271,13 +271,19 @@ class EvalSession:
         items[:] = [item for item in items if id(item) not in out]
         return [*left_out, *self._leave_to_other_shards(items)]
 
-    def _times_in_flight(self, item: pytest.Item) -> int:
-        """Say how often an item's trial ran when its run's process died: those come last that may be why."""
-        return self.in_flight.get(trial_key(item), 0) if isinstance(item, PlannedItem) else 0
+    def _interruptions(self, item: pytest.Item) -> tuple[int, bool]:
+        """Say how often a process died while an item's trial ran, and whether it never ended for any reason.
+
+        Items are sorted by it: what hung or ended a process comes after all others.
+        """
+        if self.earlier is None or not isinstance(item, PlannedItem):
+            return 0, False
+        key = trial_key(item)
+        return self.in_flight.get(key, 0), self.earlier.is_interrupted(key)
 
     @cached_property
     def in_flight(self) -> Mapping[TrialKey, int]:
-        """The trials during which the process of the run that goes on has died, and how often.
+        """The trials during which a process of the run that goes on has died, and how often.
 
         None in a worker: there its end is told, and all workers have to agree about the order.
         """
@@ -334,8 +340,8 @@ class EvalSession:
             self._end_session()
             return
         self.tests = tuple(tests)
-        if not dry and self.in_flight:
-            items.sort(key=self._times_in_flight)
+        if not dry and self.earlier is not None and not hasattr(self.config, "workerinput"):
+            items.sort(key=self._interruptions)
         if self.settings.dry_run and not dry:
             self._plan_only()
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
@@ -135,9 +135,10 @@ class CallableFactory:
     @property
     def prompt_hint(self) -> str:
         """How the function gets the text of a prompt."""
+        acting, of_init = ("its `run`", ", not its `__init__`,") if self.makes is not None else ("it", "")
         return (
-            f"{self.name} takes none: give it a parameter `system_prompt`, which is given the text of the "
-            "prompt `system` (its default is the agent's own), or `ctx`, and ask ctx.prompts.render('system')"
+            f"give {acting}{of_init} a parameter `system_prompt`, which is given the text of the prompt "
+            "`system` (its default is the agent's own), or `ctx`, and call ctx.prompts.render('system')"
         )
 
     def _prompts(self) -> tuple[Mapping[str, str] | None, Collection[str] | None]:
@@ -191,14 +192,31 @@ class CallableFactory:
             if parameter.kind in _NAMED_KINDS and parameter.default is parameter.empty and key not in settings
         ]
         if lacking:
-            first = lacking[0]
             expected = f"parameters that are filled by their names: {', '.join(FILLED)}"
-            hint = (
-                f"say what each is given: `agent: {{call: {self.name}, args: {{{first}: content}}}}`; "
-                f"any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
-            )
+            hint = self._filling_hint(lacking)
             wrong.append((("agent",), expected, f"{self.name}({', '.join(lacking)})", hint))
         return wrong
+
+    def _filling_hint(self, lacking: Sequence[str]) -> str:
+        """Say how parameters are filled that nothing fills; first those that are called like a prompt."""
+        prompts = [
+            key for key in lacking if key not in self._own and (key == "system" or key.endswith("_prompt"))
+        ]
+        if prompts:
+            return (
+                f"`prompts: {{{_prompts_of_parameter(prompts[0])[0]}: FILE}}` in suite.yaml gives "
+                f"{prompts[0]} a text, --agent-prompt NAME=FILE too; or give it a default"
+            )
+        return (
+            f"say what each is given: `agent: {{call: {self.name}, args: {{{lacking[0]}: content}}}}`; "
+            f"any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
+        )
+
+    def requires_any(
+        self, more: Collection[str], settings: Mapping[str, Any], prompts: Collection[str]
+    ) -> bool:
+        """Whether required parameters are filled where there are ``more`` prompts, and not without them."""
+        return self._unfilled(settings, {*prompts, *more}) != self._unfilled(settings, prompts)
 
     def _unfilled(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[str]:
         """Name the required parameters that neither the trial nor a setting nor a prompt fills."""
@@ -305,6 +323,10 @@ class CallableAgent:
         texts = ctx.prompts.texts
         named = ((key, name) for key in self._named for name in _prompts_of_parameter(key))
         return {key: texts[name] for key, name in named if name in texts} if texts else {}
+
+    def handed_prompts(self, names: Collection[str]) -> Collection[str]:
+        """Name the prompts that the function is given as parameters, whether it uses them or not."""
+        return {name for key in self._named for name in _prompts_of_parameter(key) if name in names}
 
     async def _converse(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
         messages: list[dict[str, Any]] = []

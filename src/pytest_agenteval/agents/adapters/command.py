@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -48,6 +48,11 @@ class CommandAgent:
     def files_digest(self) -> str:
         """Give a digest of the files beside suite.yaml that the command names; empty where there is none."""
         return files_digest(self._form)
+
+    @staticmethod
+    def handed_prompts(names: Collection[str]) -> Collection[str]:
+        """Name the prompts that the program is given as files, whether it reads them or not: all."""
+        return names
 
     async def run(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Answer:
         """Have the program do the task; whatever becomes of it, nothing that it started goes on."""

@@ -18,6 +18,7 @@ from pytest_agenteval.records.record import NOTHING, FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.local_models import with_loading_options
+from pytest_agenteval.session.planning.prompt_variants import prompts_of_all
 from pytest_agenteval.session.settings import Settings
 
 DEFAULT_MODELS = ("rules",)
@@ -70,13 +71,23 @@ class CaseFactory:
         self._variants: tuple[Variant, ...] = (UNNAMED, *settings.variants)
         self._models: dict[tuple[str, ...], tuple[Model, ...]] = {}
         # Tasks that are tried alike are given one tuple: items share what pytest works out for it.
-        self._by_models: dict[tuple[tuple[str, ...], int], tuple[Case, ...]] = {}
+        self._by_models: dict[tuple[tuple[str, ...], tuple[str, ...], int], tuple[Case, ...]] = {}
 
     def of(self, task: PlannedTask, suite_models: Sequence[str]) -> tuple[Case, ...]:
         """Give every case of a task: models, then variants, then repetitions from 1."""
         repetitions = self._settings.most_repetitions or task.repetitions
         default = (OWN_MODEL,) if task.form else DEFAULT_MODELS
-        return self._cases(tuple(self._settings.models or suite_models or default), repetitions)
+        models = tuple(self._settings.models or suite_models or default)
+        return self._cases(models, self._variants_of(task), repetitions)
+
+    def _variants_of(self, task: PlannedTask) -> tuple[Variant, ...]:
+        """Give the variants of a task; without the unnamed one where a function requires their prompts."""
+        named = self._settings.variants
+        if not named or not task.form:
+            return self._variants
+        requires_any = getattr(self._registry.agent_factory(task.agent), "requires_any", None)
+        is_required = requires_any and requires_any(prompts_of_all(named), task.settings, task.prompts)
+        return named if is_required else self._variants
 
     @cached_property
     def judges(self) -> tuple[Model, ...]:
@@ -104,13 +115,15 @@ class CaseFactory:
                 else None
             )
 
-    def _cases(self, models: tuple[str, ...], repetitions: int) -> tuple[Case, ...]:
-        key = (models, repetitions)
+    def _cases(
+        self, models: tuple[str, ...], variants: tuple[Variant, ...], repetitions: int
+    ) -> tuple[Case, ...]:
+        key = (models, tuple(variant.name for variant in variants), repetitions)
         if key not in self._by_models:
             self._by_models[key] = tuple(
                 Case(model, variant, repetition)
                 for model in self._resolve_models(models)
-                for variant in self._variants
+                for variant in variants
                 for repetition in range(1, repetitions + 1)
             )
         return self._by_models[key]

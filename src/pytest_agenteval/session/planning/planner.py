@@ -13,7 +13,7 @@ from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.name_table import NotImported, UnknownName
 from pytest_agenteval.portable.files import name_or_older, name_trouble, same_file_key
-from pytest_agenteval.records.plan import PlannedTask
+from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.registry import Registry
@@ -23,7 +23,7 @@ from pytest_agenteval.session.planning.author_hints import add_placement_hints
 from pytest_agenteval.session.planning.grader_planning import GraderPlanning, Graders, graders_key
 from pytest_agenteval.session.planning.labels import label_of, label_problems
 from pytest_agenteval.session.planning.promoted_names import PromotedNames
-from pytest_agenteval.session.planning.prompt_variants import find_unread_prompts
+from pytest_agenteval.session.planning.prompt_variants import find_unread_prompts, prompts_of_all
 from pytest_agenteval.session.planning.registration_check import RegistrationCheck
 from pytest_agenteval.session.planning.setting_problems import ConfigProblem
 from pytest_agenteval.session.planning.suite_tools import ToolSources
@@ -78,9 +78,14 @@ class Planner:
     """Turns task files into planned tasks; each suite is read once, each id is taken once for each suite."""
 
     def __init__(
-        self, registry: Registry, root: Path, schemas: Callable[[Path], SchemaSource] | None = None
+        self,
+        registry: Registry,
+        root: Path,
+        schemas: Callable[[Path], SchemaSource] | None = None,
+        variants: Sequence[Variant] = (),
     ) -> None:
         self._registry = registry
+        self._names_in_variants = prompts_of_all(variants)
         self._checker = RegistrationCheck(registry)
         self._graders = GraderPlanning(registry, self._checker)
         self._root = root
@@ -324,8 +329,9 @@ class Planner:
     ) -> Iterator[Problem]:
         """Say what is wrong with agent, settings, input and faults."""
         agent, task = settings.agent or DEFAULT_AGENT, loaded.task
+        prompts = (*settings.prompts, *self._names_in_variants)
         mismatches = self._checker.agent(
-            agent, settings.settings, task.input, loaded_suite.resources.names, tuple(settings.prompts)
+            agent, settings.settings, task.input, loaded_suite.resources.names, prompts
         )
         if task.faults:
             offered = settings.settings.get("tools", self._offered_tools(settings, loaded_suite))

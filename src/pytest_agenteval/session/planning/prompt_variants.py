@@ -46,6 +46,11 @@ def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigPr
     ]
 
 
+def prompts_of_all(variants: Sequence[Variant]) -> Collection[str]:
+    """Name the prompts that every variant has."""
+    return sorted(set.intersection(*(set(variant.prompts) for variant in variants))) if variants else ()
+
+
 def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterable[PlannedTask]) -> None:
     """Raise UsageMistake for each file of a variant that no agent of these tasks asks for."""
     prompts = _PromptsOfAgents(registry)
