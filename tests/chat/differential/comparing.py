@@ -65,7 +65,7 @@ def _equal(litellm: Any, direct: Any, place: str) -> bool:
     if place == "ask.retry_after_s" and isinstance(litellm, float) and isinstance(direct, float):
         return math.isclose(litellm, direct, abs_tol=ABOUT_NOW)
     if place in UNKNOWN_COUNTS and direct is None:
-        return bool(litellm == 0)
+        return litellm in (0, None)
     if place == "ask.usage.cost_usd" and isinstance(litellm, float) and isinstance(direct, float):
         return math.isclose(litellm, direct, rel_tol=1e-9)
     return bool(litellm == direct)
