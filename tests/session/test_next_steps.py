@@ -52,6 +52,26 @@ def test_the_run_before_of_the_same_suites_is_offered_for_comparison(
     assert name in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("given", "compared"),
+    [("old=a.md", "base,old"), ("old=a.md,new=b.md", "old,new"), ("old=a.md,new=b.md,third=a.md", "")],
+)
+def test_the_two_variants_of_a_run_are_offered_for_comparison(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], given: str, compared: str
+) -> None:
+    """Those that were named; one is compared with the agent's own prompts, and of three none are."""
+    task_file = task("t", agent="tool_calling")
+    write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task_file, "a.md": "a", "b.md": "b"})
+
+    commands = offered(run(pytester, "evals", f"--agent-prompt={given}"))
+
+    expected = [f"agenteval compare latest --variants {compared}"] if compared else []
+    assert commands == [*expected, "agenteval report latest -v"]
+    for command in commands:
+        assert main(shlex.split(command)[1:]) == 0
+    capsys.readouterr()
+
+
 def test_a_run_with_a_baseline_is_compared_with_that(pytester: pytest.Pytester) -> None:
     """And not with a run in between: the verdict above is about the baseline."""
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/t.json": task("t")})

@@ -1,10 +1,10 @@
-"""What somebody may want to type after a run: a comparison with the run before, and what went worst."""
+"""What to type after a run: a comparison of its variants or with the run before, and what went worst."""
 
 from __future__ import annotations
 
 import shlex
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pytest_agenteval.errors import UsageMistake
@@ -27,11 +27,13 @@ def next_steps(
 ) -> Iterator[str]:
     """Give commands about the run that is kept in ``folder``, to be typed in the folder ``here``.
 
-    It is compared with its ``baseline``; without one, with the run before.
+    It is compared with its ``baseline``; without one its two variants are, or it is with the run before.
     """
     runs = folder.parent.relative_to(here) if folder.is_relative_to(here) else folder.parent
     where = "" if runs == ROOT else f" --results {shlex.quote(str(runs))}"
-    if earlier := _run_before(folder) if baseline is None else _name_of(baseline, folder, here):
+    if baseline is None and (variants := _two_variants(folder)):
+        yield f"agenteval compare {LATEST} --variants {shlex.quote(variants)}{where}"
+    elif earlier := _run_before(folder) if baseline is None else _name_of(baseline, folder, here):
         yield f"agenteval compare {shlex.quote(earlier)} {LATEST}{where}"
     yield f"agenteval show {LATEST}:worst{where}" if has_misses else f"agenteval report {LATEST} -v{where}"
 
@@ -79,6 +81,17 @@ def _name_of(baseline: Path, folder: Path, here: Path) -> str:
     return str(baseline.relative_to(here) if baseline.is_relative_to(here) else baseline)
 
 
+def _two_variants(folder: Path) -> str:
+    """Give the two variants that somebody named, or ``base`` and the only one, as OLD,NEW; else nothing."""
+    from pytest_agenteval.compare.sides import BASE
+
+    header = _header(folder)
+    named = [name for name in header.variants if name] if header else []
+    if header and len(named) == 1 and "" in header.variants:
+        named.insert(0, BASE)
+    return ",".join(named) if len(named) == 2 and _is_comparable(folder, folder, named) else ""
+
+
 def _run_before(folder: Path) -> str:
     """Give the name of the newest run before this one that can be compared with it; empty without one."""
     own = _header(folder)
@@ -116,13 +129,16 @@ def _likeness(header: RunHeader) -> tuple[frozenset[str], ...]:
     return suites, models, frozenset(header.variants)
 
 
-def _is_comparable(old: Path, new: Path) -> bool:
+def _is_comparable(old: Path, new: Path, variants: Sequence[str] = ()) -> bool:
     """Tell whether `agenteval compare` would refuse nothing, and have scores to compare."""
     from pytest_agenteval.compare.pairing import pair_suites
     from pytest_agenteval.compare.sides import side_of
 
     try:
-        suites = pair_suites(side_of(load_run(old)), side_of(load_run(new)))
+        before, after = side_of(load_run(old)), side_of(load_run(new))
+        if variants:
+            before, after = before.with_variant(variants[0]), after.with_variant(variants[1])
+        suites = pair_suites(before, after, "variant" if variants else "")
     except UsageMistake:
         return False
     pairs = [pair for suite in suites for pair in suite.pairs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
@@ -44,6 +45,38 @@ def test_too_few_tasks_that_moved_are_not_too_few_trials() -> None:
     old = tasks("x", 35, 1.0, 1.0, 1.0)
     comparison = compare_sides(side("old", old), side("new", {**old, "x/x0": (1.0, 0.0), "x/x1": (0.0,)}))
     assert "too few differences to call it better or worse" in " ".join(" ".join(screen(comparison)).split())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "repetitions"),
+    [
+        ((0.0, 0.0, 1.0), (1.0, 1.0, 1.0), 3),
+        ((0.0, 0.0, 1.0), (0.0, 0.0, 0.0), 5),
+        ((0.0, 1.0, 0.0), (1.0, 0.0, 1.0), None),
+    ],
+)
+def test_repetitions_are_named_where_tasks_tried_once_change_in_one_direction(
+    old: tuple[float, ...], new: tuple[float, ...], repetitions: int | None
+) -> None:
+    """So many, with the same scores, give a verdict, and one less does not."""
+
+    def compared(times: int) -> Comparison:
+        sides = ({f"x/x{at}": (score,) * times for at, score in enumerate(scores)} for scores in (old, new))
+        return compare_sides(side("old", next(sides)), side("new", next(sides)))
+
+    text = " ".join(" ".join(screen(compared(1))).split())
+
+    assert "too few differences to call it better or worse" in text
+    assert text.partition(" (--repetitions ")[2][:1] == str(repetitions or "")
+    if repetitions is not None:
+        assert "too few differences to call" in " ".join(screen(compared(repetitions - 1)))
+        assert "cannot tell whether" not in headline(compared(repetitions))
+
+
+def test_tasks_tried_more_than_once_need_no_advice_about_repetitions() -> None:
+    """Somebody has thought of them already."""
+    comparison = compare_sides(side("old", {"x/x": (0.0, 0.0)}), side("new", {"x/x": (1.0,)}))
+    assert "--repetitions" not in " ".join(screen(comparison))
 
 
 def test_the_heading_in_markdown_is_the_whole_sentence() -> None:

@@ -118,8 +118,19 @@ def _score_text(suite: SuiteComparison, change: Change) -> str:
         low, high = map(_format_end, (change.interval.low, change.interval.high))
         parts[-1] += f", between {low} and {high} for tasks like these"
     if not change.testable:
-        parts.append("too few differences to call it better or worse")
+        parts.append(f"too few differences to call it better or worse{_remedy_text(suite)}")
     return "   ".join([*parts, *_errored_text(suite)])
+
+
+def _remedy_text(suite: SuiteComparison) -> str:
+    """Say that repetitions may help, where tasks were tried once and all changes are in one direction.
+
+    The fewest that can give a verdict: three where two tasks change, five where one does.
+    """
+    changes = [task.change for task in suite.tasks if task.change and abs(task.change) > UNCHANGED]
+    if len({change > 0 for change in changes}) != 1 or max(most for _, most in suite.repetitions) > 1:
+        return ""
+    return f" (--repetitions {3 if len(changes) > 1 else 5} may find more)"
 
 
 def _format_end(end: float) -> str:
