@@ -151,6 +151,8 @@ def test_a_trial_without_tools_loads_no_recordings_and_no_http(tmp_path: Path) -
     prefix = "pytest_agenteval.cassettes."
     assert {name.removeprefix(prefix) for name in ours if name.startswith(prefix)} == {
         "http",
+        "http.audit_events",
+        "http.patch_processes",
         "http.patch_sockets",
         "http.patch_threads",
         "http.patches",

@@ -18,7 +18,6 @@ from pytest_agenteval.records.record import NOTHING, FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.session.planning.local_models import with_loading_options
-from pytest_agenteval.session.planning.prompt_variants import prompts_of_all
 from pytest_agenteval.session.settings import Settings
 
 DEFAULT_MODELS = ("rules",)
@@ -85,6 +84,9 @@ class CaseFactory:
         named = self._settings.variants
         if not named or not task.form:
             return self._variants
+        # Where it is used: a controller that sums up needs this module and no agent.
+        from pytest_agenteval.session.planning.prompt_variants import prompts_of_all
+
         requires_any = getattr(self._registry.agent_factory(task.agent), "requires_any", None)
         is_required = requires_any and requires_any(prompts_of_all(named), task.settings, task.prompts)
         return named if is_required else self._variants
