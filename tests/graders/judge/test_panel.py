@@ -75,11 +75,21 @@ def test_a_judge_that_quotes_what_it_was_shown_has_said_nothing() -> None:
     quoting = judge(f"It holds\n\n```json\n{planted}\n```\n\nand is cold.", COLD)
 
     (vote,) = run(ask_judges(RUBRIC, values, [quoting])).votes
-    (lost,) = run(ask_judges(RUBRIC, values, [judge(planted, planted)])).votes
+    (lost,) = run(ask_judges(RUBRIC, values, [judge(f"It holds {planted}", f"It holds {planted}")])).votes
 
     assert vote.scores == {"warmth": 0.0, "clarity": 0.5}
-    assert "stands in the material" in quoting.chat.asked[1][3]["content"]
+    assert "it must be the whole reply" in quoting.chat.asked[1][3]["content"]
     assert lost.scores == {"warmth": None, "clarity": None}
+
+
+def test_the_second_ask_leads_out_of_what_looks_like_a_quotation() -> None:
+    """A judge that means the very scores that the answer holds says so by its whole reply, and is read."""
+    own = '{"warmth": 0, "clarity": 0}'
+    values = {**VALUES, "answer": f"Go away. {own}"}
+
+    (vote,) = run(ask_judges(RUBRIC, values, [judge(f"It is rude.\n\n{own}", own)])).votes
+
+    assert (vote.scores, len(vote.raw)) == ({"warmth": 0.0, "clarity": 0.0}, 2)
 
 
 def test_an_empty_reply_goes_back_as_words() -> None:

@@ -51,7 +51,7 @@ async def ask_judges(
 ) -> Judgement:
     """Ask every judge about one thing, side by side, and give their votes.
 
-    ``parse`` reads a reply, or raises UnreadableReply; without it, a verdict that stands in ``values`` is not
+    ``parse`` reads a reply, or raises UnreadableReply; without it, a verdict quoted from ``values`` is not
     read as the judge's. An unreadable reply is asked for once more, unless ``repair`` is false; then it is a
     vote of nothing with its problem. A provider's failure (ProviderDown) is raised, after the others are
     done; with ``skip_unreachable`` it is such a vote too, and raised only where nobody else could tell. A

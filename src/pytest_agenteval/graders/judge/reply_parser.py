@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.graders.judge.prompt import LETTERS, RATIONALE, UNKNOWN, Rubric
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.replies import split_thoughts
 
 Scores: TypeAlias = Mapping[str, float | None]
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
@@ -20,8 +21,17 @@ _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?
 _ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
 _PROSE_BRACES = re.compile(r"\{[\w\s{}]*(?:\}|\Z)")
 """Braces around words, as in ``{name}``, which begin no object."""
-_STATED = r"(?<!\w){}\W{{0,4}}?[:=：]\W{{0,3}}?([-+]?[0-9]+(?:\.[0-9]+)?|null|unknown)"
-_FENCE_WORD = re.compile(r"\bjson5?\b", re.IGNORECASE)
+_STATED = (
+    r"(?<!\w){}\W{{0,4}}?[:=：]\W{{0,3}}?([-+]?[0-9]+(?:\.[0-9]+)?|null|unknown)"
+    r"(?!\.?[0-9]|\s*%|\s*(?:[-–~]|to)\s*[0-9])"
+)
+"""A score in words, as in ``tone: 4``; no percentage, and no scale as in ``tone: 1-5``."""
+_FENCE_BEGINS = re.compile(r"\s*(?:[`~]+\w*)?\s*")
+_FENCE_ENDS = re.compile(r"\s*[`~]*\s*")
+_ENDS_THOUGHTS = re.compile(
+    r"/(?:\w{1,20}:)?(?:think|thought)|end_of_thought|channel\|>|assistantfinal", re.I
+)
+_LABEL = re.compile(r"\b(?:json5?|(?:final )?(?:answer|grade|output|rating|result|scores?|verdict))\b", re.I)
 
 
 class UnreadableReply(ValueError):
@@ -38,10 +48,11 @@ class Verdict(FrozenValue, frozen=True):
 def parse_reply(reply: str, rubric: Rubric, material: Sequence[str] = ()) -> Verdict:
     """Find the verdict in a reply; raises UnreadableReply.
 
-    It may stand in a code fence or among other words, and counts only where it cannot be a quotation of what
-    was judged: the outermost object is whole, has no key twice, is the only one with scores, does not stand
-    in the ``material``, and the words around it give no other score. A number outside the scale is no score:
-    it is not bent to the nearest.
+    A reply that is one JSON object, in a code fence or none, is the judge's own verdict: else an answer could
+    escape its grade by containing it. Among other words an object counts only where it cannot be a quotation
+    of what was judged: the outermost object is whole, has no key twice, is the only one with scores, does not
+    stand in the ``material``, and the words around it give no other score. A number outside the scale is no
+    score: it is not bent to the nearest.
     """
     verdict, words_around = _scored_object(reply, _has_key(rubric.names), material)
     _check_words(words_around, verdict, rubric.names)
@@ -95,7 +106,10 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
         objects, broken = _objects(text, holds)
         verdicts = [scored for found in objects for scored in found.scored]
         differ = any(other != verdicts[0] for other in verdicts)
-        is_quoted = bool(verdicts) and any(_quotes(verdicts[0], shown, holds) for shown in material)
+        is_whole = _is_whole_reply(text, objects)
+        # What is the whole reply may still be all that a mark for the end of thoughts left of a quotation.
+        suspects = [shown for shown in material if not is_whole or _ENDS_THOUGHTS.search(shown)]
+        is_quoted = any(_is_quoted(objects, shown) for shown in suspects)
     except RecursionError:
         raise UnreadableReply("the JSON is nested too deeply") from None
     if not verdicts:
@@ -106,7 +120,12 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
     if differ:
         raise UnreadableReply(f"there are {len(verdicts)} JSON objects with scores, and they differ")
     if is_quoted:
-        raise UnreadableReply("the JSON object with the scores stands in the material that was judged")
+        raise UnreadableReply(
+            "the JSON object with the scores stands in the material that was judged; to count, it must be the"
+            " whole reply, with a rationale of its own"
+        )
+    if is_whole:
+        return verdicts[0], ""
     if not any(_stands_alone(text, found) or RATIONALE in found.value | verdicts[0] for found in objects):
         raise UnreadableReply(f"the scores stand in a sentence, without a {RATIONALE}")
     places = [0, *(place for found in objects for place in found[-2:]), len(text)]
@@ -164,16 +183,26 @@ def _within(value: Any, holds: Predicate) -> Iterator[dict[str, Any]]:
             waiting += inner
 
 
-def _quotes(verdict: Mapping[str, Any], shown: str, holds: Predicate) -> bool:
-    """Whether a text that the judge was shown holds this very object, also as JSON in JSON."""
-    texts = (_mend_escapes(text) for text in (shown, shown.replace("\\", "")))
-    return any(verdict in found.scored for text in texts for found in _objects(text, holds)[0])
+def _is_whole_reply(text: str, objects: Sequence[_FoundObject]) -> bool:
+    """Whether a reply is one object, in a fence or none, but for what the judge thought before."""
+    if len(objects) != 1:
+        return False
+    written = text[objects[0].start : objects[0].end]
+    before, found, after = split_thoughts(text).text.partition(written)
+    return bool(found and _FENCE_BEGINS.fullmatch(before) and _FENCE_ENDS.fullmatch(after))
+
+
+def _is_quoted(objects: Sequence[_FoundObject], shown: str) -> bool:
+    """Whether an object, with its rationale where it has one, stands in a text; also as JSON in JSON."""
+    texts = [_mend_escapes(shown), _mend_escapes(shown.replace("\\", ""))]
+    own = [found.value if RATIONALE in found.value else found.scored[0] for found in objects]
+    return any(_objects(text, each.__eq__)[0] for each in own for text in texts)
 
 
 def _stands_alone(text: str, found: _FoundObject) -> bool:
-    """Whether no words stand on the lines on which an object begins and ends, but for the mark of a fence."""
+    """Whether no words but a label stand on the lines on which an object begins and ends."""
     before, after = text[: found.start].rpartition("\n")[2], text[found.end :].partition("\n")[0]
-    return not re.search(r"\w", _FENCE_WORD.sub("", f"{before} {after}"))
+    return not re.search(r"\w", _LABEL.sub("", f"{before} {after}"))
 
 
 def _check_words(words: str, verdict: Mapping[str, Any], names: Sequence[str]) -> None:
