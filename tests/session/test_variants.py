@@ -267,7 +267,19 @@ class Made:
         self.system = system_prompt
 
     def run(self, question):
-        return self.system
+        return f"{self.system.strip()}!"
+
+class MadeOfPrompt(Made):
+    def __init__(self, system_prompt, tone="!"):
+        self.system = system_prompt
+
+class MadeIgnoring(Made):
+    async def run(self, question, chat):
+        return await asking(question, chat, "Another prompt.")
+
+class MadeAsking(Made):
+    async def run(self, question, chat):
+        return await asking(question, chat, self.system)
 
 class Both:
     templates = {"system": PLAIN}
@@ -292,7 +304,7 @@ def called(name: str, *, wants: str, more: str = "") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    "name", ["with_parameter", "renamed", "with_texts", "with_all_texts", "Templated", "Naming"]
+    "name", ["with_parameter", "renamed", "with_texts", "with_all_texts", "Templated", "Naming", "Made"]
 )
 def test_functions_and_classes_by_call_read_variants(pytester: pytest.Pytester, name: str) -> None:
     """By a parameter that is called like the prompt, whose default is the agent's own; or by ``ctx``."""
@@ -304,7 +316,7 @@ def test_functions_and_classes_by_call_read_variants(pytester: pytest.Pytester, 
     assert "no trial has read" not in str(result.stdout)
 
 
-@pytest.mark.parametrize("name", ["rendering", "Both", "with_parameter", "needing"])
+@pytest.mark.parametrize("name", ["rendering", "Both", "with_parameter", "needing", "MadeOfPrompt"])
 def test_a_suite_gives_a_prompt_to_an_agent_by_call(pytester: pytest.Pytester, name: str) -> None:
     """Variants lie over it."""
     more = "prompts: {system: ../prompts/plain.md}\n"
@@ -317,7 +329,6 @@ def test_a_suite_gives_a_prompt_to_an_agent_by_call(pytester: pytest.Pytester, n
     ("agent", "advice"),
     [
         ("call: bot:without", "*give it a parameter `system_prompt`*"),
-        ("call: bot:Made", "*give its `run`, not its `__init__`, a parameter `system_prompt`*"),
         ('http: "http://127.0.0.1:9/chat"', "*an endpoint is sent none*--agent-baseline*"),
     ],
 )
@@ -357,7 +368,13 @@ def test_a_prompt_that_no_trial_has_read_is_told(
     assert f"! greetings: no trial has read the prompt 'system' of {whose}: it changes nothing" in said
 
 
-@pytest.mark.parametrize(("name", "is_named"), [("ignoring", True), ("asking", False), ("unheard", False)])
+@pytest.mark.parametrize(
+    ("name", "is_named"),
+    [
+        *(("ignoring", True), ("asking", False), ("unheard", False)),
+        *(("MadeIgnoring", True), ("MadeAsking", False)),
+    ],
+)
 def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(
     pytester: pytest.Pytester, name: str, *, is_named: bool
 ) -> None:
@@ -373,20 +390,24 @@ def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(
     assert ("no trial has read" in text) is is_named
 
 
-def test_a_function_that_requires_a_prompt_runs_with_variants_alone(pytester: pytest.Pytester) -> None:
+@pytest.mark.parametrize("name", ["needing", "MadeOfPrompt"])
+def test_a_function_that_requires_a_prompt_runs_with_variants_alone(
+    pytester: pytest.Pytester, name: str
+) -> None:
     """It has no prompt of its own that a trial without a variant could have."""
-    write(pytester.path, called("needing", wants="be brief!"))
+    write(pytester.path, called(name, wants="be brief!"))
 
     assert cases(pytester, "--agent-prompt=short=prompts/short") == ["own@short-1"]
     run(pytester, "--agent-prompt=short=prompts/short").assert_outcomes(passed=1)
 
 
+@pytest.mark.parametrize("name", ["asking", "MadeOfPrompt"])
 @pytest.mark.parametrize("args", [(), ("--agent-prompt=a=a,b=b",)])
 def test_a_prompt_that_a_function_requires_and_nobody_gives_is_refused(
-    pytester: pytest.Pytester, args: tuple[str, ...]
+    pytester: pytest.Pytester, args: tuple[str, ...], name: str
 ) -> None:
     """With the keys that give it, and not as what the task asks; every variant has to give it."""
-    write(pytester.path, {**called("asking", wants="x"), "a/system.md": "x", "b/other.md": "x"})
+    write(pytester.path, {**called(name, wants="x"), "a/system.md": "x", "b/other.md": "x"})
 
     result = run(pytester, *args)
 

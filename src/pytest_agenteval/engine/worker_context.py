@@ -30,7 +30,7 @@ from pytest_agenteval.engine.unused_recordings import unused_calls, unused_repli
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.plan import McpServer, Model, Plan, PlannedTask, Variant
-from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.record import NOTHING, FrozenMap
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.tools.tool import Tool
 
@@ -164,8 +164,9 @@ class WorkerContext:
         return self._first_uses[task.agent] if task.form.get("call") else None
 
     def _new_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
-        agent = self._agent(task)
-        prompts = Prompts(templates_of(agent) or {}, {**task.prompts, **variant.prompts})
+        given = {**task.prompts, **variant.prompts}
+        agent = self._agent(task, given)
+        prompts = Prompts(templates_of(agent) or {}, given)
         factory = self._agent_factory(task)
         code = self.digest_cache.once("code", type(agent), lambda: code_digest(agent, factory), id(factory))
         maps, loop = (task.prompts, variant.prompts), loop_kind(agent, agent.run)
@@ -173,10 +174,14 @@ class WorkerContext:
         self._instances[_instance_key(task, variant)] = instance
         return instance
 
-    def _agent(self, task: PlannedTask) -> Agent:
+    def _agent(self, task: PlannedTask, prompts: Mapping[str, str]) -> Agent:
+        factory = self._agent_factory(task)
+        made_with_prompts = getattr(factory, "made_with_prompts", None)
+        if made_with_prompts and (given := made_with_prompts(prompts)):
+            task = replace(task, settings=FrozenMap({**task.settings, **given}))
         key = _agent_key(task)
         if key not in self._agents:
-            self._agents[key] = make_agent(self._agent_factory(task), task)
+            self._agents[key] = make_agent(factory, task)
         return self._agents[key]
 
     def acting_task(self, plan: Plan) -> PlannedTask:

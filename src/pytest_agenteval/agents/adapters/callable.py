@@ -135,10 +135,9 @@ class CallableFactory:
     @property
     def prompt_hint(self) -> str:
         """How the function gets the text of a prompt."""
-        acting, of_init = ("its `run`", ", not its `__init__`,") if self.makes is not None else ("it", "")
         return (
-            f"give {acting}{of_init} a parameter `system_prompt`, which is given the text of the prompt "
-            "`system` (its default is the agent's own), or `ctx`, and call ctx.prompts.render('system')"
+            "give it a parameter `system_prompt`, which is given the text of the prompt `system` (its "
+            "default is the agent's own), or `ctx`, and call ctx.prompts.render('system')"
         )
 
     def _prompts(self) -> tuple[Mapping[str, str] | None, Collection[str] | None]:
@@ -149,14 +148,15 @@ class CallableFactory:
         names = names if are_names(names) else None
         if "ctx" in self._keys and templates is None and names is None:
             return None, None
-        by_parameter = [name for key in self._text_parameters() for name in _prompts_of_parameter(key)]
+        keys = (*self._text_parameters(self._parameters), *self._text_parameters(self._own))
+        by_parameter = [name for key in keys for name in _prompts_of_parameter(key)]
         return templates, (*(names or ()), *by_parameter)
 
-    def _text_parameters(self) -> list[str]:
+    def _text_parameters(self, parameters: Parameters) -> list[str]:
         """Name the parameters that may be given a prompt: with no default, or one that is None or a text."""
         return [
             key
-            for key, parameter in self._parameters.items()
+            for key, parameter in parameters.items()
             if key not in self._sources
             and parameter.kind in _NAMED_KINDS
             and (parameter.default in (None, parameter.empty) or isinstance(parameter.default, str))
@@ -186,11 +186,7 @@ class CallableFactory:
         lacking = (
             [] if wrong or self.content_parameter(settings, prompts) else self._unfilled(settings, prompts)
         )
-        lacking += [
-            key
-            for key, parameter in self._own.items()
-            if parameter.kind in _NAMED_KINDS and parameter.default is parameter.empty and key not in settings
-        ]
+        lacking += self._unfilled_own(settings, prompts)
         if lacking:
             expected = f"parameters that are filled by their names: {', '.join(FILLED)}"
             hint = self._filling_hint(lacking)
@@ -199,9 +195,7 @@ class CallableFactory:
 
     def _filling_hint(self, lacking: Sequence[str]) -> str:
         """Say how parameters are filled that nothing fills; first those that are called like a prompt."""
-        prompts = [
-            key for key in lacking if key not in self._own and (key == "system" or key.endswith("_prompt"))
-        ]
+        prompts = [key for key in lacking if key == "system" or key.endswith("_prompt")]
         if prompts:
             return (
                 f"`prompts: {{{_prompts_of_parameter(prompts[0])[0]}: FILE}}` in suite.yaml gives "
@@ -212,11 +206,29 @@ class CallableFactory:
             f"any other needs a default, or a value: `settings: {{{lacking[-1]}: ...}}`"
         )
 
+    def _unfilled_own(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[str]:
+        """Name the required parameters of the constructor that neither a setting nor a prompt fills."""
+        filled = {**settings, **self.made_with_prompts(dict.fromkeys(prompts, ""))}
+        return [
+            key
+            for key, parameter in self._own.items()
+            if parameter.kind in _NAMED_KINDS and parameter.default is parameter.empty and key not in filled
+        ]
+
+    def made_with_prompts(self, texts: Mapping[str, str]) -> dict[str, str]:
+        """Give the parameters of the constructor that are called like a prompt its text."""
+        keys = set(self._text_parameters(self._own)) - _names_of(self._parameters)
+        named = ((key, name) for key in keys for name in _prompts_of_parameter(key))
+        return {key: texts[name] for key, name in named if name in texts}
+
     def requires_any(
         self, more: Collection[str], settings: Mapping[str, Any], prompts: Collection[str]
     ) -> bool:
         """Whether required parameters are filled where there are ``more`` prompts, and not without them."""
-        return self._unfilled(settings, {*prompts, *more}) != self._unfilled(settings, prompts)
+        every = {*prompts, *more}
+        return any(
+            of(settings, every) != of(settings, prompts) for of in (self._unfilled, self._unfilled_own)
+        )
 
     def _unfilled(self, settings: Mapping[str, Any], prompts: Collection[str]) -> list[str]:
         """Name the required parameters that neither the trial nor a setting nor a prompt fills."""
@@ -266,6 +278,7 @@ class CallableFactory:
             acting, self._parameters, self._sources, content, rest, self._target, self._loop
         )
         agent.templates, agent.prompt_names = self.templates, self.prompt_names
+        agent.made_with = frozenset(own)
         return agent
 
 
@@ -274,9 +287,11 @@ class CallableAgent:
 
     ``sources`` say for parameters which of ``FILLED`` each is given, ``content`` names of the prompts that
     there are the one that is given the task's words whatever it is called. ``implementation`` is what the
-    user wrote, which the digest of the agent's code is made of.
+    user wrote, which the digest of the agent's code is made of; ``made_with`` are the parameters that a
+    class was made with.
     """
 
+    made_with: Collection[str] = ()
     templates: Mapping[str, str] | None = None
     prompt_names: Collection[str] | None = None
 
@@ -303,6 +318,9 @@ class CallableAgent:
         In a conversation it is called for each turn of the user, unless it takes all of them at once. What it
         returns at last is the answer.
         """
+        for key in self.made_with:
+            for name in ctx.prompts.texts.keys() & _prompts_of_parameter(key):
+                ctx.prompts.record_read(name)
         takes_all = not WHOLE_TASK.isdisjoint(self._sources.values())
         if takes_all or not getattr(ctx.turns, "several", False):
             return self._call(task_input, ctx, {})
@@ -325,8 +343,9 @@ class CallableAgent:
         return {key: texts[name] for key, name in named if name in texts} if texts else {}
 
     def handed_prompts(self, names: Collection[str]) -> Collection[str]:
-        """Name the prompts that the function is given as parameters, whether it uses them or not."""
-        return {name for key in self._named for name in _prompts_of_parameter(key) if name in names}
+        """Name the prompts that function or class are given as parameters, whether they use them or not."""
+        keys = (*self._named, *self.made_with)
+        return {name for key in keys for name in _prompts_of_parameter(key) if name in names}
 
     async def _converse(self, task_input: Mapping[str, Any], ctx: AgentContext) -> Any:
         messages: list[dict[str, Any]] = []
