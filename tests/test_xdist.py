@@ -87,7 +87,10 @@ def test_a_killed_worker_takes_one_trial_with_it(pytester: pytest.Pytester) -> N
     ended = Counter(names(journal(pytester.path, "finished")))
     assert len(ended) == 30
     assert "killer-1" not in ended
-    result.stdout.fnmatch_lines(["*30 of 31*", "! 1 of demo's 31 trials not run (1 begun)"])
+    result.stdout.fnmatch_lines(
+        ["*30 of 31*", "! 1 of demo's 31 trials begun and interrupted: what they took is unknown"]
+    )
+    result.stdout.fnmatch_lines(["! demo/killer?scripted-1? was running when its process ended; *"])
 
 
 def test_one_folder_serves_all_workers(pytester: pytest.Pytester) -> None:

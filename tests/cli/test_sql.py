@@ -65,7 +65,7 @@ def test_scores_are_those_of_reports(asked: Any, results: Path) -> None:
     assert suite.total.mean is not None
     assert all_of_it["score"] == pytest.approx(suite.total.mean.mean)
     assert all_of_it["errored"] == suite.total.errored.total() == 1
-    assert all_of_it["s"] == pytest.approx(suite.total.spent.seconds)
+    assert all_of_it["s"] == pytest.approx(suite.total.spent.seconds.value)
     assert asked("select count(*) n, count(score) decided from trials", first) == [{"n": 6, "decided": 5}]
 
 

@@ -54,7 +54,7 @@ gate: broken
 | y | 2 | 0 | 0.00 | - | 2 of 4 | 0.00 | 0.00 | 0.00 | 0.00 |
 | all | 4 | 2 | 0.58 | - | 5 of 8 | 0.40 | 0.50 | 0.00 | 0.50 |
 
-- 2 of 3 tasks passed; full score in 0.40 of trials
+- 2 of 3 decided tasks passed; full score in 0.40 of trials
 - 1 errored, in no average: 1 provider
 - 2 not run
 - pass^2 and pass@2 are over the 2 of 4 tasks with 2 averaged trials

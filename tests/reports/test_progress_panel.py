@@ -18,7 +18,7 @@ from pytest_agenteval.reports.progress_panel import (
 from pytest_agenteval.reports.statistics import ResourceUse
 from pytest_agenteval.reports.text_width import cell_width
 
-NOTHING = ResourceUse(Figure(), Figure(), 0.0)
+NOTHING = ResourceUse(Figure(), Figure(), Figure())
 SCORES = (RunningScore("pkm", 0.8361), RunningScore("card", 0.7), RunningScore("ko", None))
 
 
@@ -34,8 +34,8 @@ def progress(**more: Any) -> Progress:
         "failed": 0,
         "errored": 2,
         "scores": SCORES,
-        "spent": ResourceUse(Figure(285_880), Figure(0.1234), 0.0),
-        "judging": ResourceUse(Figure(900), Figure(0.02), 0.0),
+        "spent": ResourceUse(Figure(285_880), Figure(0.1234), Figure()),
+        "judging": ResourceUse(Figure(900), Figure(0.02), Figure()),
         "seconds_left": 170.0,
         "slowest": RunningTrial("pkm/opt_out_zh_quarrel[claude-2]", 72.9),
     }
@@ -102,7 +102,7 @@ def test_what_is_not_known_is_not_said() -> None:
         seconds_left=None,
         slowest=None,
         scores=(RunningScore("ko", None),),
-        spent=ResourceUse(Figure(12), Figure(0, 3), 0.0),
+        spent=ResourceUse(Figure(12), Figure(0, 3), Figure()),
         judging=NOTHING,
     )[1:]
     assert "left" not in trials

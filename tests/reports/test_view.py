@@ -88,7 +88,25 @@ def test_without_a_plan_what_was_seen_is_what_was_planned(tmp_path: Path) -> Non
         )
     [suite] = view_of(load_run(run.folder)).suites
 
-    assert (suite.total.planned, suite.total.not_run, suite.begun) == (7, 1, 1)
+    assert (suite.total.planned, suite.total.not_run, suite.total.interrupted) == (7, 1, 1)
+
+
+def test_what_an_attempt_took_that_never_ended_is_unknown(tmp_path: Path) -> None:
+    """One unknown part for each, whether the trial ended at another attempt or never."""
+    usage = Usage(100, 10, cost_usd=0.25, asks=1)
+    again = trial("a", 1, 1.0, attempt=2, transcript=Transcript(usage=usage), seconds=1.5)
+    run = store_run(tmp_path, [again])
+    with (run.folder / "journal-gw1.jsonl").open("w") as journal:
+        for task in ("a", "b"):
+            journal.write(
+                f'{{"v":1,"kind":"started","attempt":1,"suite":"s","task":"{task}","agent":"card",'
+                '"model":"rules","repetition":1}\n'
+            )
+    [suite] = view_of(load_run(run.folder)).suites
+
+    spent = suite.total.spent
+    assert (spent.tokens, spent.cost, spent.seconds) == (Figure(110, 2), Figure(0.25, 2), Figure(1.5, 2))
+    assert [row.spent for row in suite.rows] == [spent]
 
 
 def test_each_model_and_variant_has_its_own_figures(tmp_path: Path) -> None:
@@ -136,7 +154,7 @@ def test_what_was_spent_counts_every_attempt_and_unknown_prices_stay_unknown(tmp
     assert total.mean is not None
     assert (total.mean.mean, total.averaged, total.retried) == (1.0, 2, 1)
     assert (total.spent.tokens, total.spent.cost) == (Figure(385), Figure(0.75, 1))
-    assert total.spent.seconds == 5.75
+    assert total.spent.seconds == Figure(5.75)
 
 
 def test_a_cost_of_which_nothing_is_known_is_not_zero(tmp_path: Path) -> None:

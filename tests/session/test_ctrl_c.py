@@ -106,7 +106,7 @@ def test_ctrl_c_ends_a_busy_run(pytester: pytest.Pytester, quick: None, busy: st
     if presses == 1:  # pressed again, pytest drops what it is at
         assert run.returncode == 2, output
         assert "INTERNALERROR" not in output
-        assert "not run" in output
+        assert "begun and interrupted" in output
     assert "good-1" in names(journal(pytester.path, "finished"))
 
 

@@ -20,9 +20,14 @@ from pytest_agenteval.records.transcript import (
     UNTAPED_CONNECTION,
     UNTOLD_TOKENS,
 )
-from pytest_agenteval.reports.formatting import MOST_NAME, one_line, pluralize, printable, tally
+from pytest_agenteval.reports.formatting import MOST_NAME, one_line, pluralize, printable, tally, trial_name
 from pytest_agenteval.reports.statistics import GroupStatistics
-from pytest_agenteval.reports.suite_table import MARK, judge_hint, undecided_beside, undecided_unjudged
+from pytest_agenteval.reports.suite_table import (
+    MARK,
+    judge_hint,
+    undecided_beside,
+    undecided_unjudged,
+)
 from pytest_agenteval.reports.tables import Note
 from pytest_agenteval.reports.view import RunView
 
@@ -54,6 +59,7 @@ def doubts_of_the_run(view: RunView) -> Iterator[Note]:
     yield from (Note(printable(odd), bad=True) for odd in view.odd)
     if view.not_run:
         yield _held_back(view)
+    yield from _lost_trials(view)
     yield from _doubtful_events(view)
     yield from map(Note, view.warnings)
 
@@ -63,12 +69,25 @@ def _missing_trials(view: RunView) -> Iterator[Note]:
     if errored := _shares(view, "trial", lambda total: sum(total.errored.values()), _planned):
         causes = _sum(total.errored for total in _totals(view))
         yield Note(f"{errored} errored, in no average: {tally(causes)}", bad=True)
-    if not_run := _shares(view, "trial", lambda total: total.not_run, _planned):
-        begun = sum(suite.begun for suite in view.suites)
+    if not_run := _shares(view, "trial", lambda total: total.not_run - total.interrupted, _planned):
         why = f": {_reasons(view)}" if view.not_run else ""
-        yield Note(f"{not_run} not run{f' ({begun} begun)' if begun else ''}{why}", bad=True)
+        yield Note(f"{not_run} not run{why}", bad=True)
     elif view.not_run:  # of tests that have trials run by code: nobody has planned them
         yield _held_back(view)
+    if interrupted := _shares(view, "trial", lambda total: total.interrupted, _planned):
+        how = "interrupted" if view.ended_at else "not ended"  # of a run that may still go on
+        yield Note(f"{interrupted} begun and {how}: what they took is unknown", bad=True)
+    yield from _lost_trials(view)
+
+
+def _lost_trials(view: RunView) -> Iterator[Note]:
+    """Name the trials of which one may have ended its process."""
+    if view.lost:
+        names = [trial_name(key) for key in view.lost[:MOST_NAMED]]
+        names += [f"{len(view.lost) - MOST_NAMED} more"] if len(view.lost) > MOST_NAMED else []
+        were, it = ("was", "it") if len(view.lost) == 1 else ("were", "them")
+        last = f"{were} running when {'its' if it == 'it' else 'their'} process ended"
+        yield Note(f"{', '.join(names)} {last}; --agent-resume without -n runs {it} last", bad=True)
 
 
 def _held_back(view: RunView) -> Note:

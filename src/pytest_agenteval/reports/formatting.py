@@ -122,6 +122,13 @@ def format_duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {rest:02d} s"
 
 
+def format_seconds(seconds: Figure) -> str:
+    """Write how long agents took: ``1.2 s``, ``1.2 s + unknown``, ``time unknown``."""
+    if seconds.known_part is None:
+        return "time unknown"
+    return format_duration(seconds.known) + (PARTLY_UNKNOWN if seconds.unknown else "")
+
+
 def format_moment(text: str) -> str:
     """Write a moment of ISO 8601 as clocks here show it, to the minute; what is none stands as it is."""
     try:

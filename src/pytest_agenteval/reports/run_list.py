@@ -142,7 +142,7 @@ class SuiteFigures(FrozenValue, frozen=True):
     tokens_untold: int
     cost_usd: float | None
     unpriced: int
-    seconds: float
+    seconds: float | None
     verdict: StoredVerdict | None
 
 
@@ -204,6 +204,6 @@ def _suite_figures(suite: SuiteView, ended: int, verdict: StoredVerdict | None) 
         tokens_untold=total.spent.tokens.unknown,
         cost_usd=total.spent.cost.known_part,
         unpriced=total.spent.cost.unknown,
-        seconds=total.spent.seconds,
+        seconds=total.spent.seconds.known_part,
         verdict=verdict,
     )

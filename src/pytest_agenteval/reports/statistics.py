@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import attrgetter
 
+from msgspec.structs import replace
+
 from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import Kind
@@ -43,14 +45,15 @@ class Rate(FrozenValue, frozen=True):
 
 
 class ResourceUse(FrozenValue, frozen=True):
-    """What all finished attempts took, those before the last too.
+    """What all attempts took, those before the last too.
 
-    An attempt whose tokens or cost are unknown, or a part of them, is one unknown part of the figure.
+    An attempt of which a figure is unknown, or a part of it, is one unknown part of it: so is all that an
+    attempt took which was begun and never ended.
     """
 
     tokens: Figure
     cost: Figure
-    seconds: float
+    seconds: Figure
 
 
 class GroupStatistics(FrozenValue, frozen=True):
@@ -63,7 +66,7 @@ class GroupStatistics(FrozenValue, frozen=True):
     grades had no judge. ``unscored`` of the averaged trials lack a grade that only a judge gives: their
     scores rest on the other grades, and so do the passes of ``unproven`` trials, which a judge could undo;
     ``lacking`` counts such grades by grader. ``judging`` is what the judges took, which is no part of
-    ``spent``.
+    ``spent``. ``interrupted`` of the trials that are ``not_run`` were begun, and never ended.
     """
 
     name: str
@@ -80,6 +83,7 @@ class GroupStatistics(FrozenValue, frozen=True):
     tasks_decided: int
     errored: Mapping[str, int]
     not_run: int
+    interrupted: int
     limited: Mapping[str, int]
     undecided: Mapping[str, int]
     unjudged: int
@@ -95,12 +99,17 @@ class GroupStatistics(FrozenValue, frozen=True):
 
 
 class GroupScope(FrozenValue, frozen=True):
-    """What a group set out to do: tasks, trials, k, and the mean score at which a task counts as passed."""
+    """What a group set out to do: tasks, trials, k, and the mean score at which a task counts as passed.
+
+    ``interrupted`` trials were begun and never ended. ``is_offline`` says that the model is no LLM.
+    """
 
     tasks: int
     trials: int
     k: int
     threshold: float = 1.0
+    interrupted: int = 0
+    is_offline: bool = False
 
 
 def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupScope) -> GroupStatistics:
@@ -129,6 +138,7 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
         tasks_decided=len(passed),
         errored=_causes(entries) if len(averaged) < len(entries) else Counter(),
         not_run=planned - len(entries),
+        interrupted=scope.interrupted,
         limited=Counter(filter(None, map(_LIMIT, entries))),
         undecided=_undecided(undecided),
         unjudged=sum(len(grades) for _, grades in lacking),
@@ -139,8 +149,8 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
         ),
         lacking=Counter(grade.grader for _, grades in lacking_averaged for grade in grades),
         retried=sum(entry.attempts > 1 for entry in entries),
-        spent=_resource_use(_usages(entries), entries),
-        judging=_resource_use([entry.judging for entry in entries if entry.judging.asks], ()),
+        spent=_spent(entries, scope),
+        judging=_resource_use([entry.judging for entry in entries if entry.judging.asks]),
         judge_asks=sum(map(_JUDGE_ASKS, entries)),
         tools=_total_counts(list(map(_TOOL_TAPE, entries))),
         chats=_total_counts(list(map(_CHAT_TAPE, entries))),
@@ -202,13 +212,27 @@ def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:
     )
 
 
-def _resource_use(usages: Sequence[Usage], entries: Sequence[JournalEntry]) -> ResourceUse:
+def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
+    """Give what agents took; of attempts that never ended nobody knows it."""
+    known = _resource_use(_usages(entries), sum(entry.seconds + entry.earlier_seconds for entry in entries))
+    lost = scope.interrupted + sum(
+        max(0, entry.attempts - 1 - len(entry.earlier)) for entry in entries if entry.attempts > 1
+    )
+    if not lost:
+        return known
+    unknown = Figure(0, lost)
+    if scope.is_offline and entries and not (known.tokens or known.cost):  # nor do the others ask any LLM
+        return replace(known, seconds=known.seconds + unknown)
+    return ResourceUse(known.tokens + unknown, known.cost + unknown, known.seconds + unknown)
+
+
+def _resource_use(usages: Sequence[Usage], seconds: float = 0.0) -> ResourceUse:
     read, written, costs = (list(map(figure, usages)) for figure in (_INPUT, _OUTPUT, _COST))
     tokens_known, costs_known = None not in read and None not in written, None not in costs
     return ResourceUse(
         tokens=Figure(sum(read) + sum(written)) if tokens_known else sum(map(token_figure, usages), Figure()),
         cost=Figure(sum(costs)) if costs_known else sum(map(cost_figure, usages), Figure()),
-        seconds=sum(entry.seconds + entry.earlier_seconds for entry in entries),
+        seconds=Figure(seconds),
     )
 
 

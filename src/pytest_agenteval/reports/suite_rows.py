@@ -9,8 +9,8 @@ from pytest_agenteval.records.transcript import cost_figure, token_figure
 from pytest_agenteval.reports.decisions import decision_figures
 from pytest_agenteval.reports.formatting import (
     format_cost,
-    format_duration,
     format_figure,
+    format_seconds,
     format_tokens,
     plural,
     pluralize,
@@ -29,7 +29,7 @@ def suite_columns(view: RunView) -> list[Column]:
         Column("95 %", tuple(interval_cell(total) for total in totals)),
         Column("tasks passed", tuple(tasks_passed(total) for total in totals)),
         Column("trials", tuple(trials_cell(total) for total in totals)),
-        Column("agent time", tuple(format_duration(total.spent.seconds) for total in totals)),
+        Column("agent time", tuple(format_seconds(total.spent.seconds) for total in totals)),
     ]
     if any(total.spent.tokens or total.spent.cost for total in totals):
         spent = [total.spent for total in totals]

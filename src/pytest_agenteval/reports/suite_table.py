@@ -14,9 +14,9 @@ from pytest_agenteval.reports.formatting import (
     MOST_NAME,
     NOT_KNOWN,
     format_cost,
-    format_duration,
     format_figure,
     format_interval,
+    format_seconds,
     format_tokens,
     one_line,
     pluralize,
@@ -102,8 +102,11 @@ def suite_notes(suite: SuiteView) -> Iterator[Note]:
     total = suite.total
     passed = mark_unjudged(str(total.tasks_passed), total.unproven)
     full = mark_unjudged(format_figure(total.full), total.unscored)
-    tasks = pluralize(total.tasks_decided, "task")
-    yield Note(f"{passed} of {tasks} passed; full score in {full} of trials")
+    tasks = pluralize(total.tasks_decided, "task" if total.tasks_decided == total.tasks else "decided task")
+    if total.tasks_decided or not total.tasks:
+        yield Note(f"{passed} of {tasks} passed; full score in {full} of trials")
+    else:
+        yield Note(f"0 of {pluralize(total.tasks, 'task')} decided")
     if suite.decisions:
         yield Note(decisions_text(suite.decisions))
     yield from _incomplete(suite)
@@ -116,9 +119,10 @@ def _incomplete(suite: SuiteView) -> Iterator[Note]:
     errors = sum(total.errored.values())
     if errors:
         yield Note(f"{errors} errored, in no average: {tally(total.errored)}", bad=True)
-    if total.not_run:
-        begun = f" ({suite.begun} begun)" if suite.begun else ""
-        yield Note(f"{total.not_run} not run{begun}", bad=True)
+    if total.not_run > total.interrupted:
+        yield Note(f"{total.not_run - total.interrupted} not run", bad=True)
+    if total.interrupted:
+        yield Note(f"{total.interrupted} begun and not ended: what they took is unknown", bad=True)
     k, with_k = total.k, total.pass_at_k.tasks if total.pass_at_k else 0
     if k > 1 and with_k < total.tasks:
         yield Note(
@@ -160,7 +164,8 @@ def undecided_unjudged(total: GroupStatistics) -> int:
 
 def _resources(total: GroupStatistics) -> Iterator[str]:
     spent = total.spent
-    yield f"{format_duration(spent.seconds)} of agent time"
+    known = spent.seconds.known_part is not None
+    yield f"{format_seconds(spent.seconds)} of agent time" if known else "agent time unknown"
     if spent.tokens or spent.cost:
         yield format_tokens(spent.tokens)
         yield format_cost(spent.cost)

@@ -58,7 +58,7 @@ _DOUBTFUL, _SIMULATING = attrgetter("doubtful_events"), attrgetter("simulating")
 class SuiteView(FrozenValue, frozen=True):
     """One suite with one model and variant: a row for each bucket, and all of them together.
 
-    ``note`` says what an offline model is. ``begun`` counts trials of ``total.not_run`` that were begun.
+    ``note`` says what an offline model is.
     ``promoted`` counts the tasks whose trials are of kind regression, as those of the suite are not.
     ``decisions`` say whether the agent acted where it should, where tasks are labelled. ``own_models`` are
     those that an agent asked by itself where no real one was named, or the named one was never asked.
@@ -72,7 +72,6 @@ class SuiteView(FrozenValue, frozen=True):
     note: str
     rows: tuple[GroupStatistics, ...]
     total: GroupStatistics
-    begun: int = 0
     promoted: int = 0
     decisions: Decisions | None = None
     own_models: tuple[str, ...] = ()
@@ -105,7 +104,7 @@ class RunView(FrozenValue, frozen=True):
 
     ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in a trial, by
     its kind, over all trials. ``simulating`` is what models took that played users. ``not_run`` counts the
-    trials that were held back, by the reason.
+    trials that were held back, by the reason; ``lost`` are those that ran when a process of the run died.
     """
 
     name: str
@@ -121,6 +120,7 @@ class RunView(FrozenValue, frozen=True):
     doubtful_events: Mapping[str, int] = NOTHING
     simulating: Usage = NO_USAGE
     not_run: Mapping[str, int] = NOTHING
+    lost: tuple[TrialKey, ...] = ()
 
     def label(self, suite: SuiteView) -> str:
         """Give what a suite is called in this run: its name, with the model where there are several."""
@@ -164,6 +164,7 @@ def view_of(run: Run) -> RunView:
         doubtful_events=_doubtful_events(run.entries),
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
+        lost=tuple(dict.fromkeys(attempt.key for attempt in run.lost)),
         odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
 
@@ -248,17 +249,20 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
     begun = {attempt.key for attempt in run.begun if _group(attempt.key) == group}
     if begun:
         begun -= {entry.key for entry in entries}
-    rows = _rows(planned, entries, k, threshold)
     run_model = next((run_model for run_model in run.header.models if run_model.name == model), None)
+    is_offline = run_model is not None and run_model.offline
+    rows = _rows(planned, entries, GroupScope(0, 0, k, threshold, is_offline=is_offline))
     is_online = model == OWN_MODEL or (run_model is not None and not run_model.offline)
     asking = [entry for entry in entries if entry.own_models]
     never_asked = bool(asking) and all(asked_other_models(entry.doubtful_events) for entry in asking)
-    is_own = model == OWN_MODEL or (run_model is not None and run_model.offline) or never_asked
+    is_own = model == OWN_MODEL or is_offline or never_asked
     own_models = own_models_of(entries) if is_own else ()
     if len(rows) == 1 and not begun:  # what was said of its only bucket holds for the suite
         total = replace(rows[0], name="all")
     else:
-        total = group_statistics("all", entries, _scope(planned, k, threshold, len(entries) + len(begun)))
+        whole = GroupScope(0, 0, k, threshold, len(begun), is_offline)
+        total = group_statistics("all", entries, _scope(planned, whole, len(entries) + len(begun)))
+        rows = (replace(total, name=rows[0].name),) if len(rows) == 1 else rows
     kind = header.kind if header else _kind(entries)
     return SuiteView(
         suite=suite,
@@ -268,7 +272,6 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         note="" if run_model is None or own_models else model_note(run_model),
         rows=rows,
         total=total,
-        begun=len(begun),
         promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
         decisions=decisions_of(entries),
         own_models=own_models,
@@ -289,22 +292,22 @@ def _repetitions(planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry
 
 
 def _rows(
-    planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry], k: int, threshold: float
+    planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry], scope: GroupScope
 ) -> tuple[GroupStatistics, ...]:
     trials: dict[str, list[JournalEntry]] = {group.bucket: [] for group in planned}
     for entry in entries:
         trials.setdefault(entry.bucket, []).append(entry)
     return tuple(
         group_statistics(
-            bucket, of_bucket, _scope([group for group in planned if group.bucket == bucket], k, threshold)
+            bucket, of_bucket, _scope([group for group in planned if group.bucket == bucket], scope)
         )
         for bucket, of_bucket in trials.items()
     )
 
 
-def _scope(planned: Sequence[PlannedGroup], k: int, threshold: float, seen: int = 0) -> GroupScope:
+def _scope(planned: Sequence[PlannedGroup], scope: GroupScope, seen: int = 0) -> GroupScope:
     tasks, trials = sum(group.tasks for group in planned), sum(group.trials for group in planned)
-    return GroupScope(tasks, max(trials, seen), k, threshold)
+    return replace(scope, tasks=tasks, trials=max(trials, seen))
 
 
 def _miss(entry: JournalEntry) -> Miss:

@@ -22,7 +22,7 @@ from pytest_agenteval.session.ended_run import ended_run, forget_ended_run, read
 from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.remarks import Remarks, add_remarks
 from pytest_agenteval.session.run_info import SERVERS, RunInfo
-from pytest_agenteval.session.run_journal import forget_dead_workers
+from pytest_agenteval.session.run_journal import dead_processes, forget_dead_workers
 from pytest_agenteval.session.secrets import hide_on_terminal
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.stash import get_registry, run_info_key, verdict_key
@@ -105,7 +105,8 @@ def _write_end(config: pytest.Config, status: int) -> None:
         from pytest_agenteval.session.gates.run_verdict import write_comparison
 
         write_comparison(run_folder(config), verdict)
-    end_run(run_folder(config), datetime.now(UTC).isoformat(timespec="milliseconds"), status)
+    ended_at = datetime.now(UTC).isoformat(timespec="milliseconds")
+    end_run(run_folder(config), ended_at, status, dead_processes(config.stash[run_info_key]))
 
 
 def _end_xml(session: pytest.Session) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -94,6 +95,15 @@ def note_dead_worker(folder: Path, worker: str) -> None:
     """Note, for the workers that are left, that one has died."""
     with suppress(OSError), (folder / DEAD_WORKERS).open("a", encoding="utf-8", newline="\n") as word:
         word.write(f"{worker}\n")
+
+
+def dead_processes(info: RunInfo) -> Iterator[str]:
+    """Name the workers that have died in this pytest as their journals do: ``gw0-PID``."""
+    word, since = info.folder / DEAD_WORKERS, datetime.fromisoformat(info.resumed_at or info.started_at)
+    for worker in word.read_text(encoding="utf-8").split() if word.exists() else ():
+        for journal in info.folder.glob(f"journal-{worker}-*.jsonl"):
+            if journal.stat().st_mtime >= since.timestamp():  # else of a worker of this name, before a resume
+                yield journal.stem.removeprefix("journal-")
 
 
 def forget_dead_workers(folder: Path) -> None:

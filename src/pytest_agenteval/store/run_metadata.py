@@ -138,7 +138,8 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     model has any. ``shards`` says of a part of a run which one it is: models, variants and suites are then
     those of all parts. ``ended_at`` is empty and ``exit_status`` None until the run has ended. ``resumed``
     says when it was gone on with; ``reused`` names the runs whose finished trials it has taken over. ``user``
-    is the id of the model that played users.
+    is the id of the model that played users. ``died`` names the processes that died while the run went on,
+    as its journals do (``gw0-4711``).
     """
 
     started_at: str
@@ -165,13 +166,15 @@ class RunHeader(Record, frozen=True, forbid_unknown_fields=False):
     resumed: tuple[Resumption, ...] = ()
     reused: tuple[str, ...] = ()
     user: str = ""
+    died: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Give the header as JSON values; without what most runs have not: a rule, looks, shards."""
         fields = Record.to_json(self)
         fields |= {"models": [model.to_json() for model in self.models]}
         fields |= {"judges": [judge.to_json() for judge in self.judges]}
-        for name in ("held_out_looks", "repetition_rule", "prices", "shards", "resumed", "reused", "user"):
+        rare = ("held_out_looks", "repetition_rule", "prices", "shards", "resumed", "reused", "user", "died")
+        for name in rare:
             if not fields[name]:
                 del fields[name]
         return {"v": VERSION, **fields}

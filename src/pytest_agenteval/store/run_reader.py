@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,6 +63,21 @@ class Run:
         planned = sum(group.trials for group in self.planned)
         missing = planned - len(self.entries)
         return f"{missing} of {planned} planned trials never ended" if missing > 0 else ""
+
+    @cached_property
+    def lost(self) -> tuple[StartedAttempt, ...]:
+        """Those of ``begun`` that ran in a process which has died, as an xdist worker does that crashed.
+
+        Of a run that has no end, nobody knows: it may still go on.
+        """
+        journal = Journal()
+        for process in self.header.died:
+            path = self.folder / f"journal-{process}.jsonl"
+            if path.is_file():
+                journal.read(path)
+        journal.settle()
+        died = set(journal.begun())
+        return tuple(attempt for attempt in self.begun if attempt in died)
 
     @property
     def has_checksums(self) -> bool:

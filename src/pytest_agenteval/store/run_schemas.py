@@ -276,6 +276,7 @@ HEADER = published(
         | {"held_out_looks": HELD_OUT_LOOKS, "prices": PRICES, "shards": SHARDS, "user": TEXT}
         | {
             "reused": {**list_schema(TEXT), "description": "runs whose finished trials were taken over"},
+            "died": list_schema(TEXT),
             "resumed": list_schema(object_schema({"at": TEXT}, {"command": list_schema(TEXT)})),
         },
     ),

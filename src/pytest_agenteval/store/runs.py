@@ -76,9 +76,11 @@ def change_header(folder: Path, change: Callable[[RunHeader], RunHeader]) -> Non
     replace_link(folder.parent / LATEST, folder.name)
 
 
-def end_run(folder: Path, ended_at: str, exit_status: int) -> None:
-    """Write into the header when and how the run ended."""
-    header = replace(read_header(folder), ended_at=ended_at, exit_status=exit_status)
+def end_run(folder: Path, ended_at: str, exit_status: int, died: Iterable[str] = ()) -> None:
+    """Write into the header when and how the run ended, and which processes died before that."""
+    header = read_header(folder)
+    died = tuple(dict.fromkeys((*header.died, *died)))
+    header = replace(header, ended_at=ended_at, exit_status=exit_status, died=died)
     replace_json(folder / HEADER, KNOWN_SECRETS.value(header.to_json()))
 
 

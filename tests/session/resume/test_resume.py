@@ -95,7 +95,9 @@ def test_ctrl_c_names_the_way_to_go_on(pytester: pytest.Pytester) -> None:
     header = read_header(run_folder(root))
     assert (header.started_at, len(header.resumed), header.exit_status) == (began, 2, 0)
     attempts = {entry.key.task: entry.attempts for entry in load_run(run_folder(root)).entries}
-    assert [attempts[f"t{n}"] for n in range(12)] == [1] * 4 + [3, 3, 2] + [1] * 5
+    assert [attempts[f"t{n}"] for n in range(12)] == [1] * 4 + [2] * 5 + [
+        1
+    ] * 3  # what was interrupted comes last
 
 
 def test_after_the_first_failure_the_rest_runs(pytester: pytest.Pytester) -> None:
@@ -268,12 +270,39 @@ def test_trials_at_which_a_run_died_come_last_and_one_by_one(pytester: pytest.Py
     last = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
 
     assert (died.ret, again.ret, third.ret, last.ret) == (7, 7, 7, 0)
-    named = "*the run ended while these were running: *t1*; they run last, one by one"
+    named = "*a process died while these were running: *t1*; they run last, one by one"
     again.stdout.fnmatch_lines([named])
-    third.stdout.fnmatch_lines(["*the run ended while these were running: *t1*"])
+    third.stdout.fnmatch_lines(["*a process died while these were running: *t1*"])
     assert finished == {f"t{n}" for n in range(6) if n != 1}
     last.assert_outcomes(passed=6)
     assert (root / "order").read_text().split().count("t1") == 4
+
+
+def test_a_trial_that_ended_a_worker_is_named_and_comes_last(pytester: pytest.Pytester) -> None:
+    """The run that lost a worker came to its end; it names the trial, not the items that waited behind it."""
+    root = pytester.path
+    tasks = {f"evals/t{n}.yaml": task(f"t{n}", agent="deadly", input={"content": f"t{n}"}) for n in range(6)}
+    write(
+        root, {"pytest.ini": "[pytest]\n", "evals/suite.yaml": suite(), "evals/conftest.py": DEADLY, **tasks}
+    )
+
+    first = pytester.runpytest_subprocess("evals", "-p", "xdist.plugin", "-n2")
+    (root / "order").unlink()
+    again = pytester.runpytest_subprocess("evals", "--agent-concurrency=2", "--agent-resume")
+    ran = (root / "order").read_text().split()
+
+    assert (first.ret, again.ret) == (1, 7)
+    named = "! greetings/t1?scripted-1? was running when its process ended; --agent-resume*"
+    first.stdout.fnmatch_lines(
+        [
+            "! 1 of greetings's 6 trials begun and interrupted: what they took is unknown",
+            named,
+        ]
+    )
+    again.stdout.fnmatch_lines(
+        ["*a process died while these were running: greetings/t1?scripted-1?; they run last*"]
+    )
+    assert ran[-1] == "t1"
 
 
 def test_a_run_that_was_stopped_names_no_trial(pytester: pytest.Pytester) -> None:

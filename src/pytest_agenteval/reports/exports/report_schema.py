@@ -31,7 +31,7 @@ _SPENT = {
     "tokens_untold": COUNT,
     "cost_usd": _OPTIONAL_NUMBER,
     "unpriced": COUNT,
-} | {"seconds": NUMBER}
+} | {"seconds": _OPTIONAL_NUMBER, "untimed": COUNT}
 _TAPE = object_schema({"hits": COUNT, "misses": COUNT, "recorded": COUNT}, {})
 _FIGURES = object_schema(
     {"score": _OPTIONAL_NUMBER, "low": _OPTIONAL_NUMBER, "high": _OPTIONAL_NUMBER}

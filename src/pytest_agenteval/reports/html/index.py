@@ -56,7 +56,7 @@ class Figures(FrozenValue, frozen=True):
     passed: float | None
     tokens: float | None
     usd: float | None
-    seconds: float
+    seconds: float | None
     old: OldFigures | None = None
     change: float | None = None
     change_low: float | None = None

@@ -149,7 +149,7 @@ def _figures(row: GroupStatistics, change: Change | None) -> Figures:
         passed=row.pass_1.value if row.pass_1 else None,
         tokens=row.spent.tokens.value,
         usd=row.spent.cost.value,
-        seconds=row.spent.seconds,
+        seconds=row.spent.seconds.value,
         old=OldFigures(change.old, change.tasks) if change else None,
         change=change.change if change else None,
         change_low=change.interval.low if change and change.interval else None,

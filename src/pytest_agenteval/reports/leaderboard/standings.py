@@ -206,7 +206,8 @@ def _spent(use: ResourceUse) -> dict[str, Any]:
         "tokens_untold": use.tokens.unknown,
         "cost_usd": use.cost.known_part,
         "unpriced": use.cost.unknown,
-        "seconds": use.seconds,
+        "seconds": use.seconds.known_part,
+        "untimed": use.seconds.unknown,
     }
 
 

@@ -21,7 +21,7 @@ class SpentSoFar:
     @property
     def use(self) -> ResourceUse:
         """All of it."""
-        return ResourceUse(self._tokens, self._cost, 0.0)
+        return ResourceUse(self._tokens, self._cost, Figure())
 
 
 class RunningMean:

@@ -114,13 +114,18 @@ class EarlierTrials:
         return offset + length <= self._sizes[path]
 
     def in_flight(self) -> Mapping[TrialKey, int]:
-        """Say which trials ran when the process of this run died, and how often each was begun in vain.
+        """Say which trials ran when a process of this run died, and how often each was begun in vain.
 
-        Any of them may have ended it. Of a run that came to its end, be it by Ctrl-C, there are none.
+        Any of them may have ended it. What Ctrl-C or ``-x`` cut short is not among them.
         """
-        if not self.is_own or self.runs[0].header.ended_at:
+        if not self.is_own:
             return {}
-        return Counter(attempt.key for attempt in self.runs[0].begun)
+        run = self.runs[0]
+        return Counter(attempt.key for attempt in (run.lost if run.header.ended_at else run.begun))
+
+    def is_interrupted(self, key: TrialKey) -> bool:
+        """Whether this run has begun the trial and never ended it."""
+        return self.is_own and key in self._begun
 
     def attempts(self, key: TrialKey) -> int:
         """Say how many attempts at a trial this run has begun so far; 0 in a new run."""

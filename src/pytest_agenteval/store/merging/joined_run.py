@@ -68,6 +68,7 @@ def joined_header(runs: Sequence[Run]) -> RunHeader:
         repetitions=first.repetitions if len({header.repetitions for header in headers}) == 1 else None,
         regraded=_each(headers, lambda header: header.regraded, str),
         reused=_each(headers, lambda header: header.reused, str),
+        died=(),  # its journals have other names
         resumed=_each(headers, lambda header: header.resumed, lambda resumption: resumption.at),
         record=_one([header.record for header in headers]),
         record_chat=_one([header.record_chat for header in headers]),
