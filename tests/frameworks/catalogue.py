@@ -180,6 +180,7 @@ PYTHON = (
         ("crewai",),
         (Case("kickoff", CHAT), Case("kickoff_async", CHAT), _terminal(CHAT), _structured(CHAT)),
         own_prompt=True,
+        lacked_a_year_ago="1.5.0 reads its calls in the model's texts, and gives none of them to its caller",
     ),
     Framework(
         "autogen",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import queue
 import socket
 import threading
@@ -224,6 +225,28 @@ def test_a_task_that_outlives_its_trial_is_cancelled_at_its_next_request(
         return left.cancelled()
 
     assert asyncio.run(trial())
+
+
+def test_what_instrumentations_put_around_a_patch_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenTelemetry's wraps how threads start and how they run: where one went alone, no thread would run."""
+    tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
+    seen: list[str] = []
+    with own_requests(lambda: (tape,)):
+        start = threading.Thread.start
+
+        @functools.wraps(start)
+        def instrumented(thread: threading.Thread) -> None:
+            seen.append(thread.name)
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", instrumented)
+        with own_requests(lambda: (tape,)):
+            thread = threading.Thread(target=lambda: seen.append(str(current() is not None)), name="worker")
+            thread.start()
+            thread.join()
+    assert seen == ["worker", "True"]
 
 
 def test_a_request_that_is_tried_again_is_one_miss(tmp_path: Path) -> None:
