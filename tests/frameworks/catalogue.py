@@ -233,6 +233,9 @@ PYTHON = (
         lacked_a_year_ago="there were betas only",
     ),
     Framework("instructor", ("instructor",), (_terminal(CHAT), _structured(CHAT, loops=False))),
+    Framework(
+        "mistralai", ("mistralai",), (Case("plain", CHAT), Case("plain_async", CHAT), _structured(CHAT))
+    ),
     *(
         Framework(
             name,
@@ -244,7 +247,7 @@ PYTHON = (
                 _structured(CHAT),
             ),
         )
-        for name in ("mistralai", "groq", "together", "huggingface-hub")
+        for name in ("groq", "together", "huggingface-hub")
     ),
     Framework(
         "ag2",
@@ -260,7 +263,12 @@ PYTHON = (
     Framework(
         "mirascope",
         ("mirascope[openai]",),
-        (Case("sync", CHAT), Case("run", CHAT), Case("streamed", CHAT, streamed=True), _structured(CHAT)),
+        (
+            Case("sync", CHAT),
+            Case("run", CHAT),
+            Case("streamed", CHAT, streamed=True),
+            _structured(CHAT, loops=False),
+        ),
     ),
     Framework("cohere", ("cohere",), (Case("plain", COHERE, loops=False),)),
 )

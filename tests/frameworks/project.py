@@ -57,7 +57,7 @@ def _endless_tasks(tool: str) -> list[dict[str, Any]]:
     """
     graders = [{"name": "tool_called", "config": {"tools": [tool]}}]
     steps = {"content": question(LOOPING, "steps", loop=1)}
-    late = {"content": question(LATE, "late", loop=1, delay=0.6)}
+    late = {"content": question(LATE, "late", loop=1, delay=1.0)}
     patient = {"content": question(PATIENT, "patient", delay=1.5)}
     return [
         {"id": "steps", "input": steps, "limits": {"steps": STEPS}, "graders": graders},

@@ -1,4 +1,4 @@
-"""Mistral's own client: plain, async, streamed; with typed output."""
+"""Mistral's own client: plain, async; with typed output."""
 
 import json
 import os
@@ -44,26 +44,6 @@ async def plain_async(question: str) -> str:
         if not message.tool_calls:
             return message.content
         messages += [message, *results(message.tool_calls)]
-
-
-def streamed(question: str) -> str:
-    chat, messages = opening(question)
-    while True:
-        text, calls = "", {}
-        for event in chat.stream(messages=messages, **HOW):
-            for choice in event.data.choices:
-                text += choice.delta.content or ""
-                for piece in choice.delta.tool_calls or ():
-                    call = calls.setdefault(piece.index, {"id": piece.id, "name": "", "arguments": ""})
-                    call["name"] += piece.function.name or ""
-                    call["arguments"] += piece.function.arguments or ""
-        if not calls:
-            return text
-        asked = [{"id": call.pop("id"), "type": "function", "function": call} for call in calls.values()]
-        messages.append({"role": "assistant", "content": text, "tool_calls": asked})
-        for call in asked:
-            weather = get_weather(**json.loads(call["function"]["arguments"]))
-            messages.append({"role": "tool", "tool_call_id": call["id"], "content": weather})
 
 
 def structured(question: str) -> str:
