@@ -22,12 +22,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.reports.formatting import MOST_NAME, one_line, pluralize, printable, tally, trial_name
 from pytest_agenteval.reports.statistics import GroupStatistics
-from pytest_agenteval.reports.suite_table import (
-    MARK,
-    judge_hint,
-    undecided_beside,
-    undecided_unjudged,
-)
+from pytest_agenteval.reports.suite_table import MARK, judge_hint, undecided_beside, undecided_unjudged
 from pytest_agenteval.reports.tables import Note
 from pytest_agenteval.reports.view import RunView
 
@@ -81,9 +76,10 @@ def _missing_trials(view: RunView) -> Iterator[Note]:
 
 
 def _lost_trials(view: RunView) -> Iterator[Note]:
-    """Name the trials of which one may have ended its process."""
+    """Name the trials of which one may have ended its process; first the one at which most processes died."""
     if view.lost:
-        names = [trial_name(key) for key in view.lost[:MOST_NAMED]]
+        most = Counter(view.lost).most_common(MOST_NAMED)
+        names = [trial_name(key) + (f" ({times} times)" if times > 1 else "") for key, times in most]
         names += [f"{len(view.lost) - MOST_NAMED} more"] if len(view.lost) > MOST_NAMED else []
         were, it = ("was", "it") if len(view.lost) == 1 else ("were", "them")
         last = f"{were} running when {'its' if it == 'it' else 'their'} process ended"

@@ -68,16 +68,17 @@ class Run:
     def lost(self) -> tuple[StartedAttempt, ...]:
         """Those of ``begun`` that ran in a process which has died, as an xdist worker does that crashed.
 
-        Of a run that has no end, nobody knows: it may still go on.
+        One that ran in several is there as often. Of a run that has no end, nobody knows: it may still go on.
         """
-        journal = Journal()
+        lost: list[StartedAttempt] = []
+        begun = set(self.begun)
         for process in self.header.died:
-            path = self.folder / f"journal-{process}.jsonl"
+            journal, path = Journal(), self.folder / f"journal-{process}.jsonl"
             if path.is_file():
                 journal.read(path)
-        journal.settle()
-        died = set(journal.begun())
-        return tuple(attempt for attempt in self.begun if attempt in died)
+                journal.settle()
+                lost += begun.intersection(journal.begun())
+        return tuple(sorted(lost))
 
     @property
     def has_checksums(self) -> bool:
