@@ -78,7 +78,7 @@ def _missing_trials(view: RunView) -> Iterator[Note]:
 def _lost_trials(view: RunView) -> Iterator[Note]:
     """Name the trials of which one may have ended its process; first the one at which most processes died."""
     if view.lost:
-        most = Counter(view.lost).most_common(MOST_NAMED)
+        most = view.lost[:MOST_NAMED]
         names = [trial_name(key) + (f" ({times} times)" if times > 1 else "") for key, times in most]
         names += [f"{len(view.lost) - MOST_NAMED} more"] if len(view.lost) > MOST_NAMED else []
         were, it = ("was", "it") if len(view.lost) == 1 else ("were", "them")

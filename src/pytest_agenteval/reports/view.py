@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey
-from pytest_agenteval.records.record import NOTHING, FrozenMap, FrozenValue
+from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     UNREAD_PROMPT,
@@ -104,7 +104,7 @@ class RunView(FrozenValue, frozen=True):
 
     ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in a trial, by
     its kind, over all trials. ``simulating`` is what models took that played users. ``not_run`` counts the
-    trials that were held back, by the reason; ``lost`` says how often a process died while a trial ran.
+    trials that were held back, by the reason; ``lost`` says at which trials processes died, and how often.
     """
 
     name: str
@@ -120,7 +120,7 @@ class RunView(FrozenValue, frozen=True):
     doubtful_events: Mapping[str, int] = NOTHING
     simulating: Usage = NO_USAGE
     not_run: Mapping[str, int] = NOTHING
-    lost: Mapping[TrialKey, int] = FrozenMap()
+    lost: tuple[tuple[TrialKey, int], ...] = ()
 
     def label(self, suite: SuiteView) -> str:
         """Give what a suite is called in this run: its name, with the model where there are several."""
@@ -164,7 +164,7 @@ def view_of(run: Run) -> RunView:
         doubtful_events=_doubtful_events(run.entries),
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
-        lost=Counter(attempt.key for attempt in run.lost),
+        lost=tuple(Counter(attempt.key for attempt in run.lost).most_common()),
         odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
     )
 
