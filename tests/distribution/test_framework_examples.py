@@ -8,12 +8,12 @@ import yaml
 
 from tests.frameworks.catalogue import BY_NAME
 from tests.frameworks.examples import MOST_LINES, read_examples, read_tool
-from tests.frameworks.table import PAGE, lines_of_page
+from tests.frameworks.table import PAGE, UNREAD_NOTE, lines_of_page
 
 
-def test_every_framework_has_an_example() -> None:
-    """And no example is of a framework that nobody runs."""
-    assert set(read_examples()) == set(BY_NAME)
+def test_every_example_is_of_a_framework_that_is_run() -> None:
+    """Others are run without an example."""
+    assert set(read_examples()) <= set(BY_NAME)
 
 
 def test_what_a_user_adds_is_five_lines_or_fewer() -> None:
@@ -39,6 +39,8 @@ def test_every_way_of_every_framework_was_tried_in_both_ages_and_holds() -> None
     tried = {row[0]: (row[2], row[4]) for row in rows}
 
     assert tried == {
-        line.title: (f"not tried: {line.lacks}", "") if line.lacks else (", ".join(line.ways), "all")
+        line.title: (f"not tried: {line.lacks}", "")
+        if line.lacks
+        else (", ".join(line.ways) + line.without, UNREAD_NOTE if line.is_unread else "all")
         for line in lines_of_page()
     }

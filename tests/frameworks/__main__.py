@@ -37,7 +37,7 @@ def main() -> int:
     matrix = Matrix(options.place / "projects", options.repetitions, options.repetitions_of_docs)
     bench = Bench(matrix, options.place / "venvs", Notes(options.place / "rows.json"))
     jobs = [
-        (framework, age, ways)
+        (framework, age, tuple(way for way in ways if not way.lacks(age)))
         for framework, ways in _chosen(options.names)
         for age in ages
         if not framework.lacks(age)

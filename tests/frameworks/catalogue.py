@@ -11,7 +11,8 @@ class Case:
 
     ``terminal``: the agent ends with the tool's result, which no model is shown. ``structured``: the model's
     last words are an object. ``loops``: the agent goes on for as long as its model calls tools. ``written``:
-    the calls are in the model's texts, and the agent returns them.
+    the calls are in the model's texts, and the agent returns them. ``lacked_a_year_ago`` says why only the
+    newest is tried.
     """
 
     function: str
@@ -21,6 +22,11 @@ class Case:
     structured: bool = False
     loops: bool = True
     written: bool = False
+    lacked_a_year_ago: str = ""
+
+    def lacks(self, age: str) -> str:
+        """Say why this way is not tried in that age; empty where it is."""
+        return self.lacked_a_year_ago if age == "year-old" else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,11 +249,15 @@ PYTHON = (
             (
                 Case("plain", CHAT),
                 Case("plain_async", CHAT),
-                Case("streamed", CHAT, streamed=True),
+                Case("streamed", CHAT, streamed=True, lacked_a_year_ago=lacked),
                 _structured(CHAT),
             ),
         )
-        for name in ("groq", "together", "huggingface-hub")
+        for name, lacked in (
+            ("groq", ""),
+            ("together", "its streams have no calls of tools"),
+            ("huggingface-hub", "it stops reading at `[DONE]`, and the reply comes late into the transcript"),
+        )
     ),
     Framework(
         "ag2",

@@ -44,6 +44,7 @@ NOTE = """
 ¹ without our litellm, which wants other versions of what this one needs; ² without our mcp, too; ³ and with
 an older aiohttp than ours: none is needed by an agent of one's own.
 """
+UNREAD_NOTE = "format not read: recorded, replayed as HTTP, and a line says so"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,8 @@ class Notes:
 class Line(NamedTuple):
     """A line of the page: one framework in one age, all ways of it, and why it cannot be tried, if so.
 
-    ``is_unread``: it speaks a format that pytest-agenteval does not read.
+    ``is_unread``: it speaks a format that pytest-agenteval does not read. ``without`` are the ways that it
+    lacks in that age, with the reasons.
     """
 
     framework: str
@@ -98,6 +100,7 @@ class Line(NamedTuple):
     ways: tuple[str, ...]
     lacks: str
     is_unread: bool
+    without: str
 
     @property
     def title(self) -> str:
@@ -108,10 +111,12 @@ class Line(NamedTuple):
 def lines_of_page() -> Iterator[Line]:
     """Give all lines, in the catalogue's order."""
     for framework in BY_NAME.values():
-        ways = tuple(case.function for case in cases(framework))
         is_unread = all(case.format in UNREAD for case in framework.cases)
         for age in AGES:
-            yield Line(framework.name, age, ways, framework.lacks(age), is_unread)
+            ways = tuple(case.function for case in cases(framework) if not case.lacks(age))
+            lacking = [case for case in framework.cases if case.lacks(age)]
+            without = "".join(f"; without {case.function}: {case.lacks(age)}" for case in lacking)
+            yield Line(framework.name, age, ways, framework.lacks(age), is_unread, without)
 
 
 def write_page(rows: Iterable[Row]) -> None:
@@ -136,11 +141,11 @@ def _told(line: Line, tried: Mapping[str, Row], before: Mapping[str, str]) -> st
     rows = [row for row in named.values() if row]
     never = [way for way, row in named.items() if not row]
     parts = [", ".join(row.way for row in rows), f"never tried: {', '.join(never)}" if never else ""]
-    ways = "; ".join(filter(None, parts))
+    ways = "; ".join(filter(None, parts)) + line.without
     if not rows:
         return before.get(line.title, f"| {line.title} | | {ways} | | | |")
     faults = [f"{row.way}: {row.faults[0]}" for row in rows if row.faults]
-    good = "all" if not line.is_unread else "format not read: recorded, replayed as HTTP, and a line says so"
+    good = UNREAD_NOTE if line.is_unread else "all"
     holds = good if not faults else "; ".join(faults).replace("|", "\\|")
     trials, day = sum(row.trials for row in rows), max(row.day for row in rows)
     return f"| {line.title} | {_versions(rows[0])} | {ways} | {trials} | {holds} | {day} |"
