@@ -8,7 +8,6 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.tool import read_json
 from pytest_agenteval.records.transcript import UNREAD_USAGE, Usage
 
 MOST_TOKENS = 10**9
@@ -84,8 +83,10 @@ def split_thoughts(text: str) -> SplitReply:
     A closing mark alone ends a thought that began in the prompt. A thought that never closes goes to the
     end. A mark in the middle of a line opens a thought only if that thought is closed. A mark that is quoted
     is text: within code, between quotation marks, as `<think> and </think>` in a sentence, or in a reply that
-    is JSON as a whole.
+    begins as JSON or as a block of code.
     """
+    if _DATA_BEGINS.match(text):
+        return SplitReply(text, "")
     if _HARMONY.search(_without_quotes(text)) if "<|channel|>" in text else None:
         return _split_harmony(harmony_messages(text))
     if stripped := _STRIPPED_HARMONY.match(text):
@@ -108,10 +109,12 @@ _MARK = re.compile(
     r"|◁(?P<triangle>/?)think▷|<\|(?P<word>begin|end)_of_thought\|>|<\|channel>thought\b|(?P<gemma><channel\|>)",
     re.I,
 )
+_TAGS = ("think", "thinking", "thought")
 _NAMED = re.compile(
     r"(?<=\S )<((?:\w{1,20}:)?think(?:ing)?|thought)>(?: ?\S{1,4} | ?(?:\.{3}|…|[/,&])? ?)</\1>", re.I
 )
 """Both marks named in a sentence: `<think> and </think>`, `<think>...</think>`."""
+_DATA_BEGINS = re.compile(r"\s*(?:\{|\[(?!/?think\])|`{3}|~{3})", re.I)
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
 _INLINE_CODE = re.compile(r"`[^`\n]+`")
 _QUOTATION_MARKS = frozenset(('""', "''", "“”", "‘’", "«»", "「」"))
@@ -123,29 +126,31 @@ def _split_at(text: str, marks: Sequence[_Mark]) -> SplitReply:
     said: list[str] = []
     thoughts: list[str] = []
     last_closing = {mark.kind: mark.start for mark in marks if mark.closes}
-    opened, begin, blocks, nested, line = "", 0, 0, 0, ""
+    opened, begin, blocks, nested = "", 0, 0, 0
+    seen, line_is_blank = 0, True  # No line is read twice: a model may repeat a mark for ever.
     for mark in marks:
-        piece = text[begin : mark.start]
         if opened:
             # A thought may open twice: by the prompt's template, and by the model.
             nested += not mark.closes and mark.kind == opened
             if not mark.closes or mark.kind != opened:
                 continue
-            thoughts.append(piece)
+            thoughts.append(text[begin : mark.start])
             opened, blocks = "", blocks + 1
         elif mark.closes:
             if blocks and not nested:  # thoughts have ended: an answer that names the mark
                 continue
             nested = max(0, nested - 1)
-            thoughts.append("".join(said) + piece)
-            said, line = [], ""
+            thoughts.append("".join(said) + text[begin : mark.start])
+            said, line_is_blank = [], True
         else:
-            line_before = (line + piece).rpartition("\n")[2]
-            if line_before.strip() and last_closing.get(mark.kind, -1) < mark.start:
+            _, newline, line = text[seen : mark.start].rpartition("\n")
+            line_is_blank = not line.strip() and (line_is_blank or bool(newline))
+            seen = mark.start
+            if not line_is_blank and last_closing.get(mark.kind, -1) < mark.start:
                 continue
-            said.append(piece)
-            opened, line = mark.kind, line_before
-        begin = mark.end
+            said.append(text[begin : mark.start])
+            opened = mark.kind
+        begin = seen = mark.end
     (thoughts if opened else said).append(text[begin:])
     return SplitReply("".join(said), _joined_thoughts(thoughts))
 
@@ -160,11 +165,17 @@ def _marks(text: str) -> list[_Mark]:
     Code that a thought leaves open may reach into the answer. So where a reply begins with a thought, a
     closing mark within code counts if there is no other.
     """
-    if _MARK.search(text) is None or _is_json(text):
+    if _MARK.search(text) is None:
         return []
     marks = list(_marks_in(_without_quotes(text)))
     begins = bool(marks) and not text[: marks[0].start].strip()
-    return list(_marks_in(text)) if begins and not any(mark.closes for mark in marks) else marks
+    if begins and not any(mark.closes for mark in marks):
+        marks = list(_marks_in(text))
+    tags = [mark for mark in marks if mark.kind.endswith(_TAGS)]
+    if {mark.kind for mark in tags if not mark.closes} <= {mark.kind for mark in tags if mark.closes}:
+        return marks
+    # One is closed by another's spelling, as in <think>...</thinking>, or by none.
+    return [mark._replace(kind="think") if mark.kind.endswith(_TAGS) else mark for mark in marks]
 
 
 def _marks_in(text: str) -> Iterator[_Mark]:
@@ -195,17 +206,6 @@ def _without_quotes(text: str) -> str:
             fence, opened = match[1], at
     text = _INLINE_CODE.sub(lambda match: " " * len(match[0]), "\n".join(lines))
     return _NAMED.sub(lambda match: " " * len(match[0]), text)
-
-
-def _is_json(text: str) -> bool:
-    """Whether a reply is a JSON object or list as a whole."""
-    if not text.lstrip().startswith(("{", "[")):
-        return False
-    try:
-        read_json(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
 
 
 class HarmonyMessage(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,6 +16,8 @@ Scores: TypeAlias = Mapping[str, float | None]
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
 
 MOST_SHOWN = 60
+MOST_READ = 100_000
+"""Characters of a reply; a judge's has far fewer."""
 NO_VERDICT = "there is no JSON object with the scores in it"
 _NUMBER = re.compile(r"[-+]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?")
 _ESCAPE = re.compile(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})|\\')
@@ -26,8 +28,12 @@ _STATED = (
     r"(?!\.?[0-9]|\s*%|\s*(?:[-–~]|to)\s*[0-9])"
 )
 """A score in words, as in ``tone: 4``; no percentage, and no scale as in ``tone: 1-5``."""
-_FENCE_BEGINS = re.compile(r"\s*(?:[`~]+\w*)?\s*")
-_FENCE_ENDS = re.compile(r"\s*[`~]*\s*")
+_STATED_BEHIND = re.compile(r"""\d|["']\s*:|\b(?:null|unknown)\b""", re.I)
+"""What a score or more of an object would hold."""
+_SPELLING = re.compile(r"\\[nrt]|[\s\\]|(?<=\d)\.0+(?!\d)")
+"""In what the same JSON may differ: blanks, escapes and ``5.0`` for ``5``."""
+_FENCE_BEGINS = re.compile(r"(?:[`~]+\w*)?")
+_FENCE_ENDS = re.compile(r"[`~]*")
 _ENDS_THOUGHTS = re.compile(
     r"/(?:\w{1,20}:)?(?:think|thought)|end_of_thought|channel\|>|assistantfinal", re.I
 )
@@ -51,11 +57,11 @@ def parse_reply(reply: str, rubric: Rubric, material: Sequence[str] = ()) -> Ver
     A reply that is one JSON object, in a code fence or none, is the judge's own verdict: else an answer could
     escape its grade by containing it. Among other words an object counts only where it cannot be a quotation
     of what was judged: the outermost object is whole, has no key twice, is the only one with scores, does not
-    stand in the ``material``, and the words around it give no other score. A number outside the scale is no
-    score: it is not bent to the nearest.
+    stand in the ``material``, the words before it give no other score, and no digit stands behind it. A
+    number outside the scale is no score: it is not bent to the nearest.
     """
-    verdict, words_around = _scored_object(reply, _has_key(rubric.names), material)
-    _check_words(words_around, verdict, rubric.names)
+    verdict, words_before = _scored_object(reply, _has_key(rubric.names), material)
+    _check_words(words_before, verdict, rubric.names)
     return _verdict(verdict, rubric)
 
 
@@ -72,8 +78,7 @@ def parse_comparison(
 ) -> tuple[Verdict, ...]:
     """Find the verdicts on so many candidates, in the order in which they were shown; see ``parse_reply``."""
     letters = LETTERS[:candidates]
-    verdicts, words_around = _scored_object(reply, _has_key(tuple(letters), dict), material)
-    _check_words(words_around, verdicts, tuple(letters))
+    verdicts, _ = _scored_object(reply, _has_key(tuple(letters), dict), material)
     why = _rationale(verdicts)
     return tuple(Verdict(_scores(_candidate(verdicts, letter), rubric, letter), why) for letter in letters)
 
@@ -91,67 +96,68 @@ def _verdict(scores: Mapping[str, Any], rubric: Rubric) -> Verdict:
 
 
 class _FoundObject(NamedTuple):
-    """An outermost JSON object that holds scores: the objects in it that do, and its place in the text."""
+    """An outermost JSON object that holds scores: the object in it that does, and its place in the text."""
 
-    scored: list[dict[str, Any]]
+    scored: dict[str, Any]
     value: Any
     start: int
     end: int
 
 
 def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -> tuple[dict[str, Any], str]:
-    """Give the one object of a reply that holds scores, and the words around it."""
+    """Give the one object of a reply that holds scores, and the words before it."""
+    if len(reply) > MOST_READ:
+        raise UnreadableReply(f"it has more than {MOST_READ:,} characters")
     text = _mend_escapes(reply)
     try:
         objects, broken = _objects(text, holds)
-        verdicts = [scored for found in objects for scored in found.scored]
-        differ = any(other != verdicts[0] for other in verdicts)
+        if not objects:
+            raise UnreadableReply(f"{NO_VERDICT}: {broken}" if broken else NO_VERDICT)
+        verdict = objects[0].scored
+        if any(found.scored != verdict for found in objects):
+            raise UnreadableReply(f"there are {len(objects)} JSON objects with scores, and they differ")
         is_whole = _is_whole_reply(text, objects)
         # What is the whole reply may still be all that a mark for the end of thoughts left of a quotation.
         suspects = [shown for shown in material if not is_whole or _ENDS_THOUGHTS.search(shown)]
-        is_quoted = any(_is_quoted(objects, shown) for shown in suspects)
+        is_quoted = any(_is_quoted(text, objects, shown) for shown in suspects)
     except RecursionError:
         raise UnreadableReply("the JSON is nested too deeply") from None
-    if not verdicts:
-        raise UnreadableReply(f"{NO_VERDICT}: {broken[1]}" if broken else NO_VERDICT)
-    # What follows the brace of a broken object may be inside of it: a quotation in its rationale.
-    if broken and broken[0] < objects[-1].start:
-        raise UnreadableReply(f"the JSON object around the scores cannot be read: {broken[1]}")
-    if differ:
-        raise UnreadableReply(f"there are {len(verdicts)} JSON objects with scores, and they differ")
     if is_quoted:
         raise UnreadableReply(
             "the JSON object with the scores stands in the material that was judged; to count, it must be the"
             " whole reply, with a rationale of its own"
         )
     if is_whole:
-        return verdicts[0], ""
-    if not any(_stands_alone(text, found) or RATIONALE in found.value | verdicts[0] for found in objects):
+        return verdict, ""
+    if not any(_stands_alone(text, found) or RATIONALE in found.value | verdict for found in objects):
         raise UnreadableReply(f"the scores stand in a sentence, without a {RATIONALE}")
-    places = [0, *(place for found in objects for place in found[-2:]), len(text)]
-    return verdicts[0], "\n".join(
-        text[start:end] for start, end in zip(places[::2], places[1::2], strict=True)
-    )
+    for found, following in zip(objects, [*(found.start for found in objects[1:]), len(text)], strict=True):
+        if stated := _STATED_BEHIND.search(text, found.end, following):
+            raise UnreadableReply(f"behind the JSON object with the scores stands {stated[0]}")
+    return verdict, text[: objects[0].start]
 
 
-def _objects(text: str, holds: Predicate) -> tuple[list[_FoundObject], tuple[int, str] | None]:
-    """Give every object that no readable one is around; also where the first broken one begins, and why."""
+def _objects(text: str, holds: Predicate) -> tuple[list[_FoundObject], str]:
+    """Give the objects with scores up to the first that cannot be read, and why that one cannot.
+
+    What follows the brace of a broken object may be inside of it: a quotation in its rationale.
+    """
     objects: list[_FoundObject] = []
-    broken = None
     at = text.find("{")
     while at >= 0:
         try:
             value, end = _decoder.raw_decode(text, at)
         except (ValueError, RecursionError) as error:
-            words = None if broken else _PROSE_BRACES.match(text, at)
-            end = words.end() if words else at + 1
-            broken = broken if broken or words else (at, str(error))
+            words = _PROSE_BRACES.match(text, at)
+            if words is None:
+                return objects, str(error)
+            end = words.end()
         else:
-            scored = list(_within(value, holds))
-            if scored:
+            scored = _scored_part(value, holds)
+            if scored is not None:
                 objects.append(_FoundObject(scored, value, at, end))
         at = text.find("{", end)
-    return objects, broken
+    return objects, ""
 
 
 def _mend_escapes(text: str) -> str:
@@ -169,18 +175,37 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _decoder = json.JSONDecoder(object_pairs_hook=_unique_keys, strict=False)
 
 
-def _within(value: Any, holds: Predicate) -> Iterator[dict[str, Any]]:
-    """Give the objects in a value that hold what is looked for, but for those inside of a rationale."""
-    waiting = [value]
-    while waiting:
-        inner = waiting.pop()
-        if isinstance(inner, dict):
-            if holds(inner):
-                yield inner
-            else:
-                waiting += [part for key, part in inner.items() if key.strip().casefold() != RATIONALE]
-        elif isinstance(inner, list):
-            waiting += inner
+def _scored_part(value: Any, holds: Predicate) -> dict[str, Any] | None:
+    """Give the object in a value that holds scores, but for those inside of a rationale.
+
+    Beside another value that may be the verdict, what is inside of an object may be evidence.
+    """
+    if isinstance(value, dict) and holds(value):
+        return value
+    parts = _parts(value)
+    for at, part in enumerate(parts):
+        scored = _scored_part(part, holds)
+        if scored is not None:
+            if any(map(_states_choice, [*parts[:at], *parts[at + 1 :]])):
+                raise UnreadableReply("the JSON object around the scores has another value beside them")
+            return scored
+    return None
+
+
+def _states_choice(value: Any) -> bool:
+    """Whether a value is or has a number, a truth value or a single word."""
+    if isinstance(value, str):
+        return len(value.split()) == 1
+    if isinstance(value, dict | list):
+        return any(map(_states_choice, _parts(value)))
+    return value is not None
+
+
+def _parts(value: Any) -> list[Any]:
+    """Give what an object or a list holds, but for a rationale."""
+    if isinstance(value, dict):
+        return [part for key, part in value.items() if key.strip().casefold() != RATIONALE]
+    return value if isinstance(value, list) else []
 
 
 def _is_whole_reply(text: str, objects: Sequence[_FoundObject]) -> bool:
@@ -189,14 +214,17 @@ def _is_whole_reply(text: str, objects: Sequence[_FoundObject]) -> bool:
         return False
     written = text[objects[0].start : objects[0].end]
     before, found, after = split_thoughts(text).text.partition(written)
-    return bool(found and _FENCE_BEGINS.fullmatch(before) and _FENCE_ENDS.fullmatch(after))
+    return bool(found and _FENCE_BEGINS.fullmatch(before.strip()) and _FENCE_ENDS.fullmatch(after.strip()))
 
 
-def _is_quoted(objects: Sequence[_FoundObject], shown: str) -> bool:
+def _is_quoted(text: str, objects: Sequence[_FoundObject], shown: str) -> bool:
     """Whether an object, with its rationale where it has one, stands in a text; also as JSON in JSON."""
-    texts = [_mend_escapes(shown), _mend_escapes(shown.replace("\\", ""))]
-    own = [found.value if RATIONALE in found.value else found.scored[0] for found in objects]
-    return any(_objects(text, each.__eq__)[0] for each in own for text in texts)
+    spellings = [text[found.start : found.end] for found in objects]
+    for found in objects:
+        own = found.value if RATIONALE in found.value else found.scored
+        spellings += [json.dumps(own), json.dumps(own, ensure_ascii=False)]
+    bare = _SPELLING.sub("", shown)
+    return any(_SPELLING.sub("", spelling) in bare for spelling in spellings)
 
 
 def _stands_alone(text: str, found: _FoundObject) -> bool:
@@ -206,15 +234,11 @@ def _stands_alone(text: str, found: _FoundObject) -> bool:
 
 
 def _check_words(words: str, verdict: Mapping[str, Any], names: Sequence[str]) -> None:
-    """Refuse a verdict beside which another score is written, as in ``tone: 1``, or more of an object."""
+    """Refuse a verdict before which another score is written, as in ``tone: 1``."""
     for name in names:
-        key = re.search(rf"""(["']){re.escape(name)}\1\s*:""", words, re.IGNORECASE)
-        stated = re.finditer(_STATED.format(re.escape(name)), words, re.IGNORECASE)
-        score = verdict.get(name)
-        differs = (match for match in stated if _number(match[1]) != _number(score))
-        other = key or (None if isinstance(score, dict) else next(differs, None))
-        if other:
-            raise UnreadableReply(f"the words around the JSON object have another score: {other[0]}")
+        for stated in re.finditer(_STATED.format(re.escape(name)), words, re.IGNORECASE):
+            if _number(stated[1]) != _number(verdict.get(name)):
+                raise UnreadableReply(f"the words before the JSON object have another score: {stated[0]}")
 
 
 def _candidate(verdicts: Mapping[str, Any], letter: str) -> Mapping[str, Any]:
