@@ -18,6 +18,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 BOT = """
 import json
 import os
+import time
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -46,6 +47,12 @@ def falling_back(question):
         return ask(question, "gpt-a", NOBODY)
     except OSError as failed:
         return f"{type(failed).__name__}: {ask(question, 'gpt-b')}"
+
+
+def slow(question):
+    words = [ask("first")]
+    time.sleep(float(os.environ.get("BOT_SLEEPS", "0")))
+    return " ".join([*words, ask("second")])
 
 
 def crashing(question):
@@ -159,6 +166,24 @@ def test_where_the_same_trial_passes_at_another_attempt_its_file_is_finished(
     run(pytester, *RECORDING, "--repetitions=2").assert_outcomes(passed=2)
 
     assert [_is_unfinished(file) for file in files] == [False, False, False]
+
+
+def test_a_recording_that_a_limit_cut_short_goes_on(
+    pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A trial that is limited each time replays all the same; the mended agent records the rest."""
+    prepare(pytester, "slow", "reply 1 reply 2")
+    monkeypatch.setenv("BOT_SLEEPS", "4")
+    for mode in ("once", "once", "none"):
+        run(pytester, "evals", f"--agent-record-chat={mode}", "--agent-timeout=1")
+        assert (only_trial(pytester.path).limit, len(server.requests)) == ("seconds", 1)
+    files = sorted((pytester.path / "cassettes").rglob("*.yaml"))
+    assert [_is_unfinished(file) for file in files] == [True]
+    monkeypatch.delenv("BOT_SLEEPS")
+
+    run(pytester, *RECORDING).assert_outcomes(passed=1)
+
+    assert (len(server.requests), _is_unfinished(files[0])) == (2, False)
 
 
 def _is_unfinished(file: Path) -> bool:

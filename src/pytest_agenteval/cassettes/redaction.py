@@ -102,7 +102,12 @@ class Redactor:
     def response(self, given: Response) -> Response:
         """Give the response without secrets."""
         extra = {name: self._extra(value) for name, value in given.extra.items()}
-        return replace(given, headers=self._headers(given.headers), body=self._body(given.body), extra=extra)
+        return replace(
+            given,
+            headers=self._headers(given.headers),
+            body=self._body(given.body, self._secrets.known_only),
+            extra=extra,
+        )
 
     def uri(self, uri: str) -> str:
         """Give the address without the secrets of its query, and without user and password."""
@@ -114,13 +119,18 @@ class Redactor:
         """Give the text without any value that is known to be secret."""
         return self._secrets.text(text)
 
-    def _body(self, body: Body) -> Body:
+    def _body(self, body: Body, known: Callable[[str], str] | None = None) -> Body:
         with suppress(UnreadableTraffic):
             if isinstance(body, bytes) and is_event_stream(body):
-                return without_split_secrets(body, self._joined_text)
+                return without_split_secrets(body, self._joined_text, known)
         if isinstance(body, bytes):
             return self._text_body(body.decode("latin-1")).encode("latin-1")
-        return without_split_secrets(self._text_body(body), self._joined_text) if body else body
+        if not body:
+            return body
+        # Before names are looked at: `token` is one, and there they are pieces of the text.
+        holds_secret = '"logprobs' in body and self._secrets.text(body) != body
+        cleaned = self._text_body(body)
+        return without_split_secrets(cleaned, self._joined_text, known, holds_secret=holds_secret)
 
     def _joined_text(self, text: str) -> str:
         return self._secrets.text(_without_telling(text))

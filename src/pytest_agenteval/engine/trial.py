@@ -417,14 +417,14 @@ class _TrialRun:
         """Write what this trial recorded; what cannot be written breaks it, and no other trial."""
         try:
             if self.context.has_cassettes:
-                self.note_recordings(broken=self.error is not None)
+                self.note_recordings(broken=self.error is not None or bool(self.limit))
                 self.context.save_cassettes(cassette_files(self.plan))
         except Exception as raised:
             # What broke first is told with the trial, the rest when all is closed.
             self.error = self.error or error_details(raised)
 
     def note_recordings(self, *, broken: bool) -> None:
-        """Say whether the trial came to its end: what one recorded that broke may lack something."""
+        """Say whether the trial came to its end: a recording that broke or a limit cut short lacks some."""
         self.context.note_trial(cassette_files(self.plan), str(self.plan.key), broken=broken)
 
     def note_whole_chat(self) -> None:

@@ -178,6 +178,10 @@ class Secrets:
             text = self._without_matches(text, pattern)
         return text
 
+    def known_only(self, text: str) -> str:
+        """Give the text without the known values: shapes and patterns, which ordinary text may fit, stay."""
+        return self._forms.removed_from(text) if self._forms.may_stand_in(text) else text
+
     def _without_matches(self, text: str, pattern: Pattern) -> str:
         """Take what a user's pattern matches out of a text; all of it, where looking takes too long."""
         try:

@@ -187,3 +187,16 @@ def test_a_recording_of_before_is_played_as_it_stands(tmp_path: Path) -> None:
 
     for ask in CLIENTS:
         assert replayed(tmp_path, "http://x.test/a", ask, "gzip") == (None, "4", b"text")
+
+
+@pytest.mark.parametrize("body", [BODY.decode(), BODY])
+def test_a_body_that_was_decoded_beneath_its_header_is_encoded_again(
+    tmp_path: Path, body: str | bytes
+) -> None:
+    """So vcrpy and earlier versions recorded it: the header says what the client is to decode."""
+    response = Response(200, "OK", {"Content-Encoding": ("gzip",)}, body)
+    write(tmp_path / "t.yaml", Recording((Interaction(Request("GET", "http://x.test/a"), response),)))
+
+    for ask in CLIENTS:
+        header, length, raw = replayed(tmp_path, "http://x.test/a", ask, "gzip")
+        assert (header, length, gzip.decompress(raw)) == ("gzip", str(len(raw)), BODY)

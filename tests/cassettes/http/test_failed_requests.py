@@ -8,13 +8,16 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 
 import pytest
 
+from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
+from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
 from pytest_agenteval.cassettes.library import Library
 
 httpx = pytest.importorskip("httpx")
@@ -188,3 +191,52 @@ def test_a_failure_that_another_client_recorded_is_one_of_this_client(tmp_path: 
     assert isinstance(expected, type)
     assert isinstance(played, type)
     assert issubclass(played, expected) or issubclass(expected, played)
+
+
+EDITED = [
+    "nonsense",
+    "aiohttp.client_exceptions.ClientResponseError: 1",
+    "ssl.SSLCertVerificationError: bad",
+    "urllib3.exceptions.MaxRetryError: x",
+    "http.client.IncompleteRead: x",
+    "UnicodeDecodeError: x",
+    "ValueError: x",
+    "httpx.ReadTimeout",
+    "aiohttp.client_exceptions.SocketTimeoutError: x",
+    "TimeoutError",
+]
+TIMEOUTS = (
+    TimeoutError,
+    httpx.TimeoutException,
+    requests.Timeout,
+    urllib3.exceptions.TimeoutError,
+)
+ERRORS_OF_CLIENTS = (
+    OSError,
+    httpx.TransportError,
+    aiohttp.ClientError,
+    urllib3.exceptions.HTTPError,
+    HTTPException,
+)
+
+
+@pytest.mark.parametrize("ask", CLIENTS, ids=lambda ask: ask.__name__)
+@pytest.mark.parametrize("failure", EDITED)
+def test_a_failure_written_by_hand_is_one_of_the_client(tmp_path: Path, ask: Any, failure: str) -> None:
+    """What its class cannot be made of is a plain failure to connect; a timeout is one for every client."""
+    response = Response(599, "no response", extra={"failure": failure})
+    write(tmp_path / "t.yaml", Recording((Interaction(Request("GET", "http://127.0.0.1:9/"), response),)))
+
+    tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
+    with taped_http(tape) as scope, pytest.raises(ERRORS_OF_CLIENTS) as raised:
+        given = ask("http://127.0.0.1:9/")
+        if asyncio.iscoroutine(given):
+            asyncio.run(given)
+
+    assert scope.missed == []
+    error = raised.value
+    reason = error.reason if isinstance(error, URLError) else error
+    if "timeout" in failure.lower():
+        assert isinstance(reason, TIMEOUTS)
+    elif ask is by_urllib and not failure.startswith("http.client"):
+        assert isinstance(error, URLError)

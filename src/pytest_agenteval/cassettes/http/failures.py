@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from http.client import HTTPException
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -45,12 +46,20 @@ def recorded_failure(response: Response, build: Build) -> Exception:
     """Make the exception that was raised in place of a response: one that ``build`` makes for its client."""
     name, _, text = failure_text(response).partition(": ")
     cause = _system_error(str(response.extra.get(CAUSE, failure_text(response))))
-    return build(name, text, cause)
+    if "timeout" in name.lower() and not isinstance(cause, TimeoutError):
+        cause = TimeoutError(text)
+    try:
+        failed = build(name, text, cause)
+        str(failed)
+    except (TypeError, AttributeError, ValueError):  # a class that takes something else, edited by hand
+        plain = TimeoutError(text) if isinstance(cause, TimeoutError) else ConnectionError(text)
+        failed = build("", text, plain)
+    return failed
 
 
 def is_of_system(name: str) -> bool:
     """Whether an exception class of this name is one of the standard library's."""
-    return (name.rpartition(".")[0] or "builtins") in _SYSTEM
+    return _system_class(name) is not None
 
 
 def class_of(module: Any, name: str, base: type[Exception]) -> Any:
@@ -81,13 +90,18 @@ def _system_error_below(raised: BaseException) -> BaseException | None:
 
 def _system_error(described: str) -> Exception:
     name, _, text = described.partition(": ")
-    module, _, kind = name.rpartition(".")
-    module = module or "builtins"
-    found = getattr(import_module(module), kind, None) if module in _SYSTEM else None
-    if not (isinstance(found, type) and issubclass(found, Exception)):
+    found = _system_class(name)
+    if found is None:
         return TimeoutError(text) if "timeout" in name.lower() else ConnectionError(text)
     numbered = _ERRNO.fullmatch(text)
     try:
         return found(int(numbered[1]), numbered[2]) if numbered else found(text)
     except TypeError:  # a class that wants more than a text
         return ConnectionError(text)
+
+
+def _system_class(name: str) -> type[Exception] | None:
+    module, _, kind = name.rpartition(".")
+    module = module or "builtins"
+    found = getattr(import_module(module), kind, None) if module in _SYSTEM else None
+    return found if isinstance(found, type) and issubclass(found, OSError | HTTPException) else None

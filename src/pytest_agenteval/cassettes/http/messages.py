@@ -64,16 +64,19 @@ def normalize_response(response: Response) -> Response:
     """Give a recorded response with its body decoded, as ``recordable_response`` would have kept it.
 
     vcrpy keeps bodies as they travelled or, from what aiohttp and newer urllib3 give it, decoded beneath a
-    header that still says how they were encoded.
+    header that still says how they were encoded; ``sent_response`` encodes them as that says.
     """
-    if not response.body or not _values_of(response.headers, "content-encoding"):
+    if not response.body or not (coding := _coding(response.headers)):
         return response
-    if isinstance(response.body, str) and not _CONTROL.search(response.body):  # no encoding gives plain text
+    headers, raw = _pairs(response.headers), _body_bytes(response.body)
+    is_text = isinstance(response.body, str) and not _CONTROL.search(response.body)
+    # No encoding gives plain text.
+    if is_text or (coding in (["gzip"], ["x-gzip"]) and not raw.startswith(_GZIP)):
         plain_headers = {
             name: it for name, it in response.headers.items() if name.lower() not in _OF_ENCODING
         }
-        return replace(response, headers=plain_headers)
-    headers, raw = _pairs(response.headers), _body_bytes(response.body)
+        encoded = {} if coding == ["identity"] else {ENCODED: ", ".join(coding)}
+        return replace(response, headers=plain_headers, extra={**response.extra, **encoded})
     decoded = recordable_response("GET", response.status, response.message, headers, raw)
     extra = {**response.extra, **decoded.extra}
     return replace(response, headers=decoded.headers, body=decoded.body, extra=extra)

@@ -201,9 +201,18 @@ def _patch_do_open(real: Any) -> Any:
     return do_open
 
 
+_WHILE_READING = (
+    TimeoutError,
+    ConnectionResetError,
+    ConnectionAbortedError,
+    BrokenPipeError,
+    http.client.HTTPException,
+)
+
+
 def _url_error(name: str, text: str, cause: Exception) -> Exception:
-    # While it reads, urllib lets the system's own exceptions through.
-    return cause if is_of_system(name) else URLError(cause)
+    # While it reads, urllib lets the system's own exceptions through; while it connects, it wraps them.
+    return cause if is_of_system(name) and isinstance(cause, _WHILE_READING) else URLError(cause)
 
 
 def _system_error(name: str, text: str, cause: Exception) -> Exception:

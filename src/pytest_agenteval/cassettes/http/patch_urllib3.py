@@ -69,7 +69,7 @@ def _failure(
     urllib3: Any, pool: Any, connection: Any, url: str, name: str, text: str, cause: Exception
 ) -> Exception:
     known = urllib3.exceptions
-    if is_of_system(name):  # the pool wraps that
+    if is_of_system(name) and not isinstance(cause, TimeoutError):  # the pool wraps that
         return cause
     other = known.ReadTimeoutError if isinstance(cause, TimeoutError) else known.NewConnectionError
     kind = class_of(known, name, known.HTTPError) if name.startswith("urllib3.") else other
