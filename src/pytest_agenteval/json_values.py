@@ -10,10 +10,11 @@ import re
 import unicodedata
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any
+from typing import Any, Literal
 
 # Bounded, so that a short text with a huge exponent cannot become a number that fills the memory.
 _JSON_NUMBER = re.compile(r"\s*[-+]?[0-9]{1,100}(?:\.[0-9]{1,100})?(?:[eE][-+]?[0-9]{1,3})?\s*")
+_LONG_RUN_OF_MARKS = re.compile(rb"[^\0]{33}")
 
 
 def equal(left: Any, right: Any) -> bool:
@@ -60,10 +61,18 @@ def fold_text(text: str) -> str:
 
 
 def normal_text(text: str) -> str:
-    """Give a text in one form, so that equal ones compare as equal: NFC, with newlines between lines."""
+    """Give a text in one form, so that equal ones compare as equal.
+
+    The form is NFC, with newlines between lines, and without a byte order mark before anything else.
+    """
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    return text if text.isascii() else unicodedata.normalize("NFC", text)
+    return composed_text(text.removeprefix("\ufeff") or text)
+
+
+def composed_text(text: str) -> str:
+    """Give a text in NFC, with its own ends of lines and byte order mark."""
+    return text if unicodedata.is_normalized("NFC", text) else _normalize("NFC", text)
 
 
 def normal_texts(value: Any) -> Any:
@@ -71,8 +80,24 @@ def normal_texts(value: Any) -> Any:
     if isinstance(value, str):
         return normal_text(value)
     if isinstance(value, Mapping):
-        return {normal_texts(key): normal_texts(inner) for key, inner in value.items()}
+        return {key: normal_texts(inner) for key, inner in normal_keys(value).items()}
     return list(map(normal_texts, value)) if isinstance(value, list | tuple) else value
+
+
+def with_normal_keys(value: Any) -> Any:
+    """Give a JSON value whose keys, but not its texts, are in one form; maps and lists are new ones."""
+    if isinstance(value, Mapping):
+        return {key: with_normal_keys(inner) for key, inner in normal_keys(value).items()}
+    return list(map(with_normal_keys, value)) if isinstance(value, list | tuple) else value
+
+
+def normal_keys(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a map with its keys in one form, except those whose form is already another's key."""
+    normal: dict[str, Any] = {}
+    for key, value in values.items():
+        name = normal_text(key) if isinstance(key, str) else key
+        normal[key if name != key and (name in values or name in normal) else name] = value
+    return normal
 
 
 def fold_compact(text: str) -> str:
@@ -122,7 +147,15 @@ def _equal_scalars(left: Any, right: Any) -> bool:
 
 
 def _fold_once(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text.casefold()).split())
+    return " ".join(_normalize("NFKC", text.casefold()).split())
+
+
+def _normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
+    # A run of marks is put in order in a time that grows with the square of its length. No language has runs
+    # of so many.
+    if text.isascii() or _LONG_RUN_OF_MARKS.search(bytes(map(unicodedata.combining, text))):
+        return text
+    return unicodedata.normalize(form, text)
 
 
 def whole_text(text: str) -> str:

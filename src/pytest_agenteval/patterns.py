@@ -18,6 +18,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.errors import TrialBroken
+from pytest_agenteval.json_values import composed_text, normal_text
 
 if TYPE_CHECKING:
     import regex
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 SECONDS = 3.0
 """How much of the processor's time one search may take."""
 
+_NAMES_LINE_ENDS = re.compile(r"(?<!\\)(?:\\\\)*\\(?:r|x0d|u000d|ufeff)|[\r\ufeff]", re.IGNORECASE)
 _TOKEN = re.compile(
     r"""
       \\N\{[^}]*\}                              # a character by its name
@@ -57,6 +59,15 @@ class Pattern:
         with _naming_the_pattern(self.pattern, text):
             return _compiled(self.pattern, self.flags).search(text, concurrent=True, timeout=SECONDS)
 
+    @property
+    def names_line_ends(self) -> bool:
+        """Whether the pattern names ``\\r`` or a byte order mark, which its texts then keep."""
+        return _NAMES_LINE_ENDS.search(self.pattern) is not None
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern is found in a text in normal form."""
+        return self.search(composed_text(text) if self.names_line_ends else normal_text(text)) is not None
+
     def sub(self, mark: str, text: str, seconds: float = SECONDS) -> str:
         """Put a mark in place of each match; raises PatternTooSlow as ``search`` does."""
         with _naming_the_pattern(self.pattern, text):
@@ -79,6 +90,11 @@ def read_pattern(pattern: str, flags: int = 0) -> Pattern:
     """Read a pattern; raises ``re.error``, RecursionError or OverflowError for what ``re`` cannot read."""
     re.compile(pattern, flags)
     return Pattern(pattern, flags)
+
+
+def author_pattern(pattern: str, flags: int = 0) -> Pattern:
+    """Read a pattern as ``read_pattern`` does, in NFC as are the texts that it is looked for in."""
+    return read_pattern(composed_text(pattern), flags)
 
 
 @lru_cache(maxsize=512)

@@ -22,6 +22,13 @@ USAGES = st.builds(
     st.none() | st.integers(1, 3),
 )
 
+PARTS = st.builds(
+    Usage,
+    *[st.none() | st.integers(0, 2)] * 4,
+    st.none() | st.sampled_from([0.0, 0.25]),
+    *[st.none() | st.integers(0, 2)] * 2,
+)
+
 
 @given(st.lists(USAGES, max_size=5))
 def test_a_sum_is_known_where_every_part_is(usages: list[Usage]) -> None:
@@ -50,6 +57,20 @@ def test_replies_without_tokens_at_no_price_are_unknown_ones(line: bytes) -> Non
     usage = read_usage(read_line(line))
     assert (usage.tokens, usage.input_tokens, usage.cached_tokens, usage.asks) == (None, None, None, 2)
     assert read_usage(read_line(b'{"asks":2}')).tokens == 0  # of an offline model, which costs nothing
+
+
+def test_requests_that_a_line_does_not_name_are_unknown_beside_replies() -> None:
+    """Earlier versions wrote none for messages that an agent returned; every reply takes a request."""
+    assert read_usage(read_line(b'{"cost_usd":null,"asks":1}')).attempts is None
+    assert read_usage(read_line(b'{"in":7,"out":2,"asks":1}')).attempts is None
+    assert read_usage(read_line(b'{"asks":2,"attempts":2}')).attempts == 2
+    assert read_usage(read_line(b"{}")).attempts == 0
+
+
+@given(PARTS, PARTS, PARTS)
+def test_a_sum_is_the_same_however_it_is_grouped(one: Usage, two: Usage, three: Usage) -> None:
+    """What makes one reply unknown makes no sum of known ones unknown."""
+    assert (one + two) + three == one + (two + three)
 
 
 def test_a_part_that_was_paid_is_told_apart_where_sums_are_unknown() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pytest_agenteval.errors import KeyPath, dotted
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.json_values import normal_text
-from pytest_agenteval.patterns import Pattern, read_pattern
+from pytest_agenteval.patterns import Pattern, author_pattern
 from pytest_agenteval.value_paths import PathError, parse_path
 
 
@@ -65,7 +65,7 @@ def patterns(name: str, given: Sequence[str]) -> tuple[str, ...]:
 def pattern_at(path: KeyPath, given: str, flags: int = 0) -> Pattern:
     """Read a regular expression; one that is none is told with the position of its mistake."""
     try:
-        return read_pattern(normal_text(text_at(path, given)), flags)
+        return author_pattern(text_at(path, given), flags)
     except (re.error, RecursionError, OverflowError) as error:
         raise WrongSetting(path, "a regular expression", f"{brief(given)}: {error}") from None
 

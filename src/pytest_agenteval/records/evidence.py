@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.canonical import digest
-from pytest_agenteval.json_values import normal_text, normal_texts
+from pytest_agenteval.json_values import normal_keys, normal_text, normal_texts
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 
@@ -109,11 +109,13 @@ def _normal_message(message: Message) -> Message:
 
 
 def _normal_call(call: ToolCall) -> ToolCall:
-    return replace(call, args=normal_texts(call.args), result=normal_texts(call.result))
+    return replace(
+        call, tool=normal_text(call.tool), args=normal_texts(call.args), result=normal_texts(call.result)
+    )
 
 
 def _normal_tree(tree: Tree) -> Tree:
-    return Tree({normal_text(path): _normal_file(file) for path, file in tree.files.items()})
+    return Tree({path: _normal_file(file) for path, file in normal_keys(tree.files).items()})
 
 
 def _normal_file(file: FileText) -> FileText:

@@ -86,7 +86,10 @@ class Usage(Record, frozen=True, gc=False):
     partial_cost_usd: float = 0.0
 
     def __post_init__(self) -> None:
-        # So says who does not count, earlier versions of this package too: every reply has some tokens.
+        # So says who does not count, earlier versions of this package too: every reply takes a request, at
+        # an offline model as well, and has some tokens.
+        if self.asks and self.attempts == 0:
+            force_setattr(self, "attempts", None)
         if self.cost_usd is None and self.asks and self.input_tokens == 0 == self.output_tokens:
             for name in ("input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens"):
                 force_setattr(self, name, None)
@@ -114,7 +117,7 @@ class Usage(Record, frozen=True, gc=False):
         written = _sum(self.output_tokens, other.output_tokens)
         cost = _sum(self.cost_usd, other.cost_usd)
         is_whole = read is not None and written is not None
-        return Usage(
+        figures = (
             read,
             written,
             _sum(self.cached_tokens, other.cached_tokens),
@@ -125,6 +128,10 @@ class Usage(Record, frozen=True, gc=False):
             0 if is_whole else self.known_tokens + other.known_tokens,
             0.0 if cost is not None else self.known_cost_usd + other.known_cost_usd,
         )
+        total = Usage()  # filled field by field: what one reply cannot be, a sum can, see __post_init__
+        for name, figure in zip(Usage.__struct_fields__, figures, strict=True):
+            force_setattr(total, name, figure)
+        return total
 
     def to_json(self) -> dict[str, Any]:
         """Give the usage as JSON values; known parts only where there are any."""

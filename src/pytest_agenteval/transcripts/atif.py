@@ -139,7 +139,7 @@ class _Reader:
     def _ask(self, step: Place, turn: int) -> Ask:
         ours, ended = ours_of(step), self._seconds(step, "timestamp")
         usage = usage_of(step.get("metrics")) or UNKNOWN_USAGE
-        usage = replace(usage, asks=ours.count_of("asks") or 1, attempts=ours.count_of("attempts"))
+        usage = replace(usage, asks=ours.count_of("asks") or 1, attempts=ours.known_count_of("attempts"))
         asks_calls = any(True for _ in step.items_of("tool_calls")) and not self.is_ours
         return Ask(
             ours.count_of("ask_turn") or turn,

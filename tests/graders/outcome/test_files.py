@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import pytest
 
+from pytest_agenteval.graders.outcome import texts
 from pytest_agenteval.graders.outcome.file_contents import FileContains, FileMatches
 from pytest_agenteval.graders.outcome.files import FileExists, FileUnchanged
 from pytest_agenteval.graders.settings import WrongSetting
@@ -188,3 +190,55 @@ def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> N
         make()
 
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern", "score"),
+    [
+        ("a\r\nb", r"a\r\nb", 1.0),
+        ("a\r\nb", "a\r\nb", 1.0),
+        ("a\r\nb", r"a\x0d", 1.0),
+        ("a\nb", r"a\r\nb", 0.0),
+        ("a\r\nb", "^a$", 1.0),
+        ("a\r\nb", r"^a\r?$", 1.0),
+        ("c:\\run\r\nb", r"c:\\run$", 1.0),
+        ("\ufefftitle: x\r\n", "^title: x$", 1.0),
+        ("\ufefftitle: x", r"^\ufefftitle", 1.0),
+    ],
+)
+def test_ends_of_lines_are_newlines_unless_the_pattern_names_others(
+    text: str, pattern: str, score: float
+) -> None:
+    """A pattern that names ``\\r`` or a byte order mark is looked for in the text that has them."""
+    assert FileMatches("f", [pattern]).grade(files_evidence({"f": text})).score == score
+
+
+def test_a_file_whose_name_is_spelt_otherwise_is_unchanged() -> None:
+    """Systems spell one name in NFC or NFD; two names that are both there are two files."""
+    composed, apart = (unicodedata.normalize(form, "가.md") for form in ("NFC", "NFD"))
+    unchanged = FileUnchanged(["*"])
+    for before, after in ((composed, apart), (apart, composed)):
+        assert unchanged.grade(files_evidence({after: "x"}, {before: "x"})).score == 1.0
+        assert unchanged.grade(files_evidence({after: "y"}, {before: "x"})).score == 0.0
+
+    both = {composed: "x", apart: "x"}
+    assert unchanged.grade(files_evidence({composed: "x"}, both)).score == 0.5
+    assert sorted(files_evidence(both).in_normal_form().after) == sorted(both)
+
+
+@pytest.mark.parametrize("fold", [False, True])
+def test_a_file_is_brought_into_one_form_once(fold: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a file of megabytes that took most of the time, once for each text."""
+    forms: list[str] = []
+    name = "fold_text" if fold else "normal_text"
+    form = getattr(texts, name)
+
+    def noting(text: str) -> str:
+        forms.append(text)
+        return str(form(text))
+
+    monkeypatch.setattr(texts, name, noting)
+
+    FileContains("f", ["a", "b", "c"], fold=fold).grade(files_evidence({"f": "the whole file"}))
+
+    assert forms.count("the whole file") == 1

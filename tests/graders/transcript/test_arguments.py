@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.graders.transcript.arguments import CallArguments
+from pytest_agenteval.graders.transcript.tool_usage import CallsInOrder, ToolCalled, ToolNotCalled
 from tests.graders.sample_evidence import call, did
 
 TRIAL = did(
@@ -94,3 +96,25 @@ def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> N
         make()
 
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("named", ["NFC", "NFD"])
+@pytest.mark.parametrize("called", ["NFC", "NFD"])
+def test_tools_are_called_however_unicode_spells_them(named: str, called: str) -> None:
+    """Every grader of calls takes both spellings of a name for one; of arguments, where only one is there."""
+    tool, made = (unicodedata.normalize(form, "검색") for form in (named, called))  # type: ignore[arg-type]
+    trial = did(call(made, {made: 1}))
+
+    assert CallArguments(tool, {tool: 1}).grade(trial).score == 1.0
+    assert ToolCalled([tool]).grade(trial).score == 1.0
+    assert CallsInOrder([tool], exact=True).grade(trial).score == 1.0
+    assert ToolNotCalled([tool]).grade(trial).score == 0.0
+    assert trial.in_normal_form().calls[0].tool == unicodedata.normalize("NFC", made)
+
+
+def test_arguments_of_one_normal_name_are_two() -> None:
+    """Each is found by the name that it has."""
+    composed, apart = "\u00e9", "e\u0301"
+    trial = did(call("t", {apart: 1, composed: 2}))
+
+    assert CallArguments("t", {apart: 1, composed: 2}).grade(trial).score == 1.0

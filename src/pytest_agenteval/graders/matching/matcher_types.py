@@ -10,14 +10,7 @@ from decimal import Context, Decimal
 from typing import Any, Protocol
 
 from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.json_values import (
-    equal,
-    fold_texts,
-    is_part_of,
-    normal_text,
-    normal_texts,
-    number_of,
-)
+from pytest_agenteval.json_values import equal, fold_texts, is_part_of, normal_texts, number_of
 from pytest_agenteval.patterns import Pattern
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.value_paths import ABSENT
@@ -122,7 +115,7 @@ class MatchesPattern(FrozenValue, frozen=True):
 
     def matches(self, found: Any) -> bool:
         """Whether the pattern is found anywhere in the text; what is no text does not match."""
-        return isinstance(found, str) and self.pattern.search(normal_text(found)) is not None
+        return isinstance(found, str) and self.pattern.matches(found)
 
     def __str__(self) -> str:
         return f"a text that matches {brief(self.pattern.pattern)}"

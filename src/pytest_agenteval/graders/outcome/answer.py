@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from pytest_agenteval.graders.formatting import brief, cut
 from pytest_agenteval.graders.matching.matchers import check_values, values
 from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
-from pytest_agenteval.graders.outcome.texts import ParsedText, checks_to_score, parse_answer, pattern_check
+from pytest_agenteval.graders.outcome.texts import ParsedText, checks_to_score, parse_answer, pattern_checks
 from pytest_agenteval.graders.settings import WrongSetting, patterns
 from pytest_agenteval.json_values import normal_text
 from pytest_agenteval.records.evidence import Evidence
@@ -43,8 +43,9 @@ class AnswerContains:
 class AnswerMatches:
     """Is each of these regular expressions found in the final answer? The score is the share that is.
 
-    A pattern is searched for anywhere; ``^`` and ``$`` are the ends of each line. With ``any``, one pattern
-    is enough for 1. A blank answer scores 0, whatever the patterns: an answer was asked for.
+    A pattern is searched for anywhere; ``^`` and ``$`` are the ends of each line, which is a newline in
+    any answer unless the pattern names ``\\r``. With ``any``, one pattern is enough for 1. A blank answer
+    scores 0, whatever the patterns: an answer was asked for.
     """
 
     patterns: Sequence[str]
@@ -59,7 +60,7 @@ class AnswerMatches:
     def grade(self, evidence: Evidence) -> Grade:
         """Search the answer for each pattern."""
         problem = "" if evidence.answer.strip() else "no answer"
-        checks = [pattern_check("the answer", pattern, evidence.answer, problem) for pattern in self.patterns]
+        checks = pattern_checks("the answer", self.patterns, evidence.answer, problem)
         return Grade.from_checks("answer_matches", checks_to_score(checks, any_will_do=self.any))
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pytest_agenteval.json_values import normal_text, whole_text
+from pytest_agenteval.json_values import normal_keys, whole_text
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _Safe
@@ -100,7 +100,7 @@ for _tag, _pattern, _first in (
 
 
 class _Plain:
-    """Makes JSON of what was read: texts in one normal form, keys and dates as texts."""
+    """Makes JSON of what was read: keys are texts in one normal form, dates are texts."""
 
     def __init__(self, text: str) -> None:
         self._left = _VALUES_PER_CHARACTER * (len(text) + 1)
@@ -111,9 +111,9 @@ class _Plain:
         if self._left < 0:
             raise ValueError("aliases of aliases without measure")
         if isinstance(value, str):
-            return normal_text(whole_text(value))
+            return whole_text(value)
         if isinstance(value, Mapping):
-            return {self._key(key): self.value(inner) for key, inner in value.items()}
+            return normal_keys({self._key(key): self.value(inner) for key, inner in value.items()})
         if isinstance(value, list):
             return [self.value(inner) for inner in value]
         if isinstance(value, date):

@@ -14,8 +14,8 @@ from pytest_agenteval.graders.outcome.texts import (
     checks_to_score,
     parse_front_matter,
     parse_text,
-    pattern_check,
-    text_check,
+    pattern_checks,
+    text_checks,
 )
 from pytest_agenteval.graders.settings import WrongSetting, path_at, patterns, texts
 from pytest_agenteval.records.evidence import Evidence
@@ -48,7 +48,7 @@ class FileContains:
         return best_grade("file_contains", select_files(self.path, evidence.after), self._checks)
 
     def _checks(self, file: SelectedFile) -> Sequence[Check]:
-        checks = [text_check(file.path, text, file.text, file.problem, fold=self.fold) for text in self.texts]
+        checks = text_checks(file.path, self.texts, file.text, file.problem, fold=self.fold)
         return checks_to_score(checks, any_will_do=self.any)
 
 
@@ -56,10 +56,10 @@ class FileContains:
 class FileMatches:
     """Is each of these regular expressions found in a file? The score is the share that is.
 
-    ``path`` starts at the workspace's root and may be a glob: then the one file that matches most counts. A
-    pattern is searched for anywhere; ``^`` and ``$`` are the ends of each line. With ``any``, one pattern is
-    enough for 1. In a file that is not there, a binary one, one too large to look at and a link nothing is
-    found.
+    ``path`` starts at the workspace's root and may be a glob: then the one file that matches most counts.
+    A pattern is searched for anywhere; ``^`` and ``$`` are the ends of each line, which is a newline in
+    any file unless the pattern names ``\\r``. With ``any``, one pattern is enough for 1. In a file that
+    is not there, a binary one, one too large to look at and a link nothing is found.
     """
 
     path: str
@@ -78,7 +78,7 @@ class FileMatches:
         return best_grade("file_matches", select_files(self.path, evidence.after), self._checks)
 
     def _checks(self, file: SelectedFile) -> Sequence[Check]:
-        checks = [pattern_check(file.path, pattern, file.text, file.problem) for pattern in self.patterns]
+        checks = pattern_checks(file.path, self.patterns, file.text, file.problem)
         return checks_to_score(checks, any_will_do=self.any)
 
 

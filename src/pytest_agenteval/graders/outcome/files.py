@@ -119,7 +119,12 @@ class FileUnchanged:
         paths = sorted(_all_matching_paths(self.paths, evidence.before) - left_out)
         if not paths:
             return Grade("file_unchanged", None, f"no file was there that fits {', '.join(self.paths)}")
-        checks = tuple(_unchanged_check(path, evidence) for path in paths)
+        before, after = evidence.before.files, evidence.after.files
+        respelt = {normal_text(path): file for path, file in after.items() if path not in before}
+        checks = tuple(
+            _unchanged_check(path, before[path], after.get(path) or respelt.get(normal_text(path)))
+            for path in paths
+        )
         return Grade.from_checks("file_unchanged", checks)
 
 
@@ -134,8 +139,7 @@ def _all_matching_paths(globs: Sequence[str], tree: Tree) -> set[str]:
     return {path for glob in globs for path in matching_paths(glob, tree)}
 
 
-def _unchanged_check(path: str, evidence: Evidence) -> Check:
-    old, new = evidence.before.files[path], evidence.after.files.get(path)
+def _unchanged_check(path: str, old: FileText, new: FileText | None) -> Check:
     return Check(f"{path} is unchanged", _is_same_content(old, new), "the same content", _change(old, new))
 
 

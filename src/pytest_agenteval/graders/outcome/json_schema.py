@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -12,8 +12,8 @@ from pytest_agenteval.canonical import canonical
 from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.formatting import brief, cut
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.json_values import normal_texts
-from pytest_agenteval.patterns import with_bounded_patterns
+from pytest_agenteval.json_values import normal_keys, normal_texts
+from pytest_agenteval.patterns import author_pattern, with_bounded_patterns
 from pytest_agenteval.value_paths import format_path
 
 if TYPE_CHECKING:
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 MAX_PROBLEMS = 5
 _VALUE_KEYWORDS = frozenset({"const", "default", "enum", "examples"})
 """Keywords that hold values, not schemas."""
+_COMPARING = frozenset({"const", "enum", "maxLength", "minLength", "uniqueItems"})
+"""Keywords that look at texts; the value itself is checked as it is, for the sake of patterns."""
 
 
 def check_schema(name: str, schema: Mapping[str, Any]) -> None:
@@ -54,14 +56,40 @@ def _problem_text(path: Any, message: str) -> str:
 # Kept: compiling a schema costs a hundred times more than checking against it.
 @lru_cache(maxsize=256)
 def _validator(text: str) -> Validator:
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import validator_for
+    from jsonschema import Draft202012Validator, validators
     from referencing import Registry
 
-    schema = normal_texts(json.loads(text))
+    schema = _normal_schema(json.loads(text))
+    bounded = with_bounded_patterns(validators.validator_for(schema, default=Draft202012Validator))
+    compared = {
+        name: _of_normal_texts(bounded.VALIDATORS[name]) for name in _COMPARING & {*bounded.VALIDATORS}
+    }
+    extend: Any = validators.extend  # not typed
+    kind: type[Validator] = extend(bounded, {**compared, "pattern": _check_pattern})
     # A registry of our own, because the default one fetches what it does not know from the network.
-    kind = with_bounded_patterns(validator_for(schema, default=Draft202012Validator))
     return kind(schema, registry=Registry())
+
+
+def _normal_schema(schema: Any) -> Any:
+    """Bring a schema into normal form, but for its patterns, which may name ends of lines."""
+    if isinstance(schema, dict):
+        return {
+            key: value if key == "pattern" and isinstance(value, str) else _normal_schema(value)
+            for key, value in normal_keys(schema).items()
+        }
+    return list(map(_normal_schema, schema)) if isinstance(schema, list) else normal_texts(schema)
+
+
+def _of_normal_texts(check: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a keyword's check that compares values in normal form."""
+    return lambda validator, wanted, value, schema: check(validator, wanted, normal_texts(value), schema)
+
+
+def _check_pattern(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if isinstance(value, str) and not author_pattern(pattern).matches(value):
+        yield ValidationError(f"{value!r} does not match {pattern!r}")
 
 
 def _check_references(name: str, schema: dict[str, Any]) -> None:

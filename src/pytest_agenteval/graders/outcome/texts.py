@@ -11,8 +11,8 @@ from typing import Any
 from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.outcome.documents import UnreadableDocument, json_value, yaml_values
-from pytest_agenteval.json_values import fold_text, normal_text, normal_texts
-from pytest_agenteval.patterns import Pattern
+from pytest_agenteval.json_values import composed_text, fold_text, normal_text, with_normal_keys
+from pytest_agenteval.patterns import author_pattern
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.tasks.documents import parse_document
 
@@ -60,25 +60,40 @@ def parse_answer(text: str) -> ParsedText:
     fenced = _FENCE.fullmatch(stripped)
     data = (stripped if fenced is None else fenced["inside"]).encode("utf-8", "surrogatepass")
     try:
-        return ParsedText((normal_texts(parse_document(Path("answer.json"), data).value),))
+        return ParsedText((with_normal_keys(parse_document(Path("answer.json"), data).value),))
     except ProblemsFound as error:
         first = error.problems[0]
         line = "" if first.line is None else f"line {first.line}: "
         return ParsedText(problem=f"{line}{first.found} in place of {first.expected}")
 
 
-def text_check(where: str, part: str, text: str, problem: str = "", *, fold: bool = False) -> Check:
-    """Ask whether a text contains another; where there is a problem, it does not."""
+def text_checks(
+    where: str, parts: Sequence[str], text: str, problem: str = "", *, fold: bool = False
+) -> list[Check]:
+    """Ask for each part whether a text contains it; where there is a problem, it contains none."""
     folded = fold_text if fold else normal_text
-    inside = folded(part) in folded(text)
-    return Check(f"{where} contains {part!r}", not problem and inside, repr(part), problem or brief(text))
+    whole = folded(text)  # once for all parts: the text may have megabytes
+    return [
+        Check(
+            f"{where} contains {part!r}",
+            not problem and folded(part) in whole,
+            repr(part),
+            problem or brief(text),
+        )
+        for part in parts
+    ]
 
 
-def pattern_check(where: str, pattern: str, text: str, problem: str = "") -> Check:
-    """Ask whether a pattern is found in a text; where there is a problem, it is not."""
-    inside = not problem and Pattern(normal_text(pattern), re.MULTILINE).search(normal_text(text)) is not None
-    claim = f"{where} matches {brief(pattern)}"
-    return Check(claim, inside, f"a match of {brief(pattern)}", problem or brief(text))
+def pattern_checks(where: str, patterns: Sequence[str], text: str, problem: str = "") -> list[Check]:
+    """Ask for each pattern whether it is found in a text; where there is a problem, none is."""
+    normal, composed = normal_text(text), composed_text(text)
+    checks = []
+    for pattern in patterns:
+        read = author_pattern(pattern, re.MULTILINE)
+        inside = not problem and read.search(composed if read.names_line_ends else normal) is not None
+        claim = f"{where} matches {brief(pattern)}"
+        checks.append(Check(claim, inside, f"a match of {brief(pattern)}", problem or brief(text)))
+    return checks
 
 
 def checks_to_score(checks: Sequence[Check], *, any_will_do: bool) -> Sequence[Check]:

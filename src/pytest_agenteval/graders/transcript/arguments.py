@@ -11,7 +11,7 @@ from pytest_agenteval.graders.matching.matcher_types import Matcher
 from pytest_agenteval.graders.matching.matchers import check_value, matchers
 from pytest_agenteval.graders.settings import WrongSetting, text_at
 from pytest_agenteval.graders.transcript.tool_usage import agent_calls
-from pytest_agenteval.json_values import normal_text
+from pytest_agenteval.json_values import normal_keys, normal_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolCall
@@ -50,7 +50,8 @@ class CallArguments:
 
     def grade(self, evidence: Evidence) -> Grade:
         """Compare the arguments of the calls that are asked about."""
-        calls = [call for call in agent_calls(evidence, succeeded=self.succeeded) if call.tool == self.tool]
+        tool = normal_text(self.tool)
+        calls = [call for call in agent_calls(evidence, succeeded=self.succeeded) if call.tool == tool]
         numbered = self._numbered_calls(calls)
         expected = matchers("args", self.args)
         if not numbered:
@@ -79,8 +80,12 @@ class CallArguments:
 
 
 def _checks(number: int, call: ToolCall, expected: Mapping[str, Matcher]) -> list[Check]:
-    args = {normal_text(name): value for name, value in call.args.items()}
+    args = normal_keys(call.args)
     return [
-        check_value(f"{call.tool}, call {number}: {name}", matcher, args.get(normal_text(name), ABSENT))
+        check_value(
+            f"{call.tool}, call {number}: {name}",
+            matcher,
+            args.get(name if name in args else normal_text(name), ABSENT),
+        )
         for name, matcher in expected.items()
     ]

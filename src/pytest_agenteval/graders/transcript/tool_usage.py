@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec.structs import replace
+
 from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.graders.settings import WrongSetting, count_at, texts
+from pytest_agenteval.json_values import normal_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolCall
@@ -17,10 +20,15 @@ from pytest_agenteval.records.transcript import ToolCall
 def agent_calls(evidence: Evidence, *, succeeded: bool) -> list[ToolCall]:
     """Give the agent's calls in the order the model listed them, or only those that gave no error.
 
-    Calls that the task itself made, to set the stage, are not the agent's doing.
+    The names of their tools are in normal form. Calls that the task itself made, to set the stage, are not
+    the agent's doing.
     """
     calls = (call for call in evidence.calls if call.by == "agent")
-    return [call for call in calls if not succeeded or call.error is None]
+    return [
+        call if call.tool.isascii() else replace(call, tool=normal_text(call.tool))
+        for call in calls
+        if not succeeded or call.error is None
+    ]
 
 
 def tool_list(tools: Iterable[str]) -> str:
@@ -61,7 +69,8 @@ class ToolCalled:
         return Grade.from_checks("tool_called", [self._check(tool, counts, every) for tool in self.tools])
 
     def _check(self, tool: str, counts: Counter[str], every: Counter[str]) -> Check:
-        count, failed = counts[tool], every[tool] - counts[tool]
+        count = counts[normal_text(tool)]
+        failed = every[normal_text(tool)] - count
         enough = count >= self.at_least and (self.at_most is None or count <= self.at_most)
         calls_text = count_text(count) + (f", and {count_text(failed)} with an error" if failed else "")
         return Check(f"{tool} was called", enough, self._expected(), calls_text)
@@ -97,8 +106,9 @@ class ToolNotCalled:
         """Look for calls of each tool."""
         counts = Counter(call.tool for call in agent_calls(evidence, succeeded=self.succeeded))
         checks = [
-            Check(f"{tool} was not called", not counts[tool], "never", count_text(counts[tool]))
+            Check(f"{tool} was not called", not count, "never", count_text(count))
             for tool in self.tools
+            for count in [counts[normal_text(tool)]]
         ]
         return Grade.from_checks("tool_not_called", checks)
 
@@ -133,7 +143,7 @@ class CallsInOrder:
     def grade(self, evidence: Evidence) -> Grade:
         """Line the calls up with the steps."""
         called = [call.tool for call in agent_calls(evidence, succeeded=self.succeeded)]
-        pairs = common_subsequence(self.tools, called)
+        pairs = common_subsequence(list(map(normal_text, self.tools)), called)
         steps, places = {step for step, _ in pairs}, {place for _, place in pairs}
         checks = [
             Check(f"step {number}: {tool}", number - 1 in steps, tool, tool_list(called))

@@ -10,6 +10,7 @@ from pytest_agenteval import Evidence, ToolCall, Tree
 from pytest_agenteval.benchmarks.memex.graders.end_state import State, UnreadableState
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, count_marker, files_below
 from pytest_agenteval.graders.outcome.documents import UnreadableDocument, yaml_values
+from pytest_agenteval.json_values import normal_texts
 from pytest_agenteval.records.record import FrozenValue
 
 INSIGHT = "update_timeline_card_insight"
@@ -160,7 +161,7 @@ def _card(tree: Tree, path: str) -> Mapping[str, Any]:
 def _read_card(text: str) -> Mapping[str, Any]:
     """Read a card; one that is no YAML map is empty, as it is to the program that shows it."""
     try:
-        card = yaml_values(text)[0]
+        card = normal_texts(yaml_values(text)[0])
     except UnreadableDocument:
         return {}
     return card if isinstance(card, dict) else {}
