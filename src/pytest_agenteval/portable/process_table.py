@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import signal
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from pytest_agenteval.portable.files import POSIX
+
+FORK_EVENTS = ("os.fork", "os.forkpty")
+"""Audit events of a process that copies itself."""
 
 
 def is_running(pid: int) -> bool:
@@ -48,6 +52,12 @@ def descendants(pid: int) -> dict[int, str]:
         left += [child for child in children if child not in out]
         out |= children
     return out
+
+
+def kill_descendants(pid: int) -> None:
+    """Kill the processes that one started, and those that they did, where the system tells which they are."""
+    if POSIX:
+        signal_each(descendants(pid), signal.SIGKILL)
 
 
 def with_variable(variable: str) -> dict[int, str]:

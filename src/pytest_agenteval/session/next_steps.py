@@ -78,7 +78,7 @@ def _name_of(baseline: Path, folder: Path, here: Path) -> str:
     """Give what is typed for a baseline: a run's name among those beside this one, else its path."""
     if baseline.is_dir() and baseline.resolve().parent == folder.resolve().parent:
         return baseline.resolve().name
-    return str(baseline.relative_to(here) if baseline.is_relative_to(here) else baseline)
+    return baseline.relative_to(here).as_posix() if baseline.is_relative_to(here) else str(baseline)
 
 
 def _two_variants(folder: Path) -> str:

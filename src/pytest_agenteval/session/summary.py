@@ -67,7 +67,8 @@ def collection_header(evals: EvalSession) -> list[str]:
         names = [key.label for key in sorted(evals.in_flight)]
         more = f" and {len(names) - MOST_IN_FLIGHT} more" if len(names) > MOST_IN_FLIGHT else ""
         named = ", ".join(names[:MOST_IN_FLIGHT]) + more
-        lines.append(f"agenteval: a process died while these were running: {named}; they run last, one by one")
+        died = f"a process died while these were running: {named}; they run last, one by one"
+        lines.append(f"agenteval: {died}")
     if evals.calibrations:
         lines.append(
             f"agenteval: {pluralize(len(evals.calibrations), 'calibration')}{judged or ': no judge'}"

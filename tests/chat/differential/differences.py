@@ -192,12 +192,6 @@ DIFFERENCES: tuple[Difference, ...] = (
         STREAMED,
     ),
     Difference(
-        ("think tags",),
-        ("ask.reasoning", "ask.text"),
-        "thoughts in tags are thoughts; litellm reads them so in a whole chat completion only",
-        RESPONSES,
-    ),
-    Difference(
         ("refused", "schema refused"),
         ("ask.finish", "ask.text", "ask.first_token_told"),
         "litellm loses a refusal: an empty text that ends well would be graded as an answer",

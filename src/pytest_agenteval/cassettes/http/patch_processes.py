@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import signal
 import subprocess
 import sys
 from collections import Counter
@@ -20,7 +19,7 @@ from typing import Any
 
 from pytest_agenteval.cassettes.http.audit_events import Watchers
 from pytest_agenteval.cassettes.http.scope import Scope, current
-from pytest_agenteval.portable.process_table import descendants, signal_each
+from pytest_agenteval.portable.process_table import FORK_EVENTS, kill_descendants
 from pytest_agenteval.records.transcript import CHANGED_PROCESS, STARTED_PROGRAM
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
@@ -77,8 +76,7 @@ def _end(process: Any) -> None:
     running = process.poll() is None if isinstance(process, subprocess.Popen) else process.is_alive()
     if running:
         with suppress(OSError, ValueError):
-            if hasattr(signal, "SIGKILL"):
-                signal_each(descendants(process.pid), signal.SIGKILL)
+            kill_descendants(process.pid)
             process.kill()
 
 
@@ -133,8 +131,7 @@ WATCHERS: Watchers = {
     "os.posix_spawn": _note_spawn,
     "os.spawn": lambda mode, path, *_: _note_program(_text(path)),
     "os.startfile": _note_system,
-    "os.fork": _note_fork,
-    "os.forkpty": _note_fork,
+    **dict.fromkeys(FORK_EVENTS, _note_fork),
     "os.putenv": _note_variable,
     "os.unsetenv": _note_variable,
     "os.chdir": _note_folder,
