@@ -106,12 +106,12 @@ class Trial(Record, frozen=True):
 
     ``score`` is the weighted mean of decided grades, None when none is decided or the trial errored.
     ``file`` is the task's file, from pytest's rootdir. ``limit`` names the trial's own limit that ran out, if
-    one did. ``cause`` and ``message`` say why an errored trial broke. ``seconds`` is the time from the agent's
-    beginning to its end, without waiting for a slot. Its limit does not count the ``uncharged_seconds`` of it:
-    failed requests, back-off, imports, a busy process. ``label`` says whether the agent should act, ``acted``
-    whether it did; that is None where the task has no label, or its suite does not say what acting is.
-    ``split`` is None where nobody knows.
-    ``paid`` is what of it was asked in this run, and not played from a recording; None where that is all.
+    one did. ``cause`` and ``message`` say why an errored trial broke. ``seconds`` is the time from the start
+    of the agent to its end, without waiting for a slot. Its limit does not count the ``uncharged_seconds`` of
+    it: failed requests, back-off, imports, a busy process. ``label`` says whether the agent should act,
+    ``acted`` whether it did; that is None where the task has no label, or its suite does not say what acting
+    is. ``split`` is None where nobody knows. ``paid`` is what of it was asked in this run, and not played
+    from a recording; None where that is all.
     ``origin`` says where a trial was carried out that its run has taken over.
     """
 
