@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from http.client import HTTPException
 from importlib import import_module
 from typing import Any, TypeAlias
 
@@ -104,4 +103,7 @@ def _system_class(name: str) -> type[Exception] | None:
     module, _, kind = name.rpartition(".")
     module = module or "builtins"
     found = getattr(import_module(module), kind, None) if module in _SYSTEM else None
+    # Here: patches are put on http.client while it is imported, and they need this module.
+    from http.client import HTTPException
+
     return found if isinstance(found, type) and issubclass(found, OSError | HTTPException) else None
