@@ -11,6 +11,7 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from http.client import HTTPException
 from typing import IO, Any
 from urllib.error import URLError
 
@@ -132,7 +133,7 @@ def _body_of(head: bytes, raw: bytes, rest: Any) -> tuple[bytes, bool]:
         # handling of the agent's own exception, which holds the same bytes.
         inner = incomplete.__cause__
         return incomplete.partial + getattr(inner, "partial", b""), False
-    except (http.client.HTTPException, OSError, ValueError):
+    except (HTTPException, OSError, ValueError):
         return b"", False
 
 
@@ -206,7 +207,7 @@ _WHILE_READING = (
     ConnectionResetError,
     ConnectionAbortedError,
     BrokenPipeError,
-    http.client.HTTPException,
+    HTTPException,
 )
 
 
