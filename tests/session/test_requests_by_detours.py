@@ -337,7 +337,11 @@ def test_nothing_is_sent_by_detours(
         datagrams.recv(99)
     result.assert_outcomes(errors=len(REFUSED), passed=len(LEFT_BEHIND) + len(HERE))
     causes = {name: line.get("cause") for name, line in finished(pytester.path).items()}
-    assert {name for name, cause in causes.items() if cause == "cassette_miss"} == set(REFUSED)
+    # Where the trial whose context is used still runs, the refusal is noted for that one, and is a crash here.
+    at_once = {"context_of_an_earlier_trial", "context_of_an_earlier_trial_again"}
+    missed = {name for name, cause in causes.items() if cause == "cassette_miss"}
+    assert missed - at_once == set(REFUSED) - at_once
+    assert missed & at_once
     output = result.stdout.str() + result.stderr.str()
     for request in (
         "GET http://nowhere.invalid/()",
