@@ -337,7 +337,7 @@ def test_nothing_is_sent_by_detours(
         datagrams.recv(99)
     result.assert_outcomes(errors=len(REFUSED), passed=len(LEFT_BEHIND) + len(HERE))
     causes = {name: line.get("cause") for name, line in finished(pytester.path).items()}
-    # Where the trial whose context is used still runs, the refusal is noted for that one, and is a crash here.
+    # Where the trial whose context is used still runs, the refusal is that one's, and a crash here.
     at_once = {"context_of_an_earlier_trial", "context_of_an_earlier_trial_again"}
     missed = {name for name, cause in causes.items() if cause == "cassette_miss"}
     assert missed - at_once == set(REFUSED) - at_once
