@@ -20,6 +20,8 @@ from tests.frameworks.project import BOTS, SUITES, write_project
 from tests.frameworks.weather_model import WEATHER
 
 EXAMPLE = "docs"
+SHARED = ("weather.py", "openai_like.py")
+"""Modules that bots import: the tool, and the loop of clients that differ in their classes alone."""
 RECORD = ("--agent-record=once", "--agent-record-chat=once")
 REPLAY = ("--agent-record=none", "--agent-record-chat=none")
 
@@ -74,7 +76,7 @@ def _files(framework: Framework, age: str, case: Case) -> Mapping[str, str]:
         return {"bot.py": example.module, "weather.py": read_tool()}
     of_age = f"{framework.module}_{age.replace('-', '_')}.py"  # where it was written otherwise then
     name = of_age if (BOTS / of_age).exists() else f"{framework.module}.py"
-    return {"bot.py": _bot(name), "weather.py": _bot("weather.py")}
+    return {"bot.py": _bot(name), **{shared: _bot(shared) for shared in SHARED}}
 
 
 def _bot(name: str) -> str:

@@ -44,13 +44,13 @@ def sent_differences(tasks: Sequence[Trials], old: Side, new: Side) -> Iterator[
         differing = [
             both
             for both in tasks
-            if all(map(_known, both)) and _digests(both[0], part) != _digests(both[1], part)
+            if all(map(_have_digests, both)) and _digests(both[0], part) != _digests(both[1], part)
         ]
         if differing:
             yield _difference(part, differing, old, new)
 
 
-def _known(entries: Sequence[JournalEntry]) -> bool:
+def _have_digests(entries: Sequence[JournalEntry]) -> bool:
     return any(entry.digests.sent for entry in entries)
 
 

@@ -133,20 +133,20 @@ def _doubtful_events(view: RunView) -> Iterator[Note]:
 
 def _shared_process(view: RunView) -> Iterator[Note]:
     """Say what agents did of which the rest of the process knows, or does not."""
-    if programs := _named(view, STARTED_PROGRAM):
+    if programs := _event_names(view, STARTED_PROGRAM):
         yield Note(f"agents started a program ({programs}): what it sends is not seen", bad=True)
-    if places := _named(view, UNTAPED_CONNECTION):
+    if places := _event_names(view, UNTAPED_CONNECTION):
         yield Note(
             f"connections that cannot be recorded were opened ({places}): a replay refuses them", bad=True
         )
-    if others := _named(view, OTHER_MODEL):
+    if others := _event_names(view, OTHER_MODEL):
         yield Note(f"agents never asked the named model ({others}); tables show what was asked")
-    if changed := _named(view, CHANGED_PROCESS):
+    if changed := _event_names(view, CHANGED_PROCESS):
         way_out = "--agent-executor=processes or --agent-concurrency=1 keeps them apart"
         yield Note(f"trials side by side changed what they share ({changed}); {way_out}", bad=True)
 
 
-def _named(view: RunView, kind: str) -> str:
+def _event_names(view: RunView, kind: str) -> str:
     """List what events of a kind name, the most frequent first, and how many trials name it."""
     start = f"{kind}: "
     counts = {key.removeprefix(start): n for key, n in view.doubtful_events.items() if key.startswith(start)}

@@ -64,7 +64,7 @@ def planted_faults(rubric: Rubric) -> list[str]:
     faults = [
         f"{plant}, quoted {how}"
         for (plant, text), (how, reply) in product(_plants(rubric).items(), REPLIES.items())
-        if _is_moved(rubric, _written(reply, rubric, text), shown[plant])
+        if _is_moved(rubric, _judge_reply(reply, rubric, text), shown[plant])
     ]
     frame = _words_around_material(rubric, _HARMLESS)
     broken = [plant for plant, text in shown.items() if _words_around_material(rubric, text) != frame]
@@ -88,7 +88,7 @@ def _scores(rubric: Rubric, score: float) -> dict[str, object]:
     return dict.fromkeys(LETTERS[:2], scores) if rubric.candidates else scores
 
 
-def _written(reply: str, rubric: Rubric, plant: str) -> str:
+def _judge_reply(reply: str, rubric: Rubric, plant: str) -> str:
     low = json.dumps(_scores(rubric, rubric.low))[1:-1]
     return reply.format(
         low=low, single=low.replace('"', "'"), plant=plant, escaped=json.dumps(f"It says: {plant}")
