@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import pytest
@@ -97,6 +98,17 @@ def test_what_is_another_in_each_trial_is_no_change(new: tuple[str, ...]) -> Non
 def test_one_trial_of_each_side_is_enough(old: list[str], new: list[str], differs: tuple[str, ...]) -> None:
     """Then nobody knows what is another each time: the line that is shown tells it."""
     assert compared(sent("old", old), sent("new", new)).differs == differs
+
+
+def test_lines_with_many_words_of_each_trial_are_compared_at_once() -> None:
+    """A table of figures has dozens in one line, and a pattern of as many gaps would be tried for ever."""
+    tables = [" ".join(f"{trial}{row} kg rice" for row in range(40)) for trial in "abc"]
+    began = time.perf_counter()
+
+    (found,) = compared(sent("old", tables[:2]), sent("new", [f"{tables[2]} and beans"] * 2)).sent
+
+    assert time.perf_counter() - began < 2
+    assert not found.varies
 
 
 def test_without_transcripts_digests_tell() -> None:

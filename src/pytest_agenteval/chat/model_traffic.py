@@ -37,6 +37,7 @@ from pytest_agenteval.chat.prices import with_price
 from pytest_agenteval.errors import CassetteMiss, LimitIgnored, LimitReached, ProviderDown, TrialBroken
 from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.replies import INCOMPLETE
 from pytest_agenteval.records.tool import read_json
 from pytest_agenteval.records.transcript import (
     CHANGED_PROMPT,
@@ -49,9 +50,6 @@ from pytest_agenteval.records.transcript import (
 
 FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
 """Kinds of events: an attempt that failed, a reply that ended before its time."""
-
-INCOMPLETE = "incomplete"
-"""How a reply of which the last is missing says that it ended."""
 
 MOST_FORGIVEN = 10
 """How often in a row attempts may fail until the time of more is the agent's own: it would ask for ever."""

@@ -119,7 +119,14 @@ def _same_words(words: Sequence[str], others: Sequence[str]) -> list[bool]:
 
 def _stands_for(line: str, other: str) -> bool:
     """Whether a line with marks may be the other one."""
-    if VARYING not in line:
+    first, *rest = line.split(VARYING)
+    if not rest or not other.startswith(first):
         return False
-    pattern = ".*".join(map(re.escape, line.split(VARYING)))
-    return re.fullmatch(pattern, other) is not None
+    *middle, last = rest
+    at = len(first)
+    for part in middle:  # where it stands first: a pattern would try all places, for ever
+        begin = other.find(part, at)
+        if begin < 0:
+            return False
+        at = begin + len(part)
+    return other.endswith(last) and at <= len(other) - len(last)

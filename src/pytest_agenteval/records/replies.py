@@ -42,11 +42,16 @@ FINISHES: Mapping[str, str] = {
 }
 
 
+INCOMPLETE = "incomplete"
+"""How a reply ended of which the last is missing, be it a refusal."""
+
+
 def finish_of(reason: str, *, calls: bool, refused: bool = False) -> str:
     """Give the reason for a reply's end in our words, or as it is where there is none for it.
 
     Some providers say stop where they mean their calls.
     """
+    refused = refused and reason != INCOMPLETE
     finish = "content_filter" if refused else FINISHES.get(reason or "stop", reason or "stop")
     return "tool_calls" if calls and finish == "stop" else finish
 

@@ -20,6 +20,7 @@ from pytest_agenteval.cassettes.wire.reader import (
     read_request,
 )
 from pytest_agenteval.cassettes.wire.traffic import ModelReply
+from pytest_agenteval.records.replies import INCOMPLETE
 
 from .exchanges import exchanges
 from .spoken_replies import SPEAKERS, CutCharacters, SpokenReply
@@ -163,6 +164,18 @@ def test_lines_of_a_stream_may_end_in_any_way(answered: Any, ending: str) -> Non
         return
     rewritten = Response(response.status, body=body.replace("\n", ending))
     assert _read(exchange, rewritten) == _read(exchange, response)
+
+
+@given(st.sampled_from(ANSWERED), st.floats(0, 1, exclude_max=True))
+@settings(max_examples=300)
+@example(next(each for each in ANSWERED if "OPENROUTER" in text_of(each[1].body)), 0.5)
+def test_a_reply_that_is_cut_off_is_whole_or_incomplete(answered: Any, share: float) -> None:
+    """At whatever byte a connection breaks, no part of a reply passes for all of it, be it a refusal."""
+    exchange, response = answered
+    whole, raw = _read(exchange, response), raw_body(response.body)
+    part = _read(exchange, Response(response.status, "", {}, raw[: int(len(raw) * share)]))
+    if isinstance(part, ModelReply) and part.finish != INCOMPLETE:
+        assert (part.message, part.calls, part.finish) == (whole.message, whole.calls, whole.finish)
 
 
 def _read(exchange: Any, response: Response) -> Any:

@@ -54,12 +54,11 @@ from pytest_agenteval.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES, Prices, own_price
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.replies import credible_usage, finish_of
+from pytest_agenteval.records.replies import INCOMPLETE, credible_usage, finish_of
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
 from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 
-INCOMPLETE = "incomplete"
 _UPLIFT = "regional_processing_uplift_multiplier_"
 """How the table says what a token costs more at an address for one part of the world."""
 CUT_OFF = "the stream ended before the reply did"
