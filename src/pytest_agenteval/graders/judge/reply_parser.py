@@ -118,7 +118,8 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
             raise UnreadableReply(f"there are {len(objects)} JSON objects with scores, and they differ")
         is_whole = _is_whole_reply(text, objects)
         # What is the whole reply may still be all that a mark for the end of thoughts left of a quotation.
-        suspects = [shown for shown in material if not is_whole or _ENDS_THOUGHTS.search(shown)]
+        is_own = is_whole and not _stands_beside_words(objects[0])
+        suspects = [shown for shown in material if not is_own or _ENDS_THOUGHTS.search(shown)]
         is_quoted = any(_is_quoted(text, objects, shown) for shown in suspects)
     except RecursionError:
         raise UnreadableReply("the JSON is nested too deeply") from None
@@ -217,6 +218,13 @@ def _is_whole_reply(text: str, objects: Sequence[_FoundObject]) -> bool:
     return bool(found and _FENCE_BEGINS.fullmatch(before.strip()) and _FENCE_ENDS.fullmatch(after.strip()))
 
 
+def _stands_beside_words(found: _FoundObject) -> bool:
+    """Whether scores lie within an object or list that says something else, too, which may be the verdict."""
+    return found.scored is not found.value and any(
+        isinstance(part, str) and part.strip() for part in _parts(found.value)
+    )
+
+
 def _is_quoted(text: str, objects: Sequence[_FoundObject], shown: str) -> bool:
     """Whether an object, with its rationale where it has one, stands in a text; also as JSON in JSON."""
     spellings = [text[found.start : found.end] for found in objects]
@@ -224,7 +232,8 @@ def _is_quoted(text: str, objects: Sequence[_FoundObject], shown: str) -> bool:
         own = found.value if RATIONALE in found.value else found.scored
         spellings += [json.dumps(own), json.dumps(own, ensure_ascii=False)]
     bare = _SPELLING.sub("", shown)
-    return any(_SPELLING.sub("", spelling) in bare for spelling in spellings)
+    # Without its braces, for more may stand in the object that was shown.
+    return any(_SPELLING.sub("", spelling[1:-1]) in bare for spelling in spellings)
 
 
 def _stands_alone(text: str, found: _FoundObject) -> bool:
