@@ -15,6 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval import Message, Run, Transcript, TrialKey, UsageMistake, load_run
+from pytest_agenteval.records.transcript import UNSEEN_USAGE
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, row_kind
 from tests.reports.runs import store_run
 from tests.store.samples import FULL, LONG, trial
@@ -44,10 +45,22 @@ def test_a_trial_is_one_row(run: Run) -> None:
     assert (row["score"], row["passed"], row["ending"]) == (0.4, False, "missed")
     assert row["tags"] == ["ko", "slow"]
     assert row["started_at"] == datetime(2026, 11, 21, 9, 30, 15, 123000, UTC)
-    assert (row["input_tokens"], row["all_tokens"], row["cost_usd"]) == (100, 120, None)
+    assert (row["input_tokens"], row["output_tokens"], row["cost_usd"]) == (100, 20, None)
     assert (row["tool_hits"], row["tool_misses"], row["tool_recorded"]) == (3, 1, 2)
     assert (row["grade_count"], row["undecided_count"], row["ruler_digest"]) == (2, 1, "r")
     assert (errored["score"], errored["passed"], errored["cause"]) == (None, None, "provider")
+
+
+def test_what_is_unknown_of_an_attempt_is_unknown_of_all(tmp_path: Path) -> None:
+    """Nobody knows what an attempt took that never ended, nor a trial whose process died."""
+    unended = replace(trial("t1", seconds=2.0), attempt=2)
+    lost = trial("t2", ending="errored", score=None, transcript=Transcript(usage=UNSEEN_USAGE), seconds=0.0)
+    first, second, whole = store_run(tmp_path, [unended, lost, trial("t3", seconds=2.0)]).rows()
+
+    alls = ("all_tokens", "all_cost_usd", "all_seconds")
+    assert [first[name] for name in ("seconds", *alls)] == [2.0, None, None, None]
+    assert [second[name] for name in ("seconds", "charged_seconds", *alls)] == [None] * 5
+    assert [whole[name] for name in ("seconds", "charged_seconds", *alls)] == [2.0, 2.0, 0, 0.0, 2.0]
 
 
 def test_a_grade_is_one_row(run: Run) -> None:

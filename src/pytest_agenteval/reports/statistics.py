@@ -215,12 +215,12 @@ def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:
 def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
     """Give what agents took; of attempts that never ended nobody knows it."""
     known = _resource_use(_usages(entries), sum(entry.seconds + entry.earlier_seconds for entry in entries))
-    lost = scope.interrupted + sum(
-        max(0, entry.attempts - 1 - len(entry.earlier)) for entry in entries if entry.attempts > 1
-    )
-    if not lost:
+    untimed = sum(not entry.seconds and entry.elapsed_seconds is None for entry in entries)
+    known = replace(known, seconds=known.seconds + Figure(0, untimed)) if untimed else known
+    unended = scope.interrupted + sum(entry.unended_attempts for entry in entries if entry.attempts > 1)
+    if not unended:
         return known
-    unknown = Figure(0, lost)
+    unknown = Figure(0, unended)
     if scope.is_offline and entries and not (known.tokens or known.cost):  # nor do the others ask any LLM
         return replace(known, seconds=known.seconds + unknown)
     return ResourceUse(known.tokens + unknown, known.cost + unknown, known.seconds + unknown)

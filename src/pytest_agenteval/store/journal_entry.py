@@ -79,9 +79,20 @@ class JournalEntry(Record, frozen=True, gc=False):
     uncharged_seconds: float = 0.0
 
     @property
-    def charged_seconds(self) -> float:
+    def elapsed_seconds(self) -> float | None:
+        """The seconds; None where the process died that carried the trial out."""
+        return None if self.usage.asks is None and not self.seconds else self.seconds
+
+    @property
+    def charged_seconds(self) -> float | None:
         """The seconds that count against the trial's limit: in older journals all."""
-        return self.seconds - self.uncharged_seconds
+        seconds = self.elapsed_seconds
+        return None if seconds is None else seconds - self.uncharged_seconds
+
+    @property
+    def unended_attempts(self) -> int:
+        """How many attempts before this one were begun and never ended: what they took is unknown."""
+        return max(0, self.attempts - 1 - len(self.earlier))
 
     @property
     def averaged(self) -> bool:
@@ -90,18 +101,21 @@ class JournalEntry(Record, frozen=True, gc=False):
 
     @property
     def all_tokens(self) -> float | None:
-        """Tokens of all finished attempts; None where those of any are unknown."""
-        return sum_of([usage.tokens for usage in (self.usage, *self.earlier)]).value
+        """Tokens of all attempts; None where those of any are unknown."""
+        tokens = sum_of([usage.tokens for usage in (self.usage, *self.earlier)]).value
+        return None if self.unended_attempts else tokens
 
     @property
     def all_cost_usd(self) -> float | None:
-        """The cost of all finished attempts; None where that of any is unknown."""
-        return sum_of([usage.cost_usd for usage in (self.usage, *self.earlier)]).value
+        """The cost of all attempts; None where that of any is unknown."""
+        cost = sum_of([usage.cost_usd for usage in (self.usage, *self.earlier)]).value
+        return None if self.unended_attempts else cost
 
     @property
-    def all_seconds(self) -> float:
-        """The time of all finished attempts."""
-        return self.seconds + self.earlier_seconds
+    def all_seconds(self) -> float | None:
+        """The time of all attempts; None where that of any is unknown."""
+        seconds = None if self.unended_attempts else self.elapsed_seconds
+        return None if seconds is None else seconds + self.earlier_seconds
 
 
 def own_models_of(entries: Iterable[JournalEntry]) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def _cases(run: Run) -> Iterator[Element]:
 
 def _case(run: Run, entry: JournalEntry, lines: TaskLines) -> Element:
     trial = run.trial_if_readable(entry) or entry
-    case = _trial_case(entry.key, entry.file.replace("/", "."), entry.seconds)
+    case = _trial_case(entry.key, entry.file.replace("/", "."), entry.elapsed_seconds)
     transcripts = str(run.folder / entry.location.file)
     places = place_properties(entry.file, lines.line_of(trial))
     case.append(_properties([*trial_properties(trial, transcripts), *places]))

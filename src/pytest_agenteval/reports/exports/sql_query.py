@@ -40,7 +40,7 @@ TASK_COLUMNS: Mapping[str, tuple[str, str]] = {
         "what all its trials took; none where a part of it is unknown",
     ),
     "all_cost_usd": ("case when count(all_cost_usd) = count(*) then sum(all_cost_usd) end", "likewise"),
-    "all_seconds": ("sum(all_seconds)", "what all its trials took"),
+    "all_seconds": ("case when count(all_seconds) = count(*) then sum(all_seconds) end", "likewise"),
 }
 """The view of tasks over trials: how each column is reckoned, and what it is.
 

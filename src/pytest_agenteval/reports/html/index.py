@@ -96,7 +96,7 @@ class TrialRow(FrozenValue, frozen=True):
     undecided: bool
     tokens: float | None
     usd: float | None
-    seconds: float
+    seconds: float | None
     attempts: int = 1
     disagree: bool = False
     chunk: int | None = None

@@ -69,7 +69,9 @@ TRIALS: tuple[Column, ...] = (
     column("cause", "text", "entry.cause", "why it errored, one word of docs/endings.md; mostly empty"),
     column("message", "text", "entry.message", "what the error said, cut at 300 characters"),
     optional("started_at", "time", "entry.started_at", "when the attempt began"),
-    optional("seconds", "number", "entry.seconds", "how long the agent took, without waiting for a slot"),
+    optional(
+        "seconds", "number", "entry.elapsed_seconds", "how long the agent took, without waiting for a slot"
+    ),
     optional("charged_seconds", "number", "entry.charged_seconds", "what of it its limit `seconds` counts"),
     optional(
         "input_tokens",
