@@ -73,6 +73,23 @@ def test_a_conftest_changes_what_the_agent_is_given(
     assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]
 
 
+SEEN = """
+@pytest.fixture
+def trial(trial):
+    Path("seen").write_text(trial.ending)
+    return trial
+"""
+
+
+def test_a_conftest_looks_at_the_trial_that_ended(pytester: pytest.Pytester) -> None:
+    """Its own ``trial`` is asked for, though it hangs on nothing but ours."""
+    write(pytester.path, looking(SEEN, "own.md"))
+
+    run(pytester).assert_outcomes(passed=2)
+
+    assert (pytester.path / "seen").read_text() == "passed"
+
+
 def test_what_a_conftest_changes_holds_in_workers(pytester: pytest.Pytester) -> None:
     """Also where its trials cannot begin ahead: each is run once."""
     write(pytester.path, looking(NEW, "new"))

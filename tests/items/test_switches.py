@@ -158,9 +158,7 @@ def test_durations_are_the_agents(pytester: pytest.Pytester) -> None:
 
 def test_what_an_item_waits_for_is_no_time_of_its_case(pytester: pytest.Pytester) -> None:
     """Other trials, or a fixture of somebody's: the time of a case is its trial's own."""
-    slow = (
-        "import pytest, time\n\n\n@pytest.fixture\ndef trial(trial):\n    time.sleep(1.0)\n    return trial\n"
-    )
+    slow = "import pytest, time\n\n@pytest.fixture(autouse=True)\ndef slow():\n    time.sleep(1.0)\n"
     write(pytester.path, {"evals/conftest.py": slow})
     carry_out(pytester, "--junitxml=j.xml", "-k", "good")
     (case,) = junit(pytester.path / "j.xml").values()

@@ -128,25 +128,26 @@ def test_an_offline_model_is_explained_once(tmp_path: Path) -> None:
 
 
 def test_misses_are_told_at_length_where_there_is_room_for_it(tmp_path: Path) -> None:
-    """One always, several if all of them fit; else in a line each, as many as fit, and the title says so."""
+    """One always, several if all of them fit; else in a line each, the worst three and more as they fit."""
     several = store_run(
-        tmp_path, screen_runs.suite_trials("s", {"x": 3}, (0.5,)), suites=screen_runs.suites("s")
+        tmp_path, screen_runs.suite_trials("s", {"x": 5}, (0.5,)), suites=screen_runs.suites("s")
     )
     one = screen_runs.one_task(tmp_path)
 
     told = {
         (room, run is one): (misses.title, len(misses.lines))
         for run in (several, one)
-        for room in (6, 5, 2, 0)
+        for room in (10, 9, 4, 0)
         if (misses := worst_misses(run, 80, room))
     }
 
     first = "misses, the worst first"
     assert told == {
-        (6, False): (first, 6),
-        (5, False): (f"{first} (-v says more)", 3),
-        (2, False): ("misses, the worst 2 of 3 tasks (-v shows all)", 2),
-        **{(room, True): (first, 2) for room in (6, 5, 2, 0)},
+        (10, False): (first, 10),
+        (9, False): (f"{first} (-v says more)", 5),
+        (4, False): ("misses, the worst 4 of 5 tasks (-v shows all)", 4),
+        (0, False): ("misses, the worst 3 of 5 tasks (-v shows all)", 3),
+        **{(room, True): (first, 2) for room in (10, 9, 4, 0)},
     }
 
 

@@ -112,7 +112,8 @@ def test_settings_hold_in_workers_too(pytester: pytest.Pytester, monkeypatch: py
 @pytest.mark.parametrize(
     ("table", "complaint"),
     [
-        ("[tool.agenteval]\nmodl = 'nop'", "*tool.agenteval.modl: unknown*did you mean 'model'?"),
+        ("[tool.agenteval]\nmodl = 'nop'", "*tool.agenteval.modl: unknown key; did you mean 'model'?"),
+        ("[tool.pytest_agenteval]\nmodel = 'nop'", "*is not read; call it [[]tool.agenteval]"),
         ("[tool.agenteval]\nrepetitions = 0", "*tool.agenteval.repetitions: *as in 2..6; found 0"),
         ("[tool.agenteval]\nrepetitions = 2.5", "*as in 2..6; found 2.5"),
         ("[tool.agenteval]\nrepetitions = true", "*as in 2..6; found True"),

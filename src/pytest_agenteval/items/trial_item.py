@@ -55,7 +55,8 @@ class TrialItem(PlannedItem):
     def setup(self) -> None:
         """Carry out the trial; where nothing else hangs on the item, without the fixture machinery."""
         names, option = self.fixturenames, self.config.option
-        if len(names) > 2 or option.setupshow or option.setuponly or option.setupplan:
+        overridden = len(self._fixtureinfo.name2fixturedefs["trial"]) > 1
+        if len(names) > 2 or overridden or option.setupshow or option.setuponly or option.setupplan:
             super().setup()
         else:  # `trial` and `request`: what the machinery would do costs a quarter of a plain test
             self.funcargs["trial"] = run_trial_for_item(self, None, identity)

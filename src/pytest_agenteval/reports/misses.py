@@ -23,6 +23,9 @@ from pytest_agenteval.store.run_reader import Run
 SHOWN = 5
 """Tasks whose worst miss is told where nobody asked for more."""
 
+LEAST_SHOWN = 3
+"""Tasks whose worst miss is in brief even where figures leave no room."""
+
 LEAST_REASON = 30
 """Columns of a reason beside its trial's name; with fewer it stands on a line below."""
 
@@ -54,10 +57,10 @@ class WorstMisses(FrozenValue, frozen=True):
 def worst_misses(
     run: Run, width: int, room: int, endings: Collection[str] = NOT_PASSED
 ) -> WorstMisses | None:
-    """Give the worst miss of each of the worst tasks in at most ``room`` lines, None where nothing has room.
+    """Give the worst miss of each of the worst tasks in ``room`` lines, None where nothing missed.
 
     All of them at length where they fit, and always a single one, which is what somebody works on; else in
-    brief.
+    brief, the worst three whatever the room.
     """
     not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
     by_task: dict[tuple[str, str, str], JournalEntry] = {}
@@ -69,7 +72,7 @@ def worst_misses(
         if len(worst) == 1 or len(at_length) <= room:
             return WorstMisses(tuple(at_length), len(worst), len(worst), at_length=True) if worst else None
     briefs = [list(_in_brief(entry, width)) for entry in worst[:SHOWN]]
-    while briefs and sum(map(len, briefs)) > room:
+    while len(briefs) > LEAST_SHOWN and sum(map(len, briefs)) > room:
         briefs.pop()
     lines = tuple(line for brief in briefs for line in brief)
     return WorstMisses(lines, len(briefs), len(worst)) if lines else None

@@ -30,7 +30,7 @@ from pytest_agenteval.reports.view import RunView
 from pytest_agenteval.reports.worst_buckets import BucketRow, WorstBuckets, worst_buckets
 
 MOST_LINES = 40
-"""Lines that the end of a run takes; misses have the room that figures leave."""
+"""Lines that the end of a run takes; misses have the room that figures leave, and the worst three always."""
 
 GAP = "  "
 SPENT = 4
