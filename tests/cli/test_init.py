@@ -262,6 +262,25 @@ def test_a_project_can_be_installed_as_before(
     assert "run: pip install -e ." in Path(".github/workflows/evals.yml").read_text("utf-8")
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r\n"])
+def test_added_lines_end_as_those_of_the_file(
+    pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], end: bytes
+) -> None:
+    """So that nothing else of it changes."""
+    write(pytester.path, {"shopbot/__init__.py": ""})
+    before = {"pyproject.toml": f"{PROJECT}{SETUPTOOLS}", ".gitignore": "build/\n"}
+    there = {pytester.path / name: text.encode().replace(b"\n", end) for name, text in before.items()}
+    for file, content in there.items():
+        file.write_bytes(content)
+
+    init(capsys)
+
+    for file, content in there.items():
+        added = file.read_bytes().removeprefix(content)
+        assert 0 < len(added) < len(file.read_bytes())
+        assert added.count(end) == added.count(b"\n")
+
+
 class Distribution:
     """An installed package, of which nothing is known but where it came from."""
 

@@ -10,7 +10,7 @@ import pytest
 from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind
-from pytest_agenteval.records.transcript import Transcript, Usage
+from pytest_agenteval.records.transcript import JUDGE_ASK, Event, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.junit import trial_properties
 from pytest_agenteval.reports.run_screen import screen_lines
@@ -155,6 +155,17 @@ def test_what_was_spent_counts_every_attempt_and_unknown_prices_stay_unknown(tmp
     assert (total.mean.mean, total.averaged, total.retried) == (1.0, 2, 1)
     assert (total.spent.tokens, total.spent.cost) == (Figure(385), Figure(0.75, 1))
     assert total.spent.seconds == Figure(5.75)
+
+
+def test_how_long_judges_took_is_unknown(tmp_path: Path) -> None:
+    """Nobody measures it, and 0 seconds would be no measurement; without judges none were taken."""
+    asked = Event(0.1, JUDGE_ASK, "", {"usage": Usage(9, 9, cost_usd=0.5, asks=2).to_json()})
+    judged = trial("a", 1, 1.0, transcript=Transcript(events=(asked,)))
+    with_judge, without = (
+        view_of(store_run(tmp_path, [each])).suites[0].total.judging for each in (judged, trial("a", 1, 1.0))
+    )
+
+    assert (with_judge.tokens, with_judge.seconds, without.seconds) == (Figure(18), Figure(0, 1), Figure())
 
 
 def test_a_cost_of_which_nothing_is_known_is_not_zero(tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ _LONG = 24
 """Forms as long are looked for by what stands here and there in a text, others wherever they begin."""
 
 _MOST_STEP = 32
-_CUTS = re.compile(r"…|\.{3,}")
+_CUTS = re.compile(r"…+|\.{3,}")
 
 
 class Forms:

@@ -226,13 +226,14 @@ def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
     return ResourceUse(known.tokens + unknown, known.cost + unknown, known.seconds + unknown)
 
 
-def _resource_use(usages: Sequence[Usage], seconds: float = 0.0) -> ResourceUse:
+def _resource_use(usages: Sequence[Usage], seconds: float | None = None) -> ResourceUse:
+    """Give what these took; how long judges take is not measured."""
     read, written, costs = (list(map(figure, usages)) for figure in (_INPUT, _OUTPUT, _COST))
     tokens_known, costs_known = None not in read and None not in written, None not in costs
     return ResourceUse(
         tokens=Figure(sum(read) + sum(written)) if tokens_known else sum(map(token_figure, usages), Figure()),
         cost=Figure(sum(costs)) if costs_known else sum(map(cost_figure, usages), Figure()),
-        seconds=Figure(seconds),
+        seconds=Figure(0, len(usages)) if seconds is None else Figure(seconds),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from copy import copy
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
@@ -15,7 +16,7 @@ from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import error_text
-from pytest_agenteval.reports.formatting import format_figure
+from pytest_agenteval.reports.formatting import format_figure, pluralize
 from pytest_agenteval.reports.junit import trial_properties
 from pytest_agenteval.reports.junit_places import place_properties
 
@@ -159,3 +160,33 @@ def _summary_line(place: str, raised: BaseException) -> str:
     where = f"hook {NAME}" if place == NAME else f"hook {NAME} in {place}"
     head = f"warning: {where} raised {exception_line(raised)}; no trial is changed by it"
     return "\n".join([head, *(f"  {line}" for line in last)])
+
+
+MOST_NAMED = 5
+"""Trials that are named below the text that they share."""
+
+
+def merge_equal_errors(reports: list[Any]) -> list[Any]:
+    """Give error reports, with one in the place of all trials of the same text, which counts them."""
+    groups: dict[object, list[Any]] = {}
+    for report in reports:
+        of_trial = any(name == "agenteval.ending" for name, _ in getattr(report, "user_properties", ()))
+        groups.setdefault(str(report.longrepr) if of_trial else id(report), []).append(report)
+    return [group[0] if len(group) == 1 else _merged(group) for group in groups.values()]
+
+
+def _merged(group: list[Any]) -> Any:
+    first, text = group[0], str(group[0].longrepr).rstrip("\n")
+    merged, count = copy(first), pluralize(len(group), "trial")
+    file, line, _ = first.location
+    in_short = f"{text.partition(chr(10))[0]} ({count})"
+    lines = [text, f"the same in {len(group) - 1} more: {', '.join(_names(group[1:]))}"]
+    merged.longrepr = longrepr("\n".join(lines), file, (line or 0) + 1, in_short)
+    return merged
+
+
+def _names(others: list[Any]) -> Iterator[str]:
+    for report in others[:MOST_NAMED]:
+        yield report.nodeid.rpartition("::")[2]
+    if len(others) > MOST_NAMED:
+        yield "..."

@@ -137,9 +137,9 @@ def pytest_terminal_summary_of_errors(
     errors = terminalreporter.stats.get("error", [])
     if len(errors) < 2 or not _speaks_for_run(config):
         return (yield)
-    from pytest_agenteval.session.equal_errors import merge_equal
+    from pytest_agenteval.session.report_hooks import merge_equal_errors
 
-    terminalreporter.stats["error"] = merge_equal(errors)
+    terminalreporter.stats["error"] = merge_equal_errors(errors)
     try:
         return (yield)
     finally:  # the last line of all counts each of them

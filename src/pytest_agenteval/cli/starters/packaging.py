@@ -11,7 +11,7 @@ from configparser import Error as ConfigParserError
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.cli.starters.writing import NewFile
+from pytest_agenteval.cli.starters.writing import NewFile, edited_file
 from pytest_agenteval.records.record import FrozenValue
 
 NO_PACKAGES = (
@@ -109,8 +109,7 @@ def named_packages(root: Path, files: Iterable[NewFile]) -> NamedPackages | None
     except (tomllib.TOMLDecodeError, ConfigParserError):
         after = before
     lines = tuple(line for setting in settings.items() for line in setting)
-    file = NewFile(path, after.encode(), adds=bool(before)) if after != before else None
-    return NamedPackages(path.name, lines, file)
+    return NamedPackages(path.name, lines, edited_file(path, after) if after != before else None)
 
 
 def _with_key(text: str, table: str, key: str) -> str:

@@ -43,5 +43,11 @@ def with_lines(path: Path, lines: str, mark: str) -> NewFile | None:
     if mark in before:
         return None
     between = "" if not before else "\n" if before.endswith("\n") else "\n\n"
-    text = f"{before}{between}{lines}"
-    return NewFile(path, text.encode("utf-8", "surrogateescape"), adds=bool(before))
+    return edited_file(path, f"{before}{between}{lines}")
+
+
+def edited_file(path: Path, text: str) -> NewFile:
+    """Give a file with this text, whose lines end as those do that it has."""
+    before, content = path.read_bytes() if path.is_file() else b"", text.encode("utf-8", "surrogateescape")
+    content = content.replace(b"\n", b"\r\n") if b"\r\n" in before else content
+    return NewFile(path, content, adds=bool(before))
