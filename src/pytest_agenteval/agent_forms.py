@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import UsageMistake, key_hint
+from pytest_agenteval.errors import UsageMistake, key_hint, nearest
 from pytest_agenteval.name_table import NotImported, import_claim
 
 if TYPE_CHECKING:
@@ -50,18 +50,24 @@ def _factory_of_form(form: Mapping[str, Any]) -> Callable[..., Agent]:
     try:
         return agent_factory_of(form, import_claim(call, "agent", "suite.yaml"))
     except NotImported as lost:
-        raise AgentNotImported(form, lost.found) from lost.__cause__
+        raise AgentNotImported(form, lost.found, _near_attribute(lost.__cause__)) from lost.__cause__
     except UsageMistake as mistake:  # it is there, and nothing that acts
         raise AgentNotImported(form, str(mistake)) from None
+
+
+def _near_attribute(raised: BaseException | None) -> str:
+    return nearest(raised.name, dir(raised.obj)) if isinstance(raised, AttributeError) and raised.name else ""
 
 
 class AgentNotImported(NotImported):
     """What a form's ``call`` names cannot be imported, or is nothing that acts."""
 
-    def __init__(self, form: Mapping[str, Any], found: str) -> None:
+    def __init__(self, form: Mapping[str, Any], found: str, near: str = "") -> None:
         self.expected = "package.module:name of what acts: a function, an object with run, a class with run"
         self.found = found if form["call"] in found else f"{form['call']!r}: {found}"
         places = [*form.get("paths", ()), "wherever Python looks"]
         lacks_module = found.startswith("ModuleNotFoundError") and not found.endswith(")")
-        self.hint = f"modules are looked for in {' and '.join(places)}" if lacks_module else key_hint(found)
+        self.hint = (
+            f"modules are looked for in {' and '.join(places)}" if lacks_module else near or key_hint(found)
+        )
         UsageMistake.__init__(self, f"agent: expected {self.expected}; found {self.found}")

@@ -78,6 +78,12 @@ WRONG = {
         "  found:    'needy:answer': ModuleNotFoundError: No module named 'nobodys' (*needy.py:1)",
         "[!h ]*",  # no hint: where it is looked for is not what is wrong
     ],
+    "call: bot:misnammed": ["evals/9/suite.yaml:2: agent", "  hint:     did you mean 'misnamed'?"],
+    'command: [python, "--ask={content}"]': [
+        "evals/10/suite.yaml:2: agent.command[[]1[]]",
+        "  found:    '--ask={content}'",
+        "  hint:     a command reads the task as a line of JSON from its standard input, *",
+    ],
 }
 
 

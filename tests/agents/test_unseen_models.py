@@ -145,7 +145,9 @@ def test_a_connection_that_cannot_be_recorded_is_said_while_the_rest_is(
 
 
 @pytest.mark.usefixtures("port")
-@pytest.mark.parametrize(("options", "is_said"), [((), True), (("--agent-model=nop",), False)])
+@pytest.mark.parametrize(
+    ("options", "is_said"), [((), True), (("-v",), True), (("--agent-model=nop",), False)]
+)
 def test_where_nobody_was_seen_asking_the_run_says_so(
     pytester: pytest.Pytester, options: tuple[str, ...], is_said: bool
 ) -> None:

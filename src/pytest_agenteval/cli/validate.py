@@ -17,7 +17,8 @@ INTERNAL_ERROR, USAGE_ERROR = 3, 4
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="a folder with task files, or one such file")
+    place = "a folder with task files, or one such file; by default what `pytest` collects here"
+    parser.add_argument("paths", nargs="*", metavar="PATH", help=place)
     add_json_option(parser)
 
 

@@ -41,10 +41,6 @@ def doubts(view: RunView) -> Iterator[Note]:
     if unjudged := _shares(view, "trial", _unjudged_trials, lambda total: total.averaged):
         yield Note(f"{MARK} not judged: {unjudged}; passes may be fewer; --agent-judge=MODEL")
     yield from _undecided_grades(view)
-    unseen = dict.fromkeys(view.label(suite) for suite in view.suites if suite.is_unseen)
-    if unseen and not view.doubtful_events.get(UNREAD_REQUEST):
-        names = ", ".join(unseen)
-        yield Note(f"nobody in {names} was seen asking a model: if an agent did, these figures lack it")
     yield from _doubtful_events(view)
     yield from map(Note, view.warnings)
 
@@ -124,7 +120,11 @@ MOST_NAMED = 5
 
 
 def _doubtful_events(view: RunView) -> Iterator[Note]:
-    """Say what was seen in trials that makes them doubtful."""
+    """Say what was seen in trials that makes them doubtful, or in no trial of a suite."""
+    unseen = dict.fromkeys(view.label(suite) for suite in view.suites if suite.is_unseen)
+    if unseen and not view.doubtful_events.get(UNREAD_REQUEST):
+        names = ", ".join(unseen)
+        yield Note(f"nobody in {names} was seen asking a model: if an agent did, these figures lack it")
     yield from _shared_process(view)
     for kind, (thing, what) in _EVENTS.items():
         if count := view.doubtful_events.get(kind, 0):

@@ -189,4 +189,4 @@ def _block_rows(table: ReportTable, block: _Block, room: int) -> list[str]:
 def _left_out(table: ReportTable, block: _Block, room: int) -> list[str]:
     """Name the spare columns that had no room; where a table goes on below nothing is left out."""
     left_out = [column.title for column in table.columns if column.spare and column not in block.columns]
-    return wrap(f"no room for {', '.join(left_out)}", room) if left_out else []
+    return wrap(f"too narrow for columns: {', '.join(left_out)}", room) if left_out else []

@@ -142,7 +142,11 @@ def _project_table(path: Path) -> Mapping[str, Any]:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as broken:
         raise UsageMistake(f"{path}: not TOML: {broken}") from None
     tools = document.get("tool", {})
-    table = tools.get("agenteval", {}) if isinstance(tools, dict) else {}
+    tools = tools if isinstance(tools, dict) else {}
+    for name in ("pytest_agenteval", "pytest-agenteval"):
+        if name in tools:
+            raise UsageMistake(f"pyproject.toml: [tool.{name}] is not read; call it [tool.agenteval]")
+    table = tools.get("agenteval", {})
     if not isinstance(table, dict):
         raise UsageMistake(f"{PROJECT}: expected a table; found {table!r}")
     keys = [row.name for row in Settings.rows()]

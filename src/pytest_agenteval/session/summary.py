@@ -107,7 +107,8 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         _write_unrecorded(reporter, run, width)
     elif verbosity == 0:
         _write_worst(reporter, worst_misses(run, width, MOST_LINES - len(screen) - 2, ("missed",)))
-    reporter.write_sep("=", "agent evals")
+    if screen:
+        reporter.write_sep("=", "agent evals")
     for line in screen:
         write_line(reporter, line)
     # Of a shard no suite's figures are whole: the summary is that of the merged run.

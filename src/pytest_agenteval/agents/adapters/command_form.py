@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -79,6 +80,10 @@ def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem
     if Path(script).suffix.lower() in SCRIPTS and not _is_file(folder / script):
         found = f"{script!r}, which is not there"
         yield ("agent", "command", 1), "a file beside suite.yaml", found, _near(folder, script)
+    for place, part in enumerate(command):
+        if re.fullmatch(r"(-[^={]*=)?\{content\}", part):
+            hint = "a command reads the task as a line of JSON from its standard input, or in $AGENTEVAL_TASK"
+            yield ("agent", "command", place), "an argument as it is: nothing is filled in", repr(part), hint
 
 
 def _missing_program(folder: Path, program: str) -> tuple[str, str]:
