@@ -80,6 +80,47 @@ def test_litellm_comes_late_quietly_and_goes_without_a_trace(tmp_path: Path) -> 
     assert len(server.requests) == 12
 
 
+OTHER_RELEASE = """
+import asyncio, sys
+import litellm
+from litellm.litellm_core_utils import core_helpers, logging_worker
+from pytest_agenteval.chat import litellm_chat
+from pytest_agenteval.chat.litellm_chat import LitellmChat
+from pytest_agenteval.records.plan import Model
+
+class Cache:
+    def __getattr__(self, name):
+        if name in ("evicted_client_closer", "flush_cache"):
+            raise AttributeError(name)
+        return getattr(real, name)
+
+async def main():
+    chat = LitellmChat(Model("m", "openai/x", params={"api_base": sys.argv[1]}))
+    await chat.prepare()
+    core_helpers._FINISH_REASON_MAP = finishes  # litellm itself has it under another name by then
+    print((await chat.ask([{"role": "user", "content": "hi"}])).text)
+    del logging_worker.GLOBAL_LOGGING_WORKER
+    await litellm_chat.close()
+
+real, litellm.in_memory_llm_clients_cache = litellm.in_memory_llm_clients_cache, Cache()
+finishes = core_helpers.__dict__.pop("_FINISH_REASON_MAP")
+asyncio.run(main())
+"""
+
+
+def test_a_release_of_litellm_that_is_otherwise_inside_is_asked_all_the_same() -> None:
+    """It releases weekly: what we look for among its private names may be gone, and costs no reply."""
+    with ModelServer() as server:
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", OTHER_RELEASE, server.openai_base],
+            env={"PYTHONPATH": str(ROOT / "src"), "PATH": "", "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+            capture_output=True,
+            text=True,
+        )
+
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
+
+
 @pytest.mark.parametrize("wire", ["openai", "anthropic"])
 def test_connections_that_were_closed_are_not_used_again(loop: asyncio.Runner, wire: str) -> None:
     """A run that ends closes its connections; the next one in the same process has its own."""
