@@ -7,11 +7,14 @@ import json
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import pytest
+import yaml
 
 from pytest_agenteval.store.run_reader import load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
@@ -51,6 +54,7 @@ VARIABLES = {
 
 CONFTEST = """
 import contextvars
+import json
 import logging
 import os
 import urllib.error
@@ -73,6 +77,14 @@ def post(text):
         refused.read()
 
 
+def stream(path):
+    words = [{"role": "user", "content": "hello"}]
+    body = json.dumps({"model": "m", "stream": True, "max_tokens": 9, "messages": words, "input": words})
+    headers = {"Content-Type": "application/json"}
+    sent = urllib.request.Request(os.environ["LEAK_TO"] + path, body.encode(), headers)
+    urllib.request.urlopen(sent).read()
+
+
 class Leaky:
     tools = ("gossip",)
 
@@ -81,6 +93,8 @@ class Leaky:
         for call in reply.calls:
             await ctx.tools.call(call)
         contextvars.Context().run(post, LEAK)
+        for path in ("/chat/completions", "/messages", "/responses"):
+            stream(path)
         os.environ["LATE_API_KEY"] = LATE
         del os.environ["LATE_API_KEY"]
         print("printed", LEAK, LATE)
@@ -159,6 +173,36 @@ LEAK = "\n".join(
 )
 
 
+CUT = "\n".join(CANARIES.values())
+"""What streams say, in pieces of twelve characters."""
+
+
+def _joined(cassette: str) -> str:
+    """Join the pieces of each text in a cassette's streams, as a client would."""
+    texts: dict[object, str] = defaultdict(str)
+    for number, each in enumerate(yaml.safe_load(cassette)["interactions"]):
+        for line in str(each["response"]["body"]["string"]).splitlines():
+            if line.startswith("data: {"):
+                for place, piece in _pieces(json.loads(line.removeprefix("data: "))):
+                    texts[number, place] += piece or ""
+    return "\n".join(texts.values())
+
+
+def _pieces(event: dict[str, Any]) -> Iterator[tuple[object, str | None]]:
+    """Give the pieces that an event of chat completions, Anthropic's messages or responses brings."""
+    for choice in event.get("choices", ()):
+        for name in ("content", "reasoning_content"):
+            yield name, choice["delta"].get(name)
+        for call in choice["delta"].get("tool_calls", ()):
+            yield call["index"], call["function"]["arguments"]
+    delta = event.get("delta")
+    if isinstance(delta, str):
+        yield (event["type"], event["output_index"]), delta
+    elif delta:
+        for name in ("thinking", "text", "partial_json"):
+            yield (event.get("index"), name), delta.get(name)
+
+
 def _write(root: Path, server: ModelServer) -> None:
     tasks = {name: {"id": name, "input": {"content": name}} for name in ("miss", "crash", "break", "stumble")}
     files = {
@@ -194,9 +238,10 @@ def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Give everything that a run and a look at it left behind, by name."""
     root, out = tmp_path_factory.mktemp("project"), tmp_path_factory.mktemp("out")
     reply = ReplyPlan(text="echo: " + LEAK, calls=(("gossip", {"word": LEAK}),), reasoning=LEAK)
+    cut = ReplyPlan(text="echo: " + CUT, calls=(("gossip", {"word": CUT}),), reasoning=CUT)
     environ = {**os.environ, **VARIABLES, "GITHUB_STEP_SUMMARY": str(out / "summary.md")}
     environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # the others take time, and have no part in it
-    with ModelServer([reply]) as server:
+    with ModelServer(lambda request, n: cut if request.get("stream") else reply) as server:
         environ["LEAK_TO"] = server.openai_base
         _write(root, server)
         plugins = ["-p", "agenteval", "-p", "xdist.plugin"]
@@ -229,7 +274,8 @@ def leaked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         if path.is_file() and not path.is_symlink():
             top = out if path.is_relative_to(out) else root
             found[path.relative_to(top).as_posix()] = path.read_text(encoding="utf-8")
-    return {**found, "run": str((root / ".agenteval/runs/latest").resolve())}
+    joined = {f"{name}, joined": _joined(found[name]) for name in found if name.startswith("cassettes/")}
+    return {**found, **joined, "run": str((root / ".agenteval/runs/latest").resolve())}
 
 
 def test_the_canaries_were_really_let_out(leaked: dict[str, str]) -> None:
@@ -259,12 +305,16 @@ def test_the_canaries_were_really_let_out(leaked: dict[str, str]) -> None:
         "crash": "errored",
         "break": "errored",
     }
+    marks = ["<redacted>"] * len(CANARIES)
+    streamed = leaked["cassettes/miss.chat/here-1.yaml, joined"]
+    assert streamed.count("echo: " + "\n".join(marks)) == 3
+    assert streamed.count(json.dumps({"word": "\n".join(marks)})) == 3
     assert any("heard" in text and "<redacted>" in text for name, text in leaked.items() if "yaml" in name)
 
 
 @pytest.mark.parametrize("kind", CANARIES)
 def test_no_canary_comes_out(leaked: dict[str, str], kind: str) -> None:
-    """Results, cassettes, JUnit, the summary, reports, the terminal: 0 hits, in whatever spelling."""
+    """Results, cassettes, what their streams say, JUnit, reports, the terminal: 0 hits, however spelled."""
     hits = [
         (name, form, text[max(0, text.find(form) - 60) : text.find(form) + 80])
         for name, text in leaked.items()

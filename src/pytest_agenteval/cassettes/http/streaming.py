@@ -26,6 +26,10 @@ def replayed(scope: Scope, request: Request, build: Build) -> Response | None:
     return None if response is None else sent_response(response, request)
 
 
+_LAST_EVENTS = (b"data: [DONE]", b"data:[DONE]")
+"""What ends a stream in OpenAI's form: nothing follows it but the end of the response."""
+
+
 class Exchange:
     """A request that is really sent, and its response as it comes: recorded at its end, and only whole.
 
@@ -40,6 +44,7 @@ class Exchange:
         self._status, self._reason = 0, ""
         self._headers: list[tuple[str, str]] = []
         self._has_begun = False
+        self._is_recorded = False
         self.over = False
         self.timed_out: Callable[[], bool] = lambda: False
         """Whether it was the client that gave up, its own time being over."""
@@ -68,6 +73,8 @@ class Exchange:
         if not self._has_begun:
             self.note_part(part)
         self._parts.append(part)
+        if part.rstrip().endswith(_LAST_EVENTS) and is_event_stream(self._headers):
+            self._record(self._response())  # some clients neither read on nor close it before they ask again
 
     def note_part(self, part: bytes) -> None:
         """Note that some of the body has come, which is taken later."""
@@ -81,9 +88,13 @@ class Exchange:
         if not self.over:
             self.over = True
             self._note_first_byte()
-            if not self._scope.closed:
-                self._scope.record(self._request, response, self._first_byte_s)
+            self._record(response)
         return response
+
+    def _record(self, response: Response) -> None:
+        if not (self._is_recorded or self._scope.closed):
+            self._is_recorded = True
+            self._scope.record(self._request, response, self._first_byte_s)
 
     def cut(self, why: str = "", body: bytes | None = None) -> None:
         """Say that the response ended before its time, or never began: what came of it is no recording.
@@ -96,7 +107,7 @@ class Exchange:
             self._parts = self._parts if body is None else [body]
             if why and (why == BROKE_OFF or not is_event_stream(self._headers)):
                 self._reason = why
-            if not self._scope.closed:
+            if not (self._is_recorded or self._scope.closed):
                 self._scope.cut(self._request, self._response(whole=False))
 
     def fail(self, raised: BaseException, body: bytes | None = None) -> None:
@@ -109,7 +120,7 @@ class Exchange:
         elif not self.over:
             self.over = True
             self._parts = self._parts if body is None else [body]
-            if not self._scope.closed:
+            if not (self._is_recorded or self._scope.closed):
                 self._reason = self._reason_of(raised)
                 self._scope.fail(self._request, self._response(whole=False), failed_response(raised))
 
