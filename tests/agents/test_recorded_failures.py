@@ -49,6 +49,13 @@ def falling_back(question):
         return f"{type(failed).__name__}: {ask(question, 'gpt-b')}"
 
 
+def turning_to_another(question):
+    try:
+        return ask(question, "broken")
+    except HTTPError as failed:
+        return f"status {failed.code}: {ask(question)}"
+
+
 def slow(question):
     words = [ask("first")]
     time.sleep(float(os.environ.get("BOT_SLEEPS", "0")))
@@ -65,8 +72,13 @@ def crashing(question):
 
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
-    """A model that counts; the bot asks it."""
-    with ModelServer(lambda body, number: ReplyPlan(text=f"reply {number + 1}")) as started:
+    """A model that counts, and one that is broken; the bot asks them."""
+
+    def reply(body: Any, number: int) -> ReplyPlan:
+        broken = body.get("model") == "broken"
+        return ReplyPlan(status=500) if broken else ReplyPlan(text=f"reply {number + 1}")
+
+    with ModelServer(reply) as started:
         monkeypatch.setenv("BOT_BASE", started.anthropic_base)
         yield started
 
@@ -107,12 +119,15 @@ def test_a_failure_that_an_agent_swallows_is_part_of_its_recording(
     assert "failure: 'urllib.error.URLError:" in text
 
 
+@pytest.mark.parametrize(
+    ("agent", "text"), [("reading", "status 404"), ("turning_to_another", "status 500: reply 2")]
+)
 def test_a_servers_failure_is_part_of_the_recording(
-    pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch
+    pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch, agent: str, text: str
 ) -> None:
-    """A status of 4xx or 5xx is a response like any other."""
+    """A status of 4xx or 5xx is a response like any other, of a tool and of a model."""
     monkeypatch.setenv("API", server.anthropic_base)
-    prepare(pytester, "reading", "status 404")
+    prepare(pytester, agent, text)
 
     run(pytester, *RECORDING).assert_outcomes(passed=1)
     server.stop()
