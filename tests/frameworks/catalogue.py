@@ -256,7 +256,7 @@ PYTHON = (
         for name, lacked in (
             ("groq", ""),
             ("together", "its streams have no calls of tools"),
-            ("huggingface-hub", "it stops reading at `[DONE]`, and the reply comes late into the transcript"),
+            ("huggingface-hub", ""),
         )
     ),
     Framework(

@@ -39,6 +39,10 @@ where it has one) and those that are named, this has to be true:
 - after the end of a trial that ran out of time, nothing more is asked;
 - without flags nothing is sent, and a flag is named (tried with the first way alone).
 
+huggingface-hub is run with `HF_HUB_DISABLE_TELEMETRY=1`. Without it the client asks the hub for a list once a
+day: only one trial records that request, and another one may miss it in a replay
+([limits](limits.md#what-is-not-seen)).
+
 """
 NOTE = """
 ¹ without our litellm, which wants other versions of what this one needs; ² without our mcp, too; ³ and with

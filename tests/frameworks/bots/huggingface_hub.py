@@ -1,5 +1,10 @@
 """Hugging Face's inference client: plain, async, streamed; with typed output."""
 
+import os
+
+# Otherwise the first trial of a process also fetches a list from the hub, and no other trial records that.
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+
 import openai_like
 from huggingface_hub import AsyncInferenceClient, InferenceClient
 
