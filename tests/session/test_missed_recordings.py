@@ -55,6 +55,7 @@ def test_each_miss_is_named_and_the_worst_first(pytester: pytest.Pytester, worke
         assert 0 < part.index(seoul) < part.index(jeju + "t.yaml: search(q='제주')")
         assert "found: 1 call of this tool; the nearest differs in q: '부산'" in part
         assert command.replace(" ", "") in part.replace(" ", "").replace("\n", "")
+    assert f"{command.partition('  ')[2]} --repetitions=2" in summary  # on one line, to be pasted
     assert "6 of 8 calls not recorded" in output
 
 

@@ -250,7 +250,9 @@ def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
     for call in ranked[:most]:
         often = f"{times[call]} times in {pluralize(trials[call], 'trial')}"
         yield from wrap(f"{often if times[call] > 1 else 'once'}: {call.name}", width)
-        yield from (f"  {piece}" for way in call.ways for piece in wrap(way, width - 2))
+        found, *commands = call.ways
+        yield from (f"  {piece}" for piece in wrap(found, width - 2))
+        yield from (f"  {command}" for command in commands)  # whole: they are there to be copied
     if len(ranked) > most:
         yield f"and {len(ranked) - most} more"
 
