@@ -140,7 +140,7 @@ def _number_calls(chunks: Iterable[Any], call_ids: str) -> list[dict[str, Any]]:
 
 def _join_characters(chunks: Iterable[Any]) -> None:
     """Put half a character at a piece's end before the next piece; litellm cannot count tokens of halves."""
-    held: dict[Any, str] = {}
+    halves: dict[Any, str] = {}
     last: dict[Any, tuple[Any, str]] = {}
     for delta in _deltas(chunks):
         texts = [(delta, name, name) for name in ("content", "reasoning_content")]
@@ -149,12 +149,12 @@ def _join_characters(chunks: Iterable[Any]) -> None:
         for holder, name, key in texts:
             if not (text := getattr(holder, name, None)):
                 continue
-            text = held.pop(key, "") + text
+            text = halves.pop(key, "") + text
             if "\ud800" <= text[-1] <= "\udbff":
-                held[key], text = text[-1], text[:-1]
+                halves[key], text = text[-1], text[:-1]
             setattr(holder, name, whole_text(text))
             last[key] = holder, name
-    for key, half in held.items():
+    for key, half in halves.items():
         holder, name = last[key]
         setattr(holder, name, whole_text(getattr(holder, name) + half))
 

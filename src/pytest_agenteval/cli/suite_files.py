@@ -54,14 +54,14 @@ def suites_meant(name: str | None) -> list[SuiteFile]:
 
 
 def _suites_below(folder: Path) -> list[SuiteFile]:
-    read = ((file, read_suite(file, Path.cwd())) for file in SuiteSearch(folder).collected)
-    return [SuiteFile(file, suite) for file, suite in read if suite is not None]
+    suites = ((file, read_suite(file, Path.cwd())) for file in SuiteSearch(folder).collected)
+    return [SuiteFile(file, suite) for file, suite in suites if suite is not None]
 
 
 def _suites_named(name: str, here: Path) -> list[SuiteFile]:
     """Give the suites of a name: of several, those that a bare pytest would collect."""
     search, names, broken = SuiteSearch(here), list[str](), list[ProblemsFound]()
-    found: list[SuiteFile] = []
+    of_name: list[SuiteFile] = []
     for file in search.all:
         try:
             suite = read_suite(file, here)
@@ -70,9 +70,9 @@ def _suites_named(name: str, here: Path) -> list[SuiteFile]:
             continue
         if suite is not None:
             names.append(suite.name)
-            found += [SuiteFile(file, suite)] if suite.name == name else []
-    if found:
-        return [each for each in found if each.path in search.collected] or found
+            of_name += [SuiteFile(file, suite)] if suite.name == name else []
+    if of_name:
+        return [each for each in of_name if each.path in search.collected] or of_name
     if broken:
         raise broken[0]
     if (here / name).is_dir():

@@ -164,9 +164,9 @@ class WorkerContext:
         return self._first_uses[task.agent] if task.form.get("call") else None
 
     def _new_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance:
-        given = {**task.prompts, **variant.prompts}
-        agent = self._agent(task, given)
-        prompts = Prompts(templates_of(agent) or {}, given)
+        changed = {**task.prompts, **variant.prompts}
+        agent = self._agent(task, changed)
+        prompts = Prompts(templates_of(agent) or {}, changed)
         factory = self._agent_factory(task)
         code = self.digest_cache.once("code", type(agent), lambda: code_digest(agent, factory), id(factory))
         maps, loop = (task.prompts, variant.prompts), loop_kind(agent, agent.run)
@@ -177,8 +177,8 @@ class WorkerContext:
     def _agent(self, task: PlannedTask, prompts: Mapping[str, str]) -> Agent:
         factory = self._agent_factory(task)
         made_with_prompts = getattr(factory, "made_with_prompts", None)
-        if made_with_prompts and (given := made_with_prompts(prompts)):
-            task = replace(task, settings=FrozenMap({**task.settings, **given}))
+        if made_with_prompts and (parameters := made_with_prompts(prompts)):
+            task = replace(task, settings=FrozenMap({**task.settings, **parameters}))
         key = _agent_key(task)
         if key not in self._agents:
             self._agents[key] = make_agent(factory, task)

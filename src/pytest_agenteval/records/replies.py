@@ -128,11 +128,11 @@ _STRIPPED_HARMONY = re.compile(r"\s*analysis(?=[^\s:])(.*)assistantfinal(.*)", r
 
 
 def _split_at(text: str, marks: Sequence[_Mark]) -> SplitReply:
-    said: list[str] = []
+    answer: list[str] = []
     thoughts: list[str] = []
     last_closing = {mark.kind: mark.start for mark in marks if mark.closes}
     opened, begin, blocks, nested = "", 0, 0, 0
-    seen, line_is_blank = 0, True  # No line is read twice: a model may repeat a mark for ever.
+    line_read_to, line_is_blank = 0, True  # No line is read twice: a model may repeat a mark for ever.
     for mark in marks:
         if opened:
             # A thought may open twice: by the prompt's template, and by the model.
@@ -145,19 +145,19 @@ def _split_at(text: str, marks: Sequence[_Mark]) -> SplitReply:
             if blocks and not nested:  # thoughts have ended: an answer that names the mark
                 continue
             nested = max(0, nested - 1)
-            thoughts.append("".join(said) + text[begin : mark.start])
-            said, line_is_blank = [], True
+            thoughts.append("".join(answer) + text[begin : mark.start])
+            answer, line_is_blank = [], True
         else:
-            _, newline, line = text[seen : mark.start].rpartition("\n")
+            _, newline, line = text[line_read_to : mark.start].rpartition("\n")
             line_is_blank = not line.strip() and (line_is_blank or bool(newline))
-            seen = mark.start
+            line_read_to = mark.start
             if not line_is_blank and last_closing.get(mark.kind, -1) < mark.start:
                 continue
-            said.append(text[begin : mark.start])
+            answer.append(text[begin : mark.start])
             opened = mark.kind
-        begin = seen = mark.end
-    (thoughts if opened else said).append(text[begin:])
-    return SplitReply("".join(said), _joined_thoughts(thoughts))
+        begin = line_read_to = mark.end
+    (thoughts if opened else answer).append(text[begin:])
+    return SplitReply("".join(answer), _joined_thoughts(thoughts))
 
 
 def _joined_thoughts(thoughts: Iterable[str]) -> str:
@@ -246,7 +246,7 @@ def harmony_messages(text: str) -> list[HarmonyMessage]:
 
 
 def _split_harmony(messages: Iterable[HarmonyMessage]) -> SplitReply:
-    said = [
+    answers = [
         message.written if message.recipient else message.body
         for message in messages
         if message.recipient or message.channel != "analysis"
@@ -254,4 +254,4 @@ def _split_harmony(messages: Iterable[HarmonyMessage]) -> SplitReply:
     thoughts = [
         message.body for message in messages if message.channel == "analysis" and not message.recipient
     ]
-    return SplitReply("\n".join(filter(None, (text.strip() for text in said))), _joined_thoughts(thoughts))
+    return SplitReply("\n".join(filter(None, (text.strip() for text in answers))), _joined_thoughts(thoughts))

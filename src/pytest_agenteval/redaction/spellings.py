@@ -180,11 +180,11 @@ class Forms:
         """Give the text with a mark in place of each form, also where the text was cut within one."""
         hits = self._marks.intersection(self._looked_at(text)) | self._cut_parts(text)
         hits.update(start for start in self._short_starts if start in text)
-        found = [form for form in self._longest_first if any(hit in form for hit in hits)]
-        for form in found:
+        forms = [form for form in self._longest_first if any(hit in form for hit in hits)]
+        for form in forms:
             text = without_spelling(text, form)
         if _is_cut(text):
-            for form in found:
+            for form in forms:
                 text = without_spelling_end(text, form)
         return text
 

@@ -424,8 +424,8 @@ def nearest_options(parser: pytest.Parser, args: Sequence[str]) -> dict[str, str
     pytest prints ``Parser.extra_info`` only where it refuses the command line.
     """
     options = {name for group in parser._groups for option in group.options for name in option.names()}
-    given = {arg.partition("=")[0] for arg in args if arg.startswith("--")}
-    unknown = given - options - {"--"}
+    passed = {arg.partition("=")[0] for arg in args if arg.startswith("--")}
+    unknown = passed - options - {"--"}
     if not unknown:
         return {}
     from pytest_agenteval.errors import nearest

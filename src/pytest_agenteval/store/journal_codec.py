@@ -105,11 +105,13 @@ def check_keys(line: Line) -> None:
     One that has a checksum may: a newer version may have more to say.
     """
     known, grades = _KEYS.get(str(line.get("kind"))), line.get("grades")
-    odd = [] if known is None else [key for key in line if key not in known]
+    unknown = [] if known is None else [key for key in line if key not in known]
     if isinstance(grades, list):
-        odd += [key for grade in grades if isinstance(grade, dict) for key in grade if key not in _GRADE_KEYS]
-    if odd:
-        raise ValueError(f"the unknown key {odd[0]!r}")
+        unknown += [
+            key for grade in grades if isinstance(grade, dict) for key in grade if key not in _GRADE_KEYS
+        ]
+    if unknown:
+        raise ValueError(f"the unknown key {unknown[0]!r}")
 
 
 def read_key(line: Line) -> TrialKey:

@@ -142,8 +142,10 @@ class CallableFactory:
 
     def _prompts(self) -> tuple[Mapping[str, str] | None, Collection[str] | None]:
         # Not what a property of somebody's class would compute: other libraries have such names too.
-        said = (inspect.getattr_static(self._target, name, None) for name in ("templates", "prompt_names"))
-        templates, names = said
+        attributes = (
+            inspect.getattr_static(self._target, name, None) for name in ("templates", "prompt_names")
+        )
+        templates, names = attributes
         templates = templates if is_map_of_texts(templates) else None
         names = names if are_names(names) else None
         if "ctx" in self._keys and templates is None and names is None:

@@ -63,8 +63,8 @@ def is_of_system(name: str) -> bool:
 
 def class_of(module: Any, name: str, base: type[Exception]) -> Any:
     """Give the exception class of a client's module by its recorded name, if there is one below ``base``."""
-    found = getattr(module, name.rpartition(".")[2], None)
-    return found if isinstance(found, type) and issubclass(found, base) else None
+    kind = getattr(module, name.rpartition(".")[2], None)
+    return kind if isinstance(kind, type) and issubclass(kind, base) else None
 
 
 def _described(raised: BaseException) -> str:
@@ -75,26 +75,26 @@ def _described(raised: BaseException) -> str:
 
 def _system_error_below(raised: BaseException) -> BaseException | None:
     """Give the innermost exception of the standard library that led to this one."""
-    found: BaseException | None = None
+    innermost: BaseException | None = None
     each: BaseException | None = raised
     for _ in range(_MOST_CAUSES):
         if each is None:
             break
-        found = each if type(each).__module__ in _SYSTEM else found
+        innermost = each if type(each).__module__ in _SYSTEM else innermost
         # urllib and aiohttp hold it in a field.
         inner = getattr(each, "os_error", None) or getattr(each, "reason", None)
         each = inner if isinstance(inner, BaseException) else each.__cause__ or each.__context__
-    return found
+    return innermost
 
 
 def _system_error(described: str) -> Exception:
     name, _, text = described.partition(": ")
-    found = _system_class(name)
-    if found is None:
+    kind = _system_class(name)
+    if kind is None:
         return TimeoutError(text) if "timeout" in name.lower() else ConnectionError(text)
     numbered = _ERRNO.fullmatch(text)
     try:
-        return found(int(numbered[1]), numbered[2]) if numbered else found(text)
+        return kind(int(numbered[1]), numbered[2]) if numbered else kind(text)
     except TypeError:  # a class that wants more than a text
         return ConnectionError(text)
 
@@ -102,8 +102,12 @@ def _system_error(described: str) -> Exception:
 def _system_class(name: str) -> type[Exception] | None:
     module, _, kind = name.rpartition(".")
     module = module or "builtins"
-    found = getattr(import_module(module), kind, None) if module in _SYSTEM else None
+    exception_class = getattr(import_module(module), kind, None) if module in _SYSTEM else None
     # Here: patches are put on http.client while it is imported, and they need this module.
     from http.client import HTTPException
 
-    return found if isinstance(found, type) and issubclass(found, OSError | HTTPException) else None
+    return (
+        exception_class
+        if isinstance(exception_class, type) and issubclass(exception_class, OSError | HTTPException)
+        else None
+    )

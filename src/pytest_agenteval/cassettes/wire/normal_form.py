@@ -114,8 +114,8 @@ def normal_role(role: str) -> str:
 
 def assistant_message(content: str, calls: Sequence[WireCall], ids: Sequence[str]) -> dict[str, Any]:
     """Write what a model said, without its thoughts and without blanks at either end: clients drop both."""
-    said = split_thoughts(whole_text(content)).text.strip()
-    message: dict[str, Any] = {"role": "assistant", "content": with_closed_code(said)}
+    text = split_thoughts(whole_text(content)).text.strip()
+    message: dict[str, Any] = {"role": "assistant", "content": with_closed_code(text)}
     if calls:
         message["tool_calls"] = [_entry(call, id) for call, id in zip(calls, ids, strict=True)]
     return message

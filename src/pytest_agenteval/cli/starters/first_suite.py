@@ -100,8 +100,8 @@ def _of_workflow(project: Project, workflow: NewFile, arguments: str, *, stays: 
         yield f"the workflow: {FILL_IN} in {name}: where pip gets pytest-agenteval from"
     layout = flat_layout(project.root)
     if layout is not None and not layout.is_clear:
-        found = ", ".join(layout.packages or layout.modules)
-        yield f"the workflow: it does not install the project: setuptools finds several packages ({found})"
+        names = ", ".join(layout.packages or layout.modules)
+        yield f"the workflow: it does not install the project: setuptools finds several packages ({names})"
 
 
 def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:

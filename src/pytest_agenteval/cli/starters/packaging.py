@@ -48,8 +48,8 @@ class Discovery(FrozenValue, frozen=True):
         (name,) = self.packages
         if in_toml:
             return {"[tool.setuptools.packages.find]": f"include = {json.dumps([name, f'{name}.*'])}"}
-        found = {"[options]": "packages = find_namespace:"}
-        return found | {"[options.packages.find]": f"include = {name}, {name}.*"}
+        tables = {"[options]": "packages = find_namespace:"}
+        return tables | {"[options.packages.find]": f"include = {name}, {name}.*"}
 
 
 class NamedPackages(FrozenValue, frozen=True):
@@ -91,16 +91,16 @@ def flat_layout(root: Path) -> Discovery | None:
 
 def named_packages(root: Path, files: Iterable[NewFile]) -> NamedPackages | None:
     """Name a project's own packages where setuptools would take folders of new files for more of them."""
-    found = flat_layout(root)
-    if found is None or not found.is_clear:
+    discovery = flat_layout(root)
+    if discovery is None or not discovery.is_clear:
         return None
     parts = [file.path.relative_to(root).parts for file in files if file.path.is_relative_to(root)]
     new = {each[0] for each in parts if len(each) > 1 and each[0].isidentifier()}
-    if not new.difference(found.packages, NO_PACKAGES.split()):
+    if not new.difference(discovery.packages, NO_PACKAGES.split()):
         return None
     in_toml = "project" in read_pyproject(root)  # else setuptools before 68 wants a [project] there
     path = root / ("pyproject.toml" if in_toml else "setup.cfg")
-    settings = found.settings(in_toml=in_toml)
+    settings = discovery.settings(in_toml=in_toml)
     before = after = _text(path)
     for table, key in settings.items():
         after = _with_key(after, table, key)

@@ -61,12 +61,12 @@ async def ask_judges(
     messages = rubric.messages(values)
     note_shown(judges, rubric, values)
     unreachable: list[ProviderDown] = []
-    read = parse or partial(parse_reply, material=tuple(values.values()))
+    parser = parse or partial(parse_reply, material=tuple(values.values()))
 
     async def vote_of(judge: Judge) -> Vote:
         try:
             verdict, raw, problem = await ask_judge(
-                judge, rubric, messages, rubric.schema(), lambda reply: read(reply, rubric), repair=repair
+                judge, rubric, messages, rubric.schema(), lambda reply: parser(reply, rubric), repair=repair
             )
         except ProviderDown as down:
             if not skip_unreachable:
@@ -220,8 +220,8 @@ async def _ballot(
     count = len(order)
     messages = rubric.messages(values, candidates=[candidates[name] for name in order])
     material = (*values.values(), *candidates.values())
-    read = partial(parse_comparison, rubric=rubric, candidates=count, material=material)
-    verdicts, raw, problem = await ask_judge(judge, rubric, messages, rubric.schema(count), read)
+    parser = partial(parse_comparison, rubric=rubric, candidates=count, material=material)
+    verdicts, raw, problem = await ask_judge(judge, rubric, messages, rubric.schema(count), parser)
     who = judge.model.name
     if verdicts is None:
         return {name: Vote(who, no_judgement(rubric), "", raw, problem, order, seed) for name in order}

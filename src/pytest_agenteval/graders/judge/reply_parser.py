@@ -95,7 +95,7 @@ def _verdict(scores: Mapping[str, Any], rubric: Rubric) -> Verdict:
     return Verdict(_scores(scores, rubric), _rationale(scores))
 
 
-class _FoundObject(NamedTuple):
+class _ScoredObject(NamedTuple):
     """An outermost JSON object that holds scores: the object in it that does, and its place in the text."""
 
     scored: dict[str, Any]
@@ -114,7 +114,7 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
         if not objects:
             raise UnreadableReply(f"{NO_VERDICT}: {broken}" if broken else NO_VERDICT)
         verdict = objects[0].scored
-        if any(found.scored != verdict for found in objects):
+        if any(each.scored != verdict for each in objects):
             raise UnreadableReply(f"there are {len(objects)} JSON objects with scores, and they differ")
         is_whole = _is_whole_reply(text, objects)
         # What is the whole reply may still be all that a mark for the end of thoughts left of a quotation.
@@ -130,20 +130,20 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
         )
     if is_whole:
         return verdict, ""
-    if not any(_stands_alone(text, found) or RATIONALE in found.value | verdict for found in objects):
+    if not any(_stands_alone(text, each) or RATIONALE in each.value | verdict for each in objects):
         raise UnreadableReply(f"the scores stand in a sentence, without a {RATIONALE}")
-    for found, following in zip(objects, [*(found.start for found in objects[1:]), len(text)], strict=True):
-        if stated := _STATED_BEHIND.search(text, found.end, following):
-            raise UnreadableReply(f"behind the JSON object with the scores stands {stated[0]}")
+    for each, following in zip(objects, [*(each.start for each in objects[1:]), len(text)], strict=True):
+        if score := _STATED_BEHIND.search(text, each.end, following):
+            raise UnreadableReply(f"behind the JSON object with the scores stands {score[0]}")
     return verdict, text[: objects[0].start]
 
 
-def _objects(text: str, holds: Predicate) -> tuple[list[_FoundObject], str]:
+def _objects(text: str, holds: Predicate) -> tuple[list[_ScoredObject], str]:
     """Give the objects with scores up to the first that cannot be read, and why that one cannot.
 
     What follows the brace of a broken object may be inside of it: a quotation in its rationale.
     """
-    objects: list[_FoundObject] = []
+    objects: list[_ScoredObject] = []
     at = text.find("{")
     while at >= 0:
         try:
@@ -156,7 +156,7 @@ def _objects(text: str, holds: Predicate) -> tuple[list[_FoundObject], str]:
         else:
             scored = _scored_part(value, holds)
             if scored is not None:
-                objects.append(_FoundObject(scored, value, at, end))
+                objects.append(_ScoredObject(scored, value, at, end))
         at = text.find("{", end)
     return objects, ""
 
@@ -209,36 +209,36 @@ def _parts(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _is_whole_reply(text: str, objects: Sequence[_FoundObject]) -> bool:
+def _is_whole_reply(text: str, objects: Sequence[_ScoredObject]) -> bool:
     """Whether a reply is one object, in a fence or none, but for what the judge thought before."""
     if len(objects) != 1:
         return False
     written = text[objects[0].start : objects[0].end]
-    before, found, after = split_thoughts(text).text.partition(written)
-    return bool(found and _FENCE_BEGINS.fullmatch(before.strip()) and _FENCE_ENDS.fullmatch(after.strip()))
+    before, is_there, after = split_thoughts(text).text.partition(written)
+    return bool(is_there and _FENCE_BEGINS.fullmatch(before.strip()) and _FENCE_ENDS.fullmatch(after.strip()))
 
 
-def _stands_beside_words(found: _FoundObject) -> bool:
+def _stands_beside_words(holder: _ScoredObject) -> bool:
     """Whether scores lie within an object or list that says something else, too, which may be the verdict."""
-    return found.scored is not found.value and any(
-        isinstance(part, str) and part.strip() for part in _parts(found.value)
+    return holder.scored is not holder.value and any(
+        isinstance(part, str) and part.strip() for part in _parts(holder.value)
     )
 
 
-def _is_quoted(text: str, objects: Sequence[_FoundObject], shown: str) -> bool:
+def _is_quoted(text: str, objects: Sequence[_ScoredObject], shown: str) -> bool:
     """Whether an object, with its rationale where it has one, stands in a text; also as JSON in JSON."""
-    spellings = [text[found.start : found.end] for found in objects]
-    for found in objects:
-        own = found.value if RATIONALE in found.value else found.scored
+    spellings = [text[holder.start : holder.end] for holder in objects]
+    for holder in objects:
+        own = holder.value if RATIONALE in holder.value else holder.scored
         spellings += [json.dumps(own), json.dumps(own, ensure_ascii=False)]
     bare = _SPELLING.sub("", shown)
     # Without its braces, for more may stand in the object that was shown.
     return any(_SPELLING.sub("", spelling[1:-1]) in bare for spelling in spellings)
 
 
-def _stands_alone(text: str, found: _FoundObject) -> bool:
+def _stands_alone(text: str, holder: _ScoredObject) -> bool:
     """Whether no words but a label stand on the lines on which an object begins and ends."""
-    before, after = text[: found.start].rpartition("\n")[2], text[found.end :].partition("\n")[0]
+    before, after = text[: holder.start].rpartition("\n")[2], text[holder.end :].partition("\n")[0]
     return not re.search(r"\w", _LABEL.sub("", f"{before} {after}"))
 
 

@@ -89,8 +89,8 @@ def pattern_checks(where: str, patterns: Sequence[str], text: str, problem: str 
     normal, composed = normal_text(text), composed_text(text)
     checks = []
     for pattern in patterns:
-        read = author_pattern(pattern, re.MULTILINE)
-        inside = not problem and read.search(composed if read.names_line_ends else normal) is not None
+        compiled = author_pattern(pattern, re.MULTILINE)
+        inside = not problem and compiled.search(composed if compiled.names_line_ends else normal) is not None
         claim = f"{where} matches {brief(pattern)}"
         checks.append(Check(claim, inside, f"a match of {brief(pattern)}", problem or brief(text)))
     return checks

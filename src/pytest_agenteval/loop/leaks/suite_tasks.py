@@ -41,16 +41,16 @@ def read_suites(place: Path) -> list[SuiteTasks]:
     place = Path(os.path.abspath(place))
     root = _root_of(place)
     if place.name in SUITE_NAMES and place.is_file():
-        found = [(place, load_suite(place))]
+        files_and_suites = [(place, load_suite(place))]
     else:
-        read = ((file, read_suite(file, root)) for file in SuiteSearch(place).collected)
-        found = [(file, suite) for file, suite in read if suite is not None]
-    if not found and place.is_dir() and (above := find_suite(place, root)):
-        found = [(above, load_suite(above))]
-    if not found:
+        every = ((file, read_suite(file, root)) for file in SuiteSearch(place).collected)
+        files_and_suites = [(file, suite) for file, suite in every if suite is not None]
+    if not files_and_suites and place.is_dir() and (above := find_suite(place, root)):
+        files_and_suites = [(above, load_suite(above))]
+    if not files_and_suites:
         raise UsageMistake(f"there is no suite.yaml below {short_path(place)}")
     suites = Suites(root)
-    return [_read(file, suite, suites, root) for file, suite in found]
+    return [_read(file, suite, suites, root) for file, suite in files_and_suites]
 
 
 def workspace_texts(folder: Path) -> Iterator[str]:

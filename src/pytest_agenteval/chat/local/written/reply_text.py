@@ -64,8 +64,8 @@ def read_reply_text(text: str, tools: Collection[ToolSpec]) -> WrittenReply:
         calls = [
             WrittenCall(it.recipient, it.body.strip() or "{}") for it in harmony if it.recipient and tools
         ]
-        said = split_thoughts("".join(it.written for it in harmony if not it.recipient))
-        return WrittenReply(said.text.strip(), said.reasoning, tuple(calls))
+        reply = split_thoughts("".join(it.written for it in harmony if not it.recipient))
+        return WrittenReply(reply.text.strip(), reply.reasoning, tuple(calls))
     rest, reasoning = split_thoughts(text)
     for read in FORMATS if tools else (functionary,):
         written = read(rest, tools)
