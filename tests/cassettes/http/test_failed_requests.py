@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPException
@@ -150,7 +149,7 @@ def outcome(ask: Callable[[str], Any], url: str) -> type[BaseException] | str:
 def test_a_failure_is_recorded_and_raised_again(
     tmp_path: Path, port: Port, ask: Callable[[str], Any], failure: str
 ) -> None:
-    """Of the client's own class, at once, and nothing is sent; a body that broke off fails from the start."""
+    """Of the client's own class, and nothing is sent; a body that broke off fails from the start."""
     if ask is by_client and failure in ("unknown", "tls"):
         pytest.skip("it has no such address here")
     url = FAILURES[failure](port)
@@ -163,10 +162,8 @@ def test_a_failure_is_recorded_and_raised_again(
     library.save()
 
     with taped_http(Library(tmp_path).open(Path("t.yaml"), "none", "tool")) as scope:
-        began = time.monotonic()
         played = outcome(ask, url)
 
-    assert time.monotonic() - began < TIMEOUT_S
     assert (scope.tape_status, scope.missed) == ("hit", [])
     if failure == "breaks off":  # a body of which nothing is played is refused where it would begin
         assert not isinstance(played, str)
