@@ -136,6 +136,10 @@ BROKEN: dict[str, tuple[str, Answer]] = {
     "empty": (CHAT, Answer("")),
     "no choices": (CHAT, Answer('{"id": "x", "choices": []}')),
     "error": (CHAT, Answer(json.dumps(TROUBLE))),
+    "a choice that failed": (
+        CHAT,
+        Answer('{"choices": [{"index": 0, "finish_reason": "error", "message": {"content": "It"}}]}'),
+    ),
     "shorter than it says": (CHAT, Answer(WHOLE.body, missing=10)),
     "cut stream": (CHAT, Answer(_sse(_delta(content="It is")), EVENTS)),
     "dropped stream": (CHAT, Answer(_sse(_delta(content="It is")), EVENTS, missing=10)),
@@ -151,6 +155,13 @@ BROKEN: dict[str, tuple[str, Answer]] = {
         Answer(_sse({"type": "message_start", "message": {"role": "assistant", "content": []}}), EVENTS),
     ),
     "responses without output": (RESPONSES, Answer('{"id": "resp_1"}')),
+    "responses that were called off": (
+        RESPONSES,
+        Answer(
+            '{"status": "cancelled", "output": [{"type": "message", "role": "assistant",'
+            ' "content": [{"type": "output_text", "text": "It"}]}]}'
+        ),
+    ),
     "failed responses": (
         RESPONSES,
         Answer(_sse({"type": "response.failed", "response": {"error": {"message": "no"}}}), EVENTS),

@@ -13,6 +13,7 @@ from pytest_agenteval.cassettes.wire.attachments import (
     url_placeholder,
 )
 from pytest_agenteval.cassettes.wire.chat_call_pieces import join_call, join_function
+from pytest_agenteval.cassettes.wire.error_bodies import refusal_in
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
 from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
 from pytest_agenteval.cassettes.wire.streams import DONE
@@ -125,6 +126,10 @@ def read_reply(body: Json) -> ReplyParts:
         raise UnreadableTraffic("the reply holds no choices")
     choice = min(choices, key=lambda choice: as_count(choice.get("index")))
     message, reason = choice.get("message"), as_text(choice.get("finish_reason"))
+    if refused := refusal_in(200, choice):  # OpenRouter's, whose upstream failed
+        raise refused
+    if reason == "error":
+        raise UnreadableTraffic("the provider failed in the midst of its reply")
     if not isinstance(message, dict) or not isinstance(message.get("content"), str | list | None):
         raise UnreadableTraffic("the reply holds no message")
     usage = as_map(body.get("usage") or choice.get("usage"))

@@ -98,6 +98,8 @@ def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply."""
     if not isinstance(body.get("output"), list):
         raise UnreadableTraffic("the reply holds no output")
+    if (status := as_text(body.get("status"))) in ("failed", "cancelled"):
+        raise UnreadableTraffic(f"the reply has the status {status}")
     items = maps(body["output"])
     parts = [part for item in items for part in maps(item.get("content")) if kind_of(item) == "message"]
     return ReplyParts(
