@@ -98,13 +98,14 @@ def _rows(run: ListedRun) -> Iterator[tuple[str, ...]]:
 
 def _figures(suite: SuiteView, ended: int) -> tuple[str, ...]:
     total = suite.total
+    spent = total.spent.tokens or total.spent.cost  # none were seen: as on the other screens, no cost
     return (
         one_line(suite.suite, MOST_NAME),
         one_line(suite.who, MOST_NAME),
         mean_cell(total),
         interval_cell(total),
         f"{total.averaged:,} of {max(total.planned, ended):,}",
-        format_cost(total.spent.cost),
+        format_cost(total.spent.cost) if spent else NOT_KNOWN,
     )
 
 
