@@ -27,6 +27,7 @@ HARMONY = "<|channel|>analysis<|message|>no<|end|><|start|>assistant<|channel|>f
         ("◁think▷no◁/think▷yes", "yes", "no"),
         ("<|channel>thought\nno<channel|>yes", "yes", "no"),
         ("<|begin_of_thought|>no<|end_of_thought|>yes", "yes", "no"),
+        ("<|START_THINKING|>no<|END_THINKING|>yes", "yes", "no"),
         ("<think>\n<think>\nno</think>yes", "yes", "<think>\nno"),
         ("<think>a<think>b</think>c</think>yes", "yes", "a<think>b\n\nc"),
         ("<think>a</think>one <think>b</think>two", "one two", "a\n\nb"),

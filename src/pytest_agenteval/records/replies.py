@@ -111,7 +111,8 @@ class _Mark(NamedTuple):
 
 _MARK = re.compile(
     r"<(?P<slash>/?)(?P<tag>(?:\w{1,20}:)?think(?:ing)?|thought)>|\[(?P<bracket>/?)think\]"
-    r"|◁(?P<triangle>/?)think▷|<\|(?P<word>begin|end)_of_thought\|>|<\|channel>thought\b|(?P<gemma><channel\|>)",
+    r"|◁(?P<triangle>/?)think▷|<\|(?P<word>begin|start|end)_(?:of_thought|thinking)\|>"
+    r"|<\|channel>thought\b|(?P<gemma><channel\|>)",
     re.I,
 )
 _TAGS = ("think", "thinking", "thought")
