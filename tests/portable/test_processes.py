@@ -54,20 +54,20 @@ def test_outside_the_main_thread_nothing_is_watched() -> None:
 
 @pytest.mark.posix
 def test_what_is_watched_is_undone() -> None:
-    """The watching process is gone, and the wakeup that somebody had set is theirs again."""
+    """The watching process is gone without a notice, and the wakeup that somebody had set is theirs again."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start(arguments: list[str], heard: int) -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(arguments, stdin=heard))
+        started.append(subprocess.Popen(arguments, stdin=heard, stdout=subprocess.PIPE))
         return started[0]
 
     theirs, _ = ours = os.pipe()
     os.set_blocking(ours[1], False)
     before = interrupts.signal.set_wakeup_fd(ours[1])
     try:
-        interrupts.watch_interrupts("", start)()
+        interrupts.watch_interrupts("", start, "it ended before its run")()
 
-        assert started[0].returncode is not None
+        assert started[0].communicate()[0] == b""
     finally:
         assert interrupts.signal.set_wakeup_fd(before) == ours[1]
         os.close(theirs)

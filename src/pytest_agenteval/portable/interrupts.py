@@ -1,4 +1,4 @@
-"""Ctrl-C: what acts on it where Python cannot, and what does to a process the same."""
+"""Ctrl-C where Python cannot act on it, a notice after a sudden end, and what does the same to a process."""
 
 from __future__ import annotations
 
@@ -20,14 +20,18 @@ SILENCE_S = 3.5
 
 WATCHER = """
 import os, select, signal, sys, time
-pid, silence, stop = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+pid, silence, stop, notice = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3], sys.argv[4]
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to everybody
 pressed = None
 while True:
     if select.select([0], [], [], 0.25)[0]:
         signals = os.read(0, 4096)
-        if not signals:
-            sys.exit()  # the run is over
+        if not signals:  # the process is gone, and has not ended this one first
+            try:
+                os.write(1, notice.encode())
+            except OSError:
+                pass  # so is whoever read its output
+            sys.exit()
         if b"\\2" in signals and pressed is None:
             pressed = time.monotonic()
         if b"\\0" in signals.rpartition(b"\\2")[2]:
@@ -44,11 +48,12 @@ while True:
 
 
 def watch_interrupts(
-    stop: str, start: Callable[[list[str], int], subprocess.Popen[bytes]]
+    stop: str, start: Callable[[list[str], int], subprocess.Popen[bytes]], notice: str = ""
 ) -> Callable[[], None]:
     """Have this process ended where Ctrl-C, or the file ``stop`` (none where empty), reaches no Python.
 
-    ``start`` starts a program, given its arguments and what it reads from. Give the undoing. Signals are
+    ``start`` starts a program, given its arguments and what it reads from. Give the undoing. Where this
+    process ends before it was called (a kill, C code that exits), the program prints ``notice``. Signals are
     noted by C code, which writes their numbers into a pipe; a thread of ours writes zeros there as long as it
     gets its turn. Where none follows on an interrupt, a watching process acts. Nothing is watched without
     signals of that kind (Windows), and outside the main thread.
@@ -60,7 +65,7 @@ def watch_interrupts(
     os.set_blocking(write_end, False)
     watcher = start(
         # Without site and what PYTHON* variables name: it starts fast, and runs nobody else's code.
-        [sys.executable, "-I", "-S", "-c", WATCHER, str(os.getpid()), str(SILENCE_S), stop],
+        [sys.executable, "-I", "-S", "-c", WATCHER, str(os.getpid()), str(SILENCE_S), stop, notice],
         read_end,
     )
     os.close(read_end)
@@ -74,9 +79,9 @@ def watch_interrupts(
         beating.join()
         now = signal.set_wakeup_fd(-1)
         signal.set_wakeup_fd(before if now == write_end else now, warn_on_full_buffer=False)
-        os.close(write_end)
-        watcher.kill()  # a process that an agent forked may hold the pipe open
+        watcher.kill()  # before the pipe is closed, which would be a sudden end
         watcher.wait()
+        os.close(write_end)
 
     return undo
 

@@ -101,8 +101,8 @@ class TrialRunner:
         self.stop = StopListener(config, folder)
         self._current: PlannedItem | None = None
         self._closing = ExitStack()
-        executor = make_executor(settings.executor_name, registry)
-        context = executor_context(config, settings, get_run_info(config).started)
+        executor, info = make_executor(settings.executor_name, registry), get_run_info(config)
+        context = executor_context(config, settings, info.started)
         # Before the pool's thread is there: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
         admission = admissions(config, settings, context, registry)
@@ -117,11 +117,12 @@ class TrialRunner:
                 earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
             )
         if hasattr(config, "workerinput"):
-            watch_controller(get_run_info(config).controller, self._pool.close)
+            watch_controller(info.controller, self._pool.close)
         elif (starter := os.environ.get(STARTED_BY, "")).isdecimal():
             watch_controller(int(starter), self._pool.close)
         # Undone last first: trials end, the journal closes, then prints are pytest's again.
-        for undo in (watch_interrupts(config, folder), undo_redirection, self.journal.close):
+        unwatch = watch_interrupts(config, folder, info.is_kept)
+        for undo in (unwatch, undo_redirection, self.journal.close):
             self._closing.callback(undo)
         self._closing.callback(self._pool.close)
 

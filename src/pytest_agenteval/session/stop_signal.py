@@ -15,6 +15,12 @@ from pytest_agenteval.trial_output import is_captured
 STOP = "stop"
 """The file in a run's folder by which the controller tells its workers to end early."""
 
+SUDDEN_END = (
+    "\nagenteval: the pytest process ended before the run did: it was killed, or code in it ended it. "
+    "Finished trials are kept: run the same command with --agent-resume.\n"
+)
+"""What is printed after a kill, a crash or os._exit: no Python can, and pytest prints nothing."""
+
 
 class StopListener:
     """Knows whether a worker was told to stop; elsewhere nobody tells."""
@@ -62,12 +68,15 @@ class StopBroadcaster:
             self._word.touch()
 
 
-def watch_interrupts(config: pytest.Config, folder: Path) -> Callable[[], None]:
+def watch_interrupts(config: pytest.Config, folder: Path, is_kept: bool) -> Callable[[], None]:
     """Have this process ended where Ctrl-C, or the controller's word to stop, reaches no Python.
 
-    Give the undoing.
+    Give the undoing. Where this process ends suddenly a run that is kept is gone on with by
+    ``--agent-resume``, and a line says so; of a worker xdist reports it.
     """
-    stop = str(folder / STOP) if hasattr(config, "workerinput") else ""
+    is_worker = hasattr(config, "workerinput")
+    stop = str(folder / STOP) if is_worker else ""
+    notice = SUDDEN_END if is_kept and not is_worker else ""
     capture = config.pluginmanager.get_plugin("capturemanager")
 
     def start(arguments: list[str], stdin: int) -> subprocess.Popen[bytes]:
@@ -79,7 +88,7 @@ def watch_interrupts(config: pytest.Config, folder: Path) -> Callable[[], None]:
         finally:
             capture.resume_global_capture()
 
-    return interrupts.watch_interrupts(stop, start)
+    return interrupts.watch_interrupts(stop, start, notice)
 
 
 def watch_controller(controller: int, close: Callable[[], object]) -> None:

@@ -35,7 +35,7 @@ def test_a_killed_run_goes_on(pytester: pytest.Pytester, workers: int) -> None:
         wait_for(root, first, finished=4, paid=4 + at_once)
         early = run(pytester, "evals", "--agent-resume", workers=workers)
         first.send_signal(signal.SIGKILL)
-        first.communicate()
+        printed = first.communicate()[0]
     finally:
         first.kill()
     (root / "go").touch()
@@ -48,6 +48,7 @@ def test_a_killed_run_goes_on(pytester: pytest.Pytester, workers: int) -> None:
         f"*{run_folder(root).name} is still going on, in process {first.pid}: wait for its end, or end it"
     )
     early.stderr.fnmatch_lines([message])
+    assert ("run the same command with --agent-resume" in printed) == (workers == 0)
     assert len(in_flight) == at_once
     assert result.ret == 0
     result.assert_outcomes(passed=12)
