@@ -156,4 +156,4 @@ def test_where_nobody_was_seen_asking_the_run_says_so(
 
     result = run(pytester, "evals", *options)
 
-    assert ("nobody in s was seen asking a model" in result.stdout.str()) is is_said
+    assert ("no model request was seen in s" in result.stdout.str()) is is_said

@@ -257,9 +257,7 @@ class _TrialRun:
         handed_prompts = getattr(stage.instance.agent, "handed_prompts", None)
         handed = {name: given[name] for name in (handed_prompts(given) if handed_prompts else ())}
         unread = [name for name in given if name not in handed and name not in stage.ctx.prompts.names_read]
-        if (
-            handed and self.recorder.returned_usage == NO_USAGE
-        ):  # messages that an agent returns may be a part
+        if handed and self.recorder.returned_usage == NO_USAGE:  # returned messages may be only a part
             unread += unsent_prompts(handed, self.recorder.transcript())
         for name in unread:
             whose = (

@@ -115,6 +115,10 @@ _MARK = re.compile(
     r"|<\|channel>thought\b|(?P<gemma><channel\|>)",
     re.I,
 )
+ENDS_THOUGHTS = re.compile(
+    r"/(?:\w{1,20}:)?(?:think|thought)|end_(?:of_thought|thinking)|channel\|>|assistantfinal", re.I
+)
+"""What may end a thought, however it is escaped: one for each mark that ``split_thoughts`` knows."""
 _TAGS = ("think", "thinking", "thought")
 _NAMED = re.compile(
     r"(?<=\S )<((?:\w{1,20}:)?think(?:ing)?|thought)>(?: ?\S{1,4} | ?(?:\.{3}|…|[/,&])? ?)</\1>", re.I

@@ -121,10 +121,10 @@ MOST_NAMED = 5
 
 def _doubtful_events(view: RunView) -> Iterator[Note]:
     """Say what was seen in trials that makes them doubtful, or in no trial of a suite."""
-    unseen = dict.fromkeys(view.label(suite) for suite in view.suites if suite.is_unseen)
-    if unseen and not view.doubtful_events.get(UNREAD_REQUEST):
-        names = ", ".join(unseen)
-        yield Note(f"nobody in {names} was seen asking a model: if an agent did, these figures lack it")
+    without = dict.fromkeys(view.label(suite) for suite in view.suites if suite.is_without_requests)
+    if without and not view.doubtful_events.get(UNREAD_REQUEST):
+        names = ", ".join(without)
+        yield Note(f"no model request was seen in {names}: if an agent sent one, these figures lack it")
     yield from _shared_process(view)
     for kind, (thing, what) in _EVENTS.items():
         if count := view.doubtful_events.get(kind, 0):

@@ -62,7 +62,7 @@ class SuiteView(FrozenValue, frozen=True):
     ``promoted`` counts the tasks whose trials are of kind regression, as those of the suite are not.
     ``decisions`` say whether the agent acted where it should, where tasks are labelled. ``own_models`` are
     those that an agent asked by itself where no real one was named, or the named one was never asked.
-    It ``is_unseen`` where an agent that is no offline one asked nothing that was seen.
+    It ``is_without_requests`` where no request of a model was seen, and the agent is not an offline one.
     """
 
     suite: str
@@ -75,7 +75,7 @@ class SuiteView(FrozenValue, frozen=True):
     promoted: int = 0
     decisions: Decisions | None = None
     own_models: tuple[str, ...] = ()
-    is_unseen: bool = False
+    is_without_requests: bool = False
 
     @property
     def kinds(self) -> str:
@@ -275,7 +275,9 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
         decisions=decisions_of(entries),
         own_models=own_models,
-        is_unseen=is_online and total.averaged > 0 and not any(entry.usage.asks for entry in entries),
+        is_without_requests=is_online
+        and total.averaged > 0
+        and not any(entry.usage.asks for entry in entries),
     )
 
 

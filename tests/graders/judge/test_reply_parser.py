@@ -282,6 +282,7 @@ def test_no_answer_escapes_its_grade_by_containing_it(reply: str, around: str) -
         "[/THINK]",
         "◁/think▷",
         "<|end_of_thought|>",
+        "<|END_THINKING|>",
         "<channel|>",
         "<|start|>assistant<|channel|>final<|message|>",
         "assistantfinal",

@@ -83,7 +83,12 @@ def _program_problems(folder: Path, command: list[str]) -> Iterator[InputProblem
     for place, part in enumerate(command):
         if re.fullmatch(r"(-[^={]*=)?\{content\}", part):
             hint = "a command reads the task as a line of JSON from its standard input, or in $AGENTEVAL_TASK"
-            yield ("agent", "command", place), "an argument as it is: nothing is filled in", repr(part), hint
+            yield (
+                ("agent", "command", place),
+                "an argument without placeholders: nothing is filled in",
+                repr(part),
+                hint,
+            )
 
 
 def _missing_program(folder: Path, program: str) -> tuple[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.graders.judge.prompt import LETTERS, RATIONALE, UNKNOWN, Rubric
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.replies import split_thoughts
+from pytest_agenteval.records.replies import ENDS_THOUGHTS, split_thoughts
 
 Scores: TypeAlias = Mapping[str, float | None]
 Predicate: TypeAlias = Callable[[Mapping[str, Any]], bool]
@@ -34,9 +34,6 @@ _SPELLING = re.compile(r"\\[nrt]|[\s\\]|(?<=\d)\.0+(?!\d)")
 """In what the same JSON may differ: blanks, escapes and ``5.0`` for ``5``."""
 _FENCE_BEGINS = re.compile(r"(?:[`~]+\w*)?")
 _FENCE_ENDS = re.compile(r"[`~]*")
-_ENDS_THOUGHTS = re.compile(
-    r"/(?:\w{1,20}:)?(?:think|thought)|end_of_thought|channel\|>|assistantfinal", re.I
-)
 _LABEL = re.compile(r"\b(?:json5?|(?:final )?(?:answer|grade|output|rating|result|scores?|verdict))\b", re.I)
 
 
@@ -119,7 +116,7 @@ def _scored_object(reply: str, holds: Predicate, material: Sequence[str] = ()) -
         is_whole = _is_whole_reply(text, objects)
         # What is the whole reply may still be all that a mark for the end of thoughts left of a quotation.
         is_own = is_whole and not _stands_beside_words(objects[0])
-        suspects = [shown for shown in material if not is_own or _ENDS_THOUGHTS.search(shown)]
+        suspects = [shown for shown in material if not is_own or ENDS_THOUGHTS.search(shown)]
         is_quoted = any(_is_quoted(text, objects, shown) for shown in suspects)
     except RecursionError:
         raise UnreadableReply("the JSON is nested too deeply") from None
