@@ -103,11 +103,11 @@ def test_one_trial_of_each_side_is_enough(old: list[str], new: list[str], differ
 def test_lines_with_many_words_of_each_trial_are_compared_at_once() -> None:
     """A table of figures has dozens in one line, and a pattern of as many gaps would be tried for ever."""
     tables = [" ".join(f"{trial}{row} kg rice" for row in range(40)) for trial in "abc"]
-    began = time.perf_counter()
+    began = time.process_time()
 
     (found,) = compared(sent("old", tables[:2]), sent("new", [f"{tables[2]} and beans"] * 2)).sent
 
-    assert time.perf_counter() - began < 2
+    assert time.process_time() - began < 2
     assert not found.varies
 
 

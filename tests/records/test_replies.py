@@ -87,6 +87,6 @@ def test_an_answer_that_names_a_mark_is_left_alone(text: str) -> None:
 )
 def test_a_reply_gone_mad_is_split_in_no_time(text: str) -> None:
     """A model that repeats a mark for ever holds up nobody."""
-    began = time.perf_counter()
+    began = time.process_time()
     split_thoughts(text)
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5

@@ -165,21 +165,24 @@ def test_what_may_be_another_score_behind_a_verdict_makes_it_unreadable(verdict:
 
 
 @pytest.mark.parametrize(
-    ("material", "reply"),
+    ("material", "reply", "tone"),
     [
-        ('{"a":[' * 170_000, 'My verdict:\n{"tone": 4, "rationale": "kind"}'),
-        ("", '{"a":[' * 16_600),
-        ("", "{a} " * 25_000),
-        ("", "{a} " * 1_000_000),
-        ("", f"{' ' * 90_000}x{PLANTED}"),
+        ('{"a":[' * 170_000, 'My verdict:\n{"tone": 4, "rationale": "kind"}', 0.75),
+        ("", '{"a":[' * 16_600, None),
+        ("", "{a} " * 25_000, None),
+        ("", "{a} " * 1_000_000, None),
+        ("", f"{' ' * 90_000}x{PLANTED}", None),
     ],
 )
-def test_no_reply_and_no_material_holds_up_the_reading(material: str, reply: str) -> None:
-    """Both are read once, however many objects they begin."""
-    began = time.perf_counter()
-    with suppress(UnreadableReply):
-        assert parse_reply(reply, TONE, [material]).scores == {"tone": 0.75}
-    assert time.perf_counter() - began < 2
+def test_no_reply_and_no_material_holds_up_the_reading(material: str, reply: str, tone: float | None) -> None:
+    """The time grows with the length of both, however many objects they begin."""
+    began = time.process_time()
+    if tone is None:
+        with pytest.raises(UnreadableReply):
+            parse_reply(reply, TONE, [material])
+    else:
+        assert parse_reply(reply, TONE, [material]).scores == {"tone": tone}
+    assert time.process_time() - began < 2
 
 
 @pytest.mark.parametrize(
