@@ -186,7 +186,7 @@ def test_where_the_same_trial_passes_at_another_attempt_its_file_is_finished(
 def test_a_recording_that_a_limit_cut_short_goes_on(
     pytester: pytest.Pytester, server: ModelServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Under the same limit the file replays as far as it goes; ``once`` without the limit records the rest."""
+    """Under the limit it replays as far as it goes; ``once`` without the limit records the rest."""
     prepare(pytester, "slow", "reply 1 reply 2")
     monkeypatch.setenv("BOT_SLEEPS", "60")  # nobody waits for the end of it
     for mode in ("once", "once", "none"):

@@ -1,16 +1,13 @@
-"""Models that are asked in a way that nobody reads: the run says so, live, recorded and replayed."""
+"""Requests of models that cannot be read: the run says so, live, recorded and replayed."""
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 
 from pytest_agenteval import load_run
+from tests.agents.endpoints import Received, Reply, serving
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]
@@ -50,7 +47,7 @@ def searching(question):
 def by_socket(question):
     host, port = BASE.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port))) as connection:
-        connection.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+        connection.sendall(b"POST / HTTP/1.0\\r\\nContent-Length: 2\\r\\n\\r\\n{}")
         connection.recv(100)
     return "-7"
 
@@ -60,33 +57,17 @@ def silent(question):
 """
 
 
-class _Answers(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        usage = {"usage": {"total_tokens": 7}} if self.path == "/counted" else {}
-        body = json.dumps({"text": "-7", **usage}).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def do_GET(self) -> None:
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing."""
-
-
 @pytest.fixture
-def port(monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
-    """A server that says -7; the bot asks it."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
-    threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-    monkeypatch.setenv("BOT_BASE", f"http://127.0.0.1:{server.server_address[1]}")
-    yield int(server.server_address[1])
-    server.shutdown()
-    server.server_close()
+def address(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A server to which the bot sends its requests, and which answers each of them with -7."""
+
+    def answer(request: Received) -> Reply:
+        usage = {"usage": {"total_tokens": 7}} if request.path == "/counted" else {}
+        return Reply({"text": "-7", **usage})
+
+    with serving(answer) as server:
+        monkeypatch.setenv("BOT_BASE", server.url)
+        yield server.url.removeprefix("http://")
 
 
 def prepare(pytester: pytest.Pytester, name: str) -> None:
@@ -101,12 +82,10 @@ def prepare(pytester: pytest.Pytester, name: str) -> None:
 RECORDING = ("--agent-record=once", "--agent-record-chat=once")
 
 
-@pytest.mark.usefixtures("port")
+@pytest.mark.usefixtures("address")
 @pytest.mark.parametrize("name", ["completing", "own_path", "counted"])
-def test_what_looks_like_a_models_traffic_is_said_wherever_it_goes(
-    pytester: pytest.Pytester, name: str
-) -> None:
-    """A model with a prompt or messages is asked, or tokens are counted: the figures lack all of it."""
+def test_a_request_that_looks_like_one_of_a_model_is_reported(pytester: pytest.Pytester, name: str) -> None:
+    """It has a model with a prompt or messages, or its response counts tokens; all are unknown then."""
     prepare(pytester, name)
 
     for options in [RECORDING, (), *([] if name == "counted" else [("--agent-live",)])]:
@@ -114,13 +93,13 @@ def test_what_looks_like_a_models_traffic_is_said_wherever_it_goes(
 
         result.assert_outcomes(passed=1)
         result.stdout.fnmatch_lines(["! 1 request of models could not be read*"])
-        run_now = load_run("latest", results=pytester.path / ".agenteval/runs")
-        assert run_now.entries[0].usage.tokens is None
+        latest = load_run("latest", results=pytester.path / ".agenteval/runs")
+        assert latest.entries[0].usage.tokens is None
 
 
-@pytest.mark.usefixtures("port")
+@pytest.mark.usefixtures("address")
 def test_other_requests_are_no_models(pytester: pytest.Pytester) -> None:
-    """A field that is called model is none yet."""
+    """A field named ``model`` is not enough for a request of a model."""
     prepare(pytester, "searching")
 
     result = run(pytester, "evals", *RECORDING)
@@ -129,31 +108,31 @@ def test_other_requests_are_no_models(pytester: pytest.Pytester) -> None:
     result.stdout.no_fnmatch_line("*could not be read*")
 
 
-def test_a_connection_that_cannot_be_recorded_is_said_while_the_rest_is(
-    pytester: pytest.Pytester, port: int
+def test_a_connection_that_cannot_be_recorded_is_reported_while_recording(
+    pytester: pytest.Pytester, address: str
 ) -> None:
-    """As that of a WebSocket: a replay will refuse it."""
+    """A raw connection, as that of a WebSocket, is refused in a replay."""
     prepare(pytester, "by_socket")
 
     recorded = run(pytester, "evals", *RECORDING)
     replayed = run(pytester, "evals", "--agent-record-chat=none")
 
     recorded.assert_outcomes(passed=1)
-    said = " ".join(recorded.stdout.str().split())
-    assert f"recorded were opened (127.0.0.1:{port} in 1 trial): a replay refuses them" in said
+    output = " ".join(recorded.stdout.str().split())
+    assert f"recorded were opened ({address} in 1 trial): a replay refuses them" in output
     replayed.assert_outcomes(errors=1)
 
 
-@pytest.mark.usefixtures("port")
+@pytest.mark.usefixtures("address")
 @pytest.mark.parametrize(
-    ("options", "is_said"), [((), True), (("-v",), True), (("--agent-model=nop",), False)]
+    ("options", "is_reported"), [((), True), (("-v",), True), (("--agent-model=nop",), False)]
 )
-def test_where_nobody_was_seen_asking_the_run_says_so(
-    pytester: pytest.Pytester, options: tuple[str, ...], is_said: bool
+def test_a_run_without_any_request_of_a_model_says_so(
+    pytester: pytest.Pytester, options: tuple[str, ...], is_reported: bool
 ) -> None:
-    """An agent may ask by ways that nobody sees; offline models ask nobody."""
+    """The agent may have sent requests that were not intercepted; offline models send none."""
     prepare(pytester, "silent")
 
     result = run(pytester, "evals", *options)
 
-    assert ("no model request was seen in s" in result.stdout.str()) is is_said
+    assert ("no model request was seen in s" in result.stdout.str()) is is_reported

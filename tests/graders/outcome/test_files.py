@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from pytest_agenteval.graders.outcome import texts
 from pytest_agenteval.graders.outcome.file_contents import FileContains, FileMatches
 from pytest_agenteval.graders.outcome.files import FileExists, FileUnchanged
 from pytest_agenteval.graders.settings import WrongSetting
@@ -227,18 +227,24 @@ def test_a_file_whose_name_is_spelt_otherwise_is_unchanged() -> None:
 
 
 @pytest.mark.parametrize("fold", [False, True])
-def test_a_file_is_brought_into_one_form_once(fold: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of a file of megabytes that took most of the time, once for each text."""
-    forms: list[str] = []
-    name = "fold_text" if fold else "normal_text"
-    form = getattr(texts, name)
+def test_a_file_is_normalized_as_often_for_three_texts_as_for_one(
+    fold: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once for each of them would take most of the time where a file has megabytes."""
+    normalized: list[str] = []
 
-    def noting(text: str) -> str:
-        forms.append(text)
-        return str(form(text))
+    def counting_normalize(form: str, text: str) -> str:
+        normalized.append(text)
+        return normalize(form, text)
 
-    monkeypatch.setattr(texts, name, noting)
+    normalize: Callable[[str, str], str] = unicodedata.normalize  # type: ignore[assignment]
+    monkeypatch.setattr(unicodedata, "normalize", counting_normalize)
 
-    FileContains("f", ["a", "b", "c"], fold=fold).grade(files_evidence({"f": "the whole file"}))
+    counts = set()
+    for texts in (["a"], ["a", "b", "c"]):
+        normalized.clear()
+        FileContains("f", texts, fold=fold).grade(files_evidence({"f": "the whole cafe\u0301"}))
+        counts.add(len(normalized))
 
-    assert forms.count("the whole file") == 1
+    assert len(counts) == 1
+    assert counts != {0}

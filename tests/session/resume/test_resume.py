@@ -96,9 +96,8 @@ def test_ctrl_c_names_the_way_to_go_on(pytester: pytest.Pytester) -> None:
     header = read_header(run_folder(root))
     assert (header.started_at, len(header.resumed), header.exit_status) == (began, 2, 0)
     attempts = {entry.key.task: entry.attempts for entry in load_run(run_folder(root)).entries}
-    assert [attempts[f"t{n}"] for n in range(12)] == [1] * 4 + [2] * 5 + [
-        1
-    ] * 3  # what was interrupted comes last
+    interrupted_last = [1] * 4 + [2] * 5 + [1] * 3
+    assert [attempts[f"t{n}"] for n in range(12)] == interrupted_last
 
 
 def test_after_the_first_failure_the_rest_runs(pytester: pytest.Pytester) -> None:
@@ -294,12 +293,8 @@ def test_a_trial_that_ended_a_worker_is_named_and_comes_last(pytester: pytest.Py
 
     assert (first.ret, again.ret) == (1, 7)
     named = "! greetings/t1?scripted-1? was running when its process ended; --agent-resume*"
-    first.stdout.fnmatch_lines(
-        [
-            "! 1 of greetings's 6 trials begun and interrupted: what they took is unknown",
-            named,
-        ]
-    )
+    unknown = "! 1 of greetings's 6 trials begun and interrupted: what they took is unknown"
+    first.stdout.fnmatch_lines([unknown, named])
     again.stdout.fnmatch_lines(
         ["*a process died while these were running: greetings/t1?scripted-1?; they run last*"]
     )
