@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One way of running a framework: a function of ``bots/FRAMEWORK.py``, and the wire it speaks.
+    """One way of running a framework: a function of its file in ``bots``, and the wire it speaks.
 
     ``terminal``: the agent ends with the tool's result, which no model is shown. ``structured``: the model's
     last words are an object. ``loops``: the agent goes on for as long as its model calls tools. ``written``:
@@ -36,7 +36,8 @@ class Framework:
     ``own_prompt``: it adds to the prompts of the agent, to the question, or to results. ``final_tool``: it
     ends by calling ``final_answer``. ``asides``: it asks for other things besides, such as a title. ``slow``:
     each trial starts a heavy program, so that no task is repeated. ``tool`` is what its model is told that
-    the tool is called. ``lacked_a_year_ago`` says why only the newest is tried.
+    the tool is called. ``lacked_a_year_ago`` says why only the newest is tried. ``shared_bot``: a file in
+    ``bots`` that several frameworks have, which is given the name of the library.
     """
 
     name: str
@@ -49,11 +50,17 @@ class Framework:
     slow: bool = False
     lacked_a_year_ago: str = ""
     tool: str = "get_weather"
+    shared_bot: str = ""
 
     @property
     def module(self) -> str:
-        """The name of its file in ``bots``, and of its example's in the docs."""
+        """The name of its Python module, and of its example's in the docs."""
         return self.name.replace("-", "_")
+
+    @property
+    def bot(self) -> str:
+        """The name of its file in ``bots``."""
+        return self.shared_bot or self.module
 
     def lacks(self, age: str) -> str:
         """Say what its package of that age lacks to be tried at all; empty where nothing."""
@@ -252,6 +259,7 @@ PYTHON = (
                 Case("streamed", CHAT, streamed=True, lacked_a_year_ago=lacked),
                 _structured(CHAT),
             ),
+            shared_bot="openai_like",
         )
         for name, lacked in (
             ("groq", ""),

@@ -20,8 +20,6 @@ from tests.frameworks.project import BOTS, SUITES, write_project
 from tests.frameworks.weather_model import WEATHER
 
 EXAMPLE = "docs"
-SHARED = ("weather.py", "openai_like.py")
-"""Modules that bots import: the tool, and the loop of clients that differ in their classes alone."""
 RECORD = ("--agent-record=once", "--agent-record-chat=once")
 REPLAY = ("--agent-record=none", "--agent-record-chat=none")
 
@@ -70,13 +68,13 @@ def cases(framework: Framework) -> Iterator[Case]:
 def _files(framework: Framework, age: str, case: Case) -> Mapping[str, str]:
     example = read_examples()[framework.name] if case.function == EXAMPLE else None
     if framework.node:
-        program = example.module if example else _bot(f"{framework.module}.mjs")
+        program = example.module if example else _bot(f"{framework.bot}.mjs")
         return {f"evals/{suite}/agent.mjs": program for suite in SUITES}
     if example:
         return {"bot.py": example.module, "weather.py": read_tool()}
-    of_age = f"{framework.module}_{age.replace('-', '_')}.py"  # where it was written otherwise then
-    name = of_age if (BOTS / of_age).exists() else f"{framework.module}.py"
-    return {"bot.py": _bot(name), **{shared: _bot(shared) for shared in SHARED}}
+    of_age = f"{framework.bot}_{age.replace('-', '_')}.py"  # where it was written otherwise then
+    name = of_age if (BOTS / of_age).exists() else f"{framework.bot}.py"
+    return {"bot.py": _bot(name), "weather.py": _bot("weather.py")}
 
 
 def _bot(name: str) -> str:
@@ -90,7 +88,8 @@ def _suite(framework: Framework, case: Case, address: str) -> dict[str, Any]:
     if framework.node:
         command = ["node", "agent.mjs", case.function]
         return {"agent": {"command": command}, "proxy": {"WEATHER_API": address}}
-    return {"agent": {"call": f"bot:{case.function}"}}
+    settings = {"settings": {"library": framework.module}} if framework.shared_bot else {}
+    return {"agent": {"call": f"bot:{case.function}"}, **settings}
 
 
 def _line_faults(framework: Framework, case: Case) -> Iterator[str]:

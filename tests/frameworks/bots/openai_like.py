@@ -1,21 +1,35 @@
-"""Clients in the form of OpenAI's: plain, async, streamed; with typed output. Each gives its own classes."""
+"""Clients in the form of OpenAI's, as a suite names them: plain, async, streamed; with typed output."""
 
 import json
 import os
+from functools import partial
+from importlib import import_module
 
-from weather import CHAT_TOOL, SYSTEM, Report, get_weather
+# Otherwise the first trial with huggingface_hub also fetches a list from the hub, and no other trial records that.
+os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
-WHERE = {"api_key": "loopback", "base_url": os.environ["WEATHER_API"]}
+from weather import CHAT_TOOL, Report, get_weather, opening
+
+CLIENTS = {
+    "groq": ("Groq", "AsyncGroq", "llama-3.3-70b-versatile"),
+    "together": ("Together", "AsyncTogether", "openai/gpt-oss-20b"),
+    "huggingface_hub": ("InferenceClient", "AsyncInferenceClient", "openai/gpt-oss-20b"),
+}
+"""For each library: its client, its asynchronous client, and a model of its provider."""
 SCHEMA = {"name": "Report", "schema": Report.model_json_schema(), "strict": True}
 
 
-def opening(question):
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+def completions(library: str, is_async: bool = False):
+    """Give the function of a new client that asks for a chat completion."""
+    *classes, model = CLIENTS[library]
+    make = getattr(import_module(library), classes[is_async])
+    client = make(api_key="loopback", base_url=os.environ["WEATHER_API"])
+    return partial(client.chat.completions.create, model=model, tools=[CHAT_TOOL])
 
 
 def call_messages(calls):
     """Give the assistant's message and the results."""
-    asked = [
+    tool_calls = [
         {
             "id": call.id,
             "type": "function",
@@ -23,41 +37,45 @@ def call_messages(calls):
         }
         for call in calls
     ]
-    yield {"role": "assistant", "content": "", "tool_calls": asked}
+    yield {"role": "assistant", "content": "", "tool_calls": tool_calls}
     for call in calls:
         text = get_weather(**json.loads(call.function.arguments))
         yield {"role": "tool", "tool_call_id": call.id, "content": text}
 
 
-def plain(make, model: str, question: str, **more) -> str:
-    client, messages = make(**WHERE), opening(question)
+def plain(question: str, library: str) -> str:
+    return run_loop(completions(library), question)
+
+
+def structured(question: str, library: str) -> str:
+    form = {"type": "json_schema", "json_schema": SCHEMA}
+    text = run_loop(partial(completions(library), response_format=form), question)
+    return str(Report.model_validate_json(text))
+
+
+def run_loop(send, question):
+    messages = opening(question)
     while True:
-        message = (
-            client.chat.completions.create(model=model, tools=[CHAT_TOOL], messages=messages, **more)
-            .choices[0]
-            .message
-        )
+        message = send(messages=messages).choices[0].message
         if not message.tool_calls:
             return message.content
         messages += call_messages(message.tool_calls)
 
 
-async def plain_async(make, model: str, question: str) -> str:
-    client, messages = make(**WHERE), opening(question)
+async def plain_async(question: str, library: str) -> str:
+    send, messages = completions(library, is_async=True), opening(question)
     while True:
-        reply = await client.chat.completions.create(model=model, tools=[CHAT_TOOL], messages=messages)
-        message = reply.choices[0].message
+        message = (await send(messages=messages)).choices[0].message
         if not message.tool_calls:
             return message.content
         messages += call_messages(message.tool_calls)
 
 
-def streamed(make, model: str, question: str) -> str:
-    client, messages = make(**WHERE), opening(question)
+def streamed(question: str, library: str) -> str:
+    send, messages = completions(library), opening(question)
     while True:
         text, calls = "", []
-        sent = {"model": model, "tools": [CHAT_TOOL], "messages": messages}
-        for chunk in client.chat.completions.create(stream=True, **sent):
+        for chunk in send(messages=messages, stream=True):
             for choice in chunk.choices:
                 text += choice.delta.content or ""
                 for piece in choice.delta.tool_calls or ():
@@ -68,8 +86,3 @@ def streamed(make, model: str, question: str) -> str:
         if not calls:
             return text
         messages += call_messages(calls)
-
-
-def structured(make, model: str, question: str) -> str:
-    form = {"type": "json_schema", "json_schema": SCHEMA}
-    return str(Report.model_validate_json(plain(make, model, question, response_format=form)))

@@ -8,6 +8,11 @@ from pydantic import BaseModel
 SYSTEM = "You tell the weather."
 
 
+def opening(question):
+    """Give the first messages of a chat."""
+    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+
+
 def get_weather(city: str) -> str:
     """Tell the weather in a city.
 
