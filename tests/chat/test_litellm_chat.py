@@ -108,8 +108,8 @@ asyncio.run(main())
 """
 
 
-def test_a_release_of_litellm_that_is_otherwise_inside_is_asked_all_the_same() -> None:
-    """It releases weekly: what we look for among its private names may be gone, and costs no reply."""
+def test_a_release_of_litellm_without_its_private_names_still_replies() -> None:
+    """litellm releases weekly: a private name that pytest-agenteval uses may be missing in the next one."""
     with ModelServer() as server:
         done = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", OTHER_RELEASE, server.openai_base],

@@ -266,7 +266,7 @@ def test_a_project_can_be_installed_as_before(
 def test_added_lines_end_as_those_of_the_file(
     pytester: pytest.Pytester, capsys: pytest.CaptureFixture[str], end: bytes
 ) -> None:
-    """So that nothing else of it changes."""
+    """`init` takes over the line ending of a file, and changes none of its lines."""
     write(pytester.path, {"shopbot/__init__.py": ""})
     before = {"pyproject.toml": f"{PROJECT}{SETUPTOOLS}", ".gitignore": "build/\n"}
     there = {pytester.path / name: text.encode().replace(b"\n", end) for name, text in before.items()}

@@ -105,10 +105,10 @@ def test_lines_with_many_words_of_each_trial_are_compared_at_once() -> None:
     tables = [" ".join(f"{trial}{row} kg rice" for row in range(40)) for trial in "abc"]
     began = time.process_time()
 
-    (found,) = compared(sent("old", tables[:2]), sent("new", [f"{tables[2]} and beans"] * 2)).sent
+    (difference,) = compared(sent("old", tables[:2]), sent("new", [f"{tables[2]} and beans"] * 2)).sent
 
     assert time.process_time() - began < 2
-    assert not found.varies
+    assert not difference.varies
 
 
 def test_without_transcripts_digests_tell() -> None:

@@ -73,7 +73,7 @@ def test_a_conftest_changes_what_the_agent_is_given(
     assert journaled(pytester.path) == ["look[scripted-1]", "look[scripted-2]"]
 
 
-SEEN = """
+READS_ENDING = """
 @pytest.fixture
 def trial(trial):
     Path("seen").write_text(trial.ending)
@@ -82,8 +82,8 @@ def trial(trial):
 
 
 def test_a_conftest_looks_at_the_trial_that_ended(pytester: pytest.Pytester) -> None:
-    """Its own ``trial`` is asked for, though it hangs on nothing but ours."""
-    write(pytester.path, looking(SEEN, "own.md"))
+    """Its own ``trial`` fixture is called, though that needs nothing but the plugin's."""
+    write(pytester.path, looking(READS_ENDING, "own.md"))
 
     run(pytester).assert_outcomes(passed=2)
 

@@ -69,7 +69,7 @@ def test_requests_that_a_line_does_not_name_are_unknown_beside_replies() -> None
 
 @given(PARTS, PARTS, PARTS)
 def test_a_sum_is_the_same_however_it_is_grouped(one: Usage, two: Usage, three: Usage) -> None:
-    """What makes one reply unknown makes no sum of known ones unknown."""
+    """Addition of usage is associative: workers and shards add up in different groups."""
     assert (one + two) + three == one + (two + three)
 
 

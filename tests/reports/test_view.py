@@ -158,7 +158,7 @@ def test_what_was_spent_counts_every_attempt_and_unknown_prices_stay_unknown(tmp
 
 
 def test_how_long_judges_took_is_unknown(tmp_path: Path) -> None:
-    """Nobody measures it, and 0 seconds would be no measurement; without judges none were taken."""
+    """Their seconds are not measured; without a judge there are none, which is no unknown figure."""
     asked = Event(0.1, JUDGE_ASK, "", {"usage": Usage(9, 9, cost_usd=0.5, asks=2).to_json()})
     judged = trial("a", 1, 1.0, transcript=Transcript(events=(asked,)))
     with_judge, without = (

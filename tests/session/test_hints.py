@@ -291,10 +291,10 @@ def test_a_missing_key_does_not_look_like_a_filter_that_matched_nothing(
     assert "deselected" not in str(result.stdout)
 
 
-def test_a_judge_that_no_grader_asks_is_said_to_be_unused(
+def test_a_judge_that_no_grader_uses_is_named(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The line above the trials would else say that they were judged."""
+    """The line above the trials names the judge, though it grades none of them."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-none")
     write(pytester.path, {"evals/suite.yaml": suite(), "evals/a.json": task("a")})
 

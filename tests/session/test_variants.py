@@ -259,7 +259,7 @@ async def asking(question, chat, system_prompt):
 async def ignoring(question, chat, system_prompt=PLAIN):
     return await asking(question, chat, "Another prompt.")
 
-def unheard(question, system_prompt=PLAIN):
+def without_requests(question, system_prompt=PLAIN):
     return PLAIN
 
 class Made:
@@ -371,14 +371,14 @@ def test_a_prompt_that_no_trial_has_read_is_told(
 @pytest.mark.parametrize(
     ("name", "is_named"),
     [
-        *(("ignoring", True), ("asking", False), ("unheard", False)),
+        *(("ignoring", True), ("asking", False), ("without_requests", False)),
         *(("MadeIgnoring", True), ("MadeAsking", False)),
     ],
 )
 def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(
     pytester: pytest.Pytester, name: str, *, is_named: bool
 ) -> None:
-    """What it sends tells; where no request was seen nothing is claimed."""
+    """The requests decide; where none was seen, there is no warning."""
     files = called(name, wants="Mina", more="prompts: {system: ../prompts/plain.md}\n")
     files["evals/suite.yaml"] = files["evals/suite.yaml"].replace("model: own", "model: scripted")
     write(pytester.path, files)
@@ -394,7 +394,7 @@ def test_a_prompt_that_a_function_accepts_and_does_not_send_is_named(
 def test_a_function_that_requires_a_prompt_runs_with_variants_alone(
     pytester: pytest.Pytester, name: str
 ) -> None:
-    """It has no prompt of its own that a trial without a variant could have."""
+    """There is no trial without a variant: the function has no prompt of its own for it."""
     write(pytester.path, called(name, wants="be brief!"))
 
     assert cases(pytester, "--agent-prompt=short=prompts/short") == ["own@short-1"]
@@ -406,7 +406,7 @@ def test_a_function_that_requires_a_prompt_runs_with_variants_alone(
 def test_a_prompt_that_a_function_requires_and_nobody_gives_is_refused(
     pytester: pytest.Pytester, args: tuple[str, ...], name: str
 ) -> None:
-    """With the keys that give it, and not as what the task asks; every variant has to give it."""
+    """The hint names the keys that give it, and no key of a task; every variant has to give it."""
     write(pytester.path, {**called(name, wants="x"), "a/system.md": "x", "b/other.md": "x"})
 
     result = run(pytester, *args)

@@ -52,7 +52,7 @@ def test_a_trial_is_one_row(run: Run) -> None:
 
 
 def test_what_is_unknown_of_an_attempt_is_unknown_of_all(tmp_path: Path) -> None:
-    """Nobody knows what an attempt took that never ended, nor a trial whose process died."""
+    """An attempt that never ended and a trial whose process died have unknown usage and seconds."""
     unended = replace(trial("t1", seconds=2.0), attempt=2)
     lost = trial("t2", ending="errored", score=None, transcript=Transcript(usage=UNSEEN_USAGE), seconds=0.0)
     first, second, whole = store_run(tmp_path, [unended, lost, trial("t3", seconds=2.0)]).rows()

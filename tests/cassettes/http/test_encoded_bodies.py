@@ -193,7 +193,7 @@ def test_a_recording_of_before_is_played_as_it_stands(tmp_path: Path) -> None:
 def test_a_body_that_was_decoded_beneath_its_header_is_encoded_again(
     tmp_path: Path, body: str | bytes
 ) -> None:
-    """So vcrpy and earlier versions recorded it: the header says what the client is to decode."""
+    """vcrpy and earlier versions recorded a decoded body beneath the header: the replay encodes it."""
     response = Response(200, "OK", {"Content-Encoding": ("gzip",)}, body)
     write(tmp_path / "t.yaml", Recording((Interaction(Request("GET", "http://x.test/a"), response),)))
 

@@ -190,7 +190,7 @@ def test_a_failure_that_another_client_recorded_is_one_of_this_client(tmp_path: 
     assert issubclass(played, expected) or issubclass(expected, played)
 
 
-EDITED = [
+EDITED_FAILURES = [
     "nonsense",
     "aiohttp.client_exceptions.ClientResponseError: 1",
     "ssl.SSLCertVerificationError: bad",
@@ -218,17 +218,17 @@ ERRORS_OF_CLIENTS = (
 
 
 @pytest.mark.parametrize("ask", CLIENTS, ids=lambda ask: ask.__name__)
-@pytest.mark.parametrize("failure", EDITED)
+@pytest.mark.parametrize("failure", EDITED_FAILURES)
 def test_a_failure_written_by_hand_is_one_of_the_client(tmp_path: Path, ask: Any, failure: str) -> None:
-    """What its class cannot be made of is a plain failure to connect; a timeout is one for every client."""
+    """A failure whose class cannot be made is a failure to connect; a timeout is one for every client."""
     response = Response(599, "no response", extra={"failure": failure})
     write(tmp_path / "t.yaml", Recording((Interaction(Request("GET", "http://127.0.0.1:9/"), response),)))
 
     tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
     with taped_http(tape) as scope, pytest.raises(ERRORS_OF_CLIENTS) as raised:
-        given = ask("http://127.0.0.1:9/")
-        if asyncio.iscoroutine(given):
-            asyncio.run(given)
+        response_or_coroutine = ask("http://127.0.0.1:9/")
+        if asyncio.iscoroutine(response_or_coroutine):
+            asyncio.run(response_or_coroutine)
 
     assert scope.missed == []
     error = raised.value

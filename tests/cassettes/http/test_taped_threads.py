@@ -230,7 +230,7 @@ def test_a_task_that_outlives_its_trial_is_cancelled_at_its_next_request(
 def test_what_instrumentations_put_around_a_patch_stays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """OpenTelemetry's wraps how threads start and how they run: where one went alone, no thread would run."""
+    """OpenTelemetry wraps `Thread.start` and `run`: if one of both were undone, no thread would run."""
     tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
     seen: list[str] = []
     with own_requests(lambda: (tape,)):

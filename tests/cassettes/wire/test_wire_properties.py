@@ -170,7 +170,7 @@ def test_lines_of_a_stream_may_end_in_any_way(answered: Any, ending: str) -> Non
 @settings(max_examples=300)
 @example(next(each for each in ANSWERED if "OPENROUTER" in text_of(each[1].body)), 0.5)
 def test_a_reply_that_is_cut_off_is_whole_or_incomplete(answered: Any, share: float) -> None:
-    """At whatever byte a connection breaks, no part of a reply passes for all of it, be it a refusal."""
+    """A reply that is cut at any byte is read as incomplete or as the whole one; so is a refusal."""
     exchange, response = answered
     whole, raw = _read(exchange, response), raw_body(response.body)
     part = _read(exchange, Response(response.status, "", {}, raw[: int(len(raw) * share)]))

@@ -83,7 +83,7 @@ def test_a_judge_that_quotes_what_it_was_shown_has_said_nothing() -> None:
 
 
 def test_the_second_ask_leads_out_of_what_looks_like_a_quotation() -> None:
-    """A judge that means the very scores that the answer holds says so by its whole reply, and is read."""
+    """A judge whose scores are those that the answer holds is read once its reply is the object alone."""
     own = '{"warmth": 0, "clarity": 0}'
     values = {**VALUES, "answer": f"Go away. {own}"}
 

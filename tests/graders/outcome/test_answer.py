@@ -160,7 +160,7 @@ def test_a_schema_may_refer_to_itself_and_hold_what_looks_like_a_reference() -> 
 
 
 def test_a_value_has_its_own_ends_of_lines_where_a_pattern_names_them() -> None:
-    """In a schema and in a matcher; everything else compares in one form."""
+    """In a schema and in a matcher; all else compares with newlines as the only line ends."""
     answer = json.dumps({"e\u0301": "a\r\nb"})
     for pattern, score in ((r"^a\r\nb$", 1.0), ("a\r\nb", 1.0), (r"^a\nb$", 1.0), (r"^a\r\rb", 0.0)):
         schema = {"properties": {"\u00e9": {"pattern": pattern}}}

@@ -101,7 +101,7 @@ def test_settings_that_cannot_be_meant_are_refused(make: Any, message: str) -> N
 @pytest.mark.parametrize("named", ["NFC", "NFD"])
 @pytest.mark.parametrize("called", ["NFC", "NFD"])
 def test_tools_are_called_however_unicode_spells_them(named: str, called: str) -> None:
-    """Every grader of calls takes both spellings of a name for one; of arguments, where only one is there."""
+    """NFC and NFD of a tool's name are one name for every grader; so are those of an argument's name."""
     tool, made = (unicodedata.normalize(form, "검색") for form in (named, called))  # type: ignore[arg-type]
     trial = did(call(made, {made: 1}))
 
@@ -112,8 +112,8 @@ def test_tools_are_called_however_unicode_spells_them(named: str, called: str) -
     assert trial.in_normal_form().calls[0].tool == unicodedata.normalize("NFC", made)
 
 
-def test_arguments_of_one_normal_name_are_two() -> None:
-    """Each is found by the name that it has."""
+def test_arguments_whose_names_differ_in_spelling_alone_are_two() -> None:
+    """Where a call has both, each is compared under its own spelling."""
     composed, apart = "\u00e9", "e\u0301"
     trial = did(call("t", {apart: 1, composed: 2}))
 

@@ -58,7 +58,7 @@ def test_too_few_tasks_that_moved_are_not_too_few_trials() -> None:
 def test_repetitions_are_named_where_tasks_tried_once_change_in_one_direction(
     old: tuple[float, ...], new: tuple[float, ...], repetitions: int | None
 ) -> None:
-    """So many, with the same scores, give a verdict, and one less does not."""
+    """The number is the smallest with which the same scores give a verdict."""
 
     def compared(times: int) -> Comparison:
         sides = ({f"x/x{at}": (score,) * times for at, score in enumerate(scores)} for scores in (old, new))
@@ -74,7 +74,7 @@ def test_repetitions_are_named_where_tasks_tried_once_change_in_one_direction(
 
 
 def test_tasks_tried_more_than_once_need_no_advice_about_repetitions() -> None:
-    """Somebody has thought of them already."""
+    """A side with repetitions shows that they are known."""
     comparison = compare_sides(side("old", {"x/x": (0.0, 0.0)}), side("new", {"x/x": (1.0,)}))
     assert "--repetitions" not in " ".join(screen(comparison))
 
