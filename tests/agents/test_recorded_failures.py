@@ -188,7 +188,7 @@ def test_a_recording_that_a_limit_cut_short_goes_on(
 ) -> None:
     """Under the limit it replays as far as it goes; ``once`` without the limit records the rest."""
     prepare(pytester, "slow", "reply 1 reply 2")
-    monkeypatch.setenv("BOT_SLEEPS", "60")  # nobody waits for the end of it
+    monkeypatch.setenv("BOT_SLEEPS", "20")  # the run does not wait for its end
     for mode in ("once", "once", "none"):
         run(pytester, "evals", f"--agent-record-chat={mode}", "--agent-timeout=1")
         assert (only_trial(pytester.path).limit, len(server.requests)) == ("seconds", 1)
