@@ -128,7 +128,7 @@ def write_page(rows: Iterable[Row]) -> None:
     tried = {row.name: row for row in rows}
     head = ["| framework | versions | ways | trials | holds | tried |", "|---|---|---|---|---|---|"]
     before = _lines_before()
-    table = "\n".join([*head, *(_told(line, tried, before) for line in lines_of_page())])
+    table = "\n".join([*head, *(_table_line(line, tried, before) for line in lines_of_page())])
     PAGE.write_text(f"{HEAD}{table}\n{NOTE}", encoding="utf-8", newline="\n")
 
 
@@ -138,7 +138,7 @@ def _lines_before() -> dict[str, str]:
     return {line.split("|")[1].strip(): line for line in lines if line.startswith("| ")}
 
 
-def _told(line: Line, tried: Mapping[str, Row], before: Mapping[str, str]) -> str:
+def _table_line(line: Line, tried: Mapping[str, Row], before: Mapping[str, str]) -> str:
     if line.lacks:
         return f"| {line.title} | | not tried: {line.lacks} | | | |"
     named = {way: tried.get(f"{line.framework} {line.age} {way}") for way in line.ways}

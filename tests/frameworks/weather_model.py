@@ -90,7 +90,7 @@ def _written_step(fields: list[str], city: str, result: re.Match[str] | None) ->
 
 
 def _formats(body: Json) -> Iterator[Json]:
-    """Give what a request says of the last words' form, in chat completions' place and in responses'."""
+    """Give the form in which a request wants the last words: of chat completions, and of responses."""
     for each in (body.get("response_format"), (body.get("text") or {}).get("format")):
         if isinstance(each, Mapping):
             yield each

@@ -2,7 +2,7 @@
 
 from ag2 import Agent, ToolResult, tool
 from ag2.config import OpenAIConfig
-from weather import SYSTEM, Report, get_weather, told
+from weather import SYSTEM, Report, get_weather, sentence
 
 
 def agent(weather=get_weather, **more):
@@ -20,7 +20,7 @@ async def terminal(question: str) -> str:
         """Tell the weather in a city."""
         return ToolResult(get_weather(city), final=True)
 
-    return told((await agent(ending).ask(question)).body)
+    return sentence((await agent(ending).ask(question)).body)
 
 
 async def structured(question: str) -> str:

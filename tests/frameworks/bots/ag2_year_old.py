@@ -1,7 +1,7 @@
 """AG2 before 1.0, when it was another library: plain; ended by its tool's result; typed."""
 
 from autogen import ConversableAgent, LLMConfig, register_function
-from weather import SYSTEM, Report, get_weather, told
+from weather import SYSTEM, Report, get_weather, sentence
 
 
 def pair(is_last, **more):
@@ -29,7 +29,7 @@ async def run(question: str) -> str:
 
 
 async def terminal(question: str) -> str:
-    return told(await chat(question, is_last="tool"))
+    return sentence(await chat(question, is_last="tool"))
 
 
 async def structured(question: str) -> str:

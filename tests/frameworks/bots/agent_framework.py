@@ -3,7 +3,7 @@ middleware of its calls; with typed output."""
 
 from agent_framework import Agent, FunctionMiddleware, MiddlewareTermination
 from agent_framework.openai import OpenAIChatClient, OpenAIChatCompletionClient
-from weather import SYSTEM, Report, get_weather, told
+from weather import SYSTEM, Report, get_weather, sentence
 
 
 def agent(client=OpenAIChatCompletionClient, **more):
@@ -35,7 +35,7 @@ class Ending(FunctionMiddleware):
 
 async def terminal(question: str) -> str:
     response = await agent(middleware=[Ending()]).run(question)
-    return told(str(response.messages[-1].contents[-1].result))
+    return sentence(str(response.messages[-1].contents[-1].result))
 
 
 async def structured(question: str) -> str:

@@ -3,7 +3,7 @@
 from autogen_agentchat.agents import AssistantAgent
 from autogen_core.tools import FunctionTool
 from autogen_ext.models.openai import OpenAIChatCompletionClient
-from weather import SYSTEM, Report, get_weather, told
+from weather import SYSTEM, Report, get_weather, sentence
 
 
 def agent(strict=False, **more):
@@ -23,7 +23,7 @@ async def streamed(question: str) -> str:
 
 
 async def terminal(question: str) -> str:
-    return told((await agent().run(task=question)).messages[-1].content)
+    return sentence((await agent().run(task=question)).messages[-1].content)
 
 
 async def structured(question: str) -> str:

@@ -1,21 +1,17 @@
-"""Cohere's own client, whose format is its own: plain and streamed."""
+"""Cohere's own client, whose format is its own: plain."""
 
 import json
 import os
 
 import cohere
-from weather import CHAT_TOOL, SYSTEM, get_weather
+from weather import CHAT_TOOL, get_weather, opening
 
 HOW = {"model": "command-a-03-2025", "tools": [CHAT_TOOL]}
 
 
-def opening(question):
-    client = cohere.ClientV2(api_key="loopback", base_url=os.environ["WEATHER_API"])
-    return client, [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
-
-
 def plain(question: str) -> str:
-    client, messages = opening(question)
+    client = cohere.ClientV2(api_key="loopback", base_url=os.environ["WEATHER_API"])
+    messages = opening(question)
     while True:
         message = client.chat(messages=messages, **HOW).message
         if not message.tool_calls:

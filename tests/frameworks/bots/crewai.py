@@ -6,7 +6,7 @@ os.environ["CREWAI_DISABLE_TELEMETRY"] = "true"
 
 from crewai import LLM, Agent, Crew, Task
 from crewai.tools import tool
-from weather import SYSTEM, Report, get_weather, told
+from weather import SYSTEM, Report, get_weather, sentence
 
 
 def crew(ends: bool = False, **more):
@@ -26,7 +26,7 @@ async def kickoff_async(question: str) -> str:
 
 
 def terminal(question: str) -> str:
-    return told(crew(ends=True).kickoff(inputs={"question": question}).raw)
+    return sentence(crew(ends=True).kickoff(inputs={"question": question}).raw)
 
 
 def structured(question: str) -> str:

@@ -9,17 +9,17 @@ def agent(**more):
     return create_deep_agent(ChatOpenAI(model="gpt-4o-mini"), [get_weather], system_prompt=SYSTEM, **more)
 
 
-def asked(question):
+def input_of(question):
     return {"messages": [("user", question)]}
 
 
 def sync(question: str) -> str:
-    return agent().invoke(asked(question))["messages"][-1].content
+    return agent().invoke(input_of(question))["messages"][-1].content
 
 
 async def run(question: str) -> str:
-    return (await agent().ainvoke(asked(question)))["messages"][-1].content
+    return (await agent().ainvoke(input_of(question)))["messages"][-1].content
 
 
 def structured(question: str) -> str:
-    return str(agent(response_format=Report).invoke(asked(question))["structured_response"])
+    return str(agent(response_format=Report).invoke(input_of(question))["structured_response"])

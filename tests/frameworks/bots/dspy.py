@@ -1,13 +1,14 @@
-"""DSPy: ReAct, whose calls are texts that the agent returns, sync and async; its native calls."""
+"""DSPy: ReAct, whose calls are texts that the agent returns: sync and async."""
 
 import dspy
 from weather import get_weather
 
 model = dspy.LM("openai/gpt-4o-mini", cache=False)
+agent = dspy.ReAct("question -> answer", tools=[get_weather])
 
 
-def answered(prediction):
-    """Give the answer with the calls, which are in no reply as such."""
+def with_calls(prediction):
+    """Give the answer and the calls: no reply has these but in its text."""
     steps, n = prediction.trajectory, 0
     messages = []
     while f"tool_name_{n}" in steps:
@@ -23,9 +24,9 @@ def answered(prediction):
 
 def react(question: str):
     with dspy.context(lm=model):
-        return answered(dspy.ReAct("question -> answer", tools=[get_weather])(question=question))
+        return with_calls(agent(question=question))
 
 
 async def react_async(question: str):
     with dspy.context(lm=model):
-        return answered(await dspy.ReAct("question -> answer", tools=[get_weather]).acall(question=question))
+        return with_calls(await agent.acall(question=question))

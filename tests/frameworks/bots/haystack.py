@@ -4,7 +4,7 @@ from haystack.components.agents import Agent
 from haystack.components.generators.chat import OpenAIChatGenerator
 from haystack.dataclasses import ChatMessage
 from haystack.tools import create_tool_from_function
-from weather import SYSTEM, Report, get_weather, told
+from weather import SYSTEM, Report, get_weather, sentence
 
 STREAMED = {"stream_options": {"include_usage": True}}
 
@@ -31,7 +31,7 @@ def streamed(question: str) -> str:
 def terminal(question: str) -> str:
     ending = agent(exit_conditions=["get_weather"])
     last = ending.run(messages=[ChatMessage.from_user(question)])["last_message"]
-    return told(last.tool_call_result.result)
+    return sentence(last.tool_call_result.result)
 
 
 def structured(question: str) -> str:

@@ -5,25 +5,25 @@ import json
 import instructor
 from openai import OpenAI
 from pydantic import create_model
-from weather import SYSTEM, Report, get_weather, told
+from weather import Report, get_weather, opening, sentence
 
-Asked = create_model("get_weather", city=(str, ...))
+WeatherCall = create_model("get_weather", city=(str, ...))
 
 
-def asked(question):
-    client = instructor.from_openai(OpenAI())
-    messages = [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+def first_call(question):
+    """Give the client, the messages so far, the tool's result and the reply that called the tool."""
+    client, messages = instructor.from_openai(OpenAI()), opening(question)
     create = client.chat.completions.create_with_completion
-    call, raw = create(model="gpt-4o-mini", messages=messages, response_model=Asked)
+    call, raw = create(model="gpt-4o-mini", messages=messages, response_model=WeatherCall)
     return client, messages, get_weather(call.city), raw.choices[0].message
 
 
 def terminal(question: str) -> str:
-    return told(asked(question)[2])
+    return sentence(first_call(question)[2])
 
 
 def structured(question: str) -> str:
-    client, messages, weather, message = asked(question)
+    client, messages, weather, message = first_call(question)
     call = message.tool_calls[0]
     messages.append(json.loads(message.model_dump_json(include={"role", "content", "tool_calls"})))
     messages.append({"role": "tool", "tool_call_id": call.id, "content": weather})

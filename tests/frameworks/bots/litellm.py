@@ -3,11 +3,7 @@
 import json
 
 import litellm
-from weather import CHAT_TOOL, SYSTEM, get_weather
-
-
-def opening(question):
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+from weather import CHAT_TOOL, get_weather, opening
 
 
 def results(message):

@@ -2,8 +2,9 @@
 
 import json
 import os
+from functools import partial
 
-from weather import CHAT_TOOL, SYSTEM, Report, get_weather
+from weather import CHAT_TOOL, Report, get_weather, opening
 
 try:
     from mistralai.client import Mistral
@@ -13,9 +14,8 @@ except ImportError:  # version 1
 HOW = {"model": "mistral-small-latest", "tools": [CHAT_TOOL]}
 
 
-def opening(question):
-    client = Mistral(api_key="loopback", server_url=os.environ["WEATHER_API"])
-    return client.chat, [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
+def new_chat():
+    return Mistral(api_key="loopback", server_url=os.environ["WEATHER_API"]).chat
 
 
 def results(calls):
@@ -24,7 +24,8 @@ def results(calls):
         yield {"role": "tool", "tool_call_id": call.id, "name": "get_weather", "content": text}
 
 
-def looped(send, messages):
+def run_loop(send, question):
+    messages = opening(question)
     while True:
         message = send(messages=messages, **HOW).choices[0].message
         if not message.tool_calls:
@@ -33,12 +34,11 @@ def looped(send, messages):
 
 
 def plain(question: str) -> str:
-    chat, messages = opening(question)
-    return looped(chat.complete, messages).content
+    return run_loop(new_chat().complete, question).content
 
 
 async def plain_async(question: str) -> str:
-    chat, messages = opening(question)
+    chat, messages = new_chat(), opening(question)
     while True:
         message = (await chat.complete_async(messages=messages, **HOW)).choices[0].message
         if not message.tool_calls:
@@ -47,9 +47,4 @@ async def plain_async(question: str) -> str:
 
 
 def structured(question: str) -> str:
-    chat, messages = opening(question)
-
-    def send(**how):
-        return chat.parse(response_format=Report, **how)
-
-    return str(looped(send, messages).parsed)
+    return str(run_loop(partial(new_chat().parse, response_format=Report), question).parsed)

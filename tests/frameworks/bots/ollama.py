@@ -1,13 +1,9 @@
 """Ollama's own client: plain, asynchronous and streamed."""
 
 from ollama import AsyncClient, Client
-from weather import CHAT_TOOL, SYSTEM, get_weather
+from weather import CHAT_TOOL, get_weather, opening
 
 HOW = {"model": "qwen3", "tools": [CHAT_TOOL]}
-
-
-def opening(question):
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
 
 
 def results(calls):

@@ -3,14 +3,10 @@
 import json
 
 from openai import AsyncOpenAI, OpenAI
-from weather import CHAT_TOOL, RESPONSES_TOOL, SYSTEM, get_weather
+from weather import CHAT_TOOL, RESPONSES_TOOL, SYSTEM, get_weather, opening
 
 CHAT = {"model": "gpt-5-mini", "tools": [CHAT_TOOL]}
 RESPONSES = {"model": "gpt-5-mini", "tools": [RESPONSES_TOOL], "instructions": SYSTEM}
-
-
-def opening(question):
-    return [{"role": "system", "content": SYSTEM}, {"role": "user", "content": question}]
 
 
 def results(message):

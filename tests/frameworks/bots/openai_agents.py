@@ -2,7 +2,7 @@
 
 from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool, set_tracing_disabled
 from openai import AsyncOpenAI
-from weather import SYSTEM, Report, get_weather, told
+from weather import SYSTEM, Report, get_weather, sentence
 
 set_tracing_disabled(True)
 HOW = {"name": "weather", "instructions": SYSTEM, "tools": [function_tool(get_weather)]}
@@ -30,7 +30,7 @@ async def streamed(question: str) -> str:
 
 async def terminal(question: str) -> str:
     agent = Agent(model="gpt-5-mini", tool_use_behavior="stop_on_first_tool", **HOW)
-    return told((await Runner.run(agent, question)).final_output)
+    return sentence((await Runner.run(agent, question)).final_output)
 
 
 async def structured(question: str) -> str:

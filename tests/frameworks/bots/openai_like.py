@@ -5,7 +5,7 @@ import os
 from functools import partial
 from importlib import import_module
 
-# Otherwise the first trial with huggingface_hub also fetches a list from the hub, and no other trial records that.
+# Otherwise the first trial with huggingface_hub fetches a list from the hub, and no other trial records that.
 os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
 
 from weather import CHAT_TOOL, Report, get_weather, opening

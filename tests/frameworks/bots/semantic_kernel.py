@@ -6,7 +6,7 @@ from semantic_kernel.agents import ChatCompletionAgent
 from semantic_kernel.connectors.ai import FunctionChoiceBehavior
 from semantic_kernel.connectors.ai.open_ai import OpenAIChatCompletion, OpenAIChatPromptExecutionSettings
 from semantic_kernel.functions import KernelArguments, kernel_function
-from weather import SYSTEM, Report, get_weather, told
+from weather import SYSTEM, Report, get_weather, sentence
 
 AUTO = FunctionChoiceBehavior.Auto(maximum_auto_invoke_attempts=50)
 
@@ -48,7 +48,7 @@ async def terminal(question: str) -> str:
     kernel = Kernel()
     kernel.add_filter("auto_function_invocation", ends)
     last = (await agent(kernel).get_response(messages=question)).content
-    return told(str(last.items[-1].result))
+    return sentence(str(last.items[-1].result))
 
 
 async def structured(question: str) -> str:

@@ -2,12 +2,15 @@
 
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel
-from weather import SYSTEM, Report, get_weather, told
+from weather import SYSTEM, Report, get_weather, sentence
 
 
-def agent(weather=get_weather):
+weather = tool(get_weather)
+
+
+def agent(weather_tool=weather):
     model = OpenAIModel(model_id="gpt-4o-mini")
-    return Agent(model=model, tools=[tool(weather)], system_prompt=SYSTEM, callback_handler=None)
+    return Agent(model=model, tools=[weather_tool], system_prompt=SYSTEM, callback_handler=None)
 
 
 def sync(question: str) -> str:
@@ -28,10 +31,8 @@ def terminal(question: str) -> str:
         results.append(get_weather(city))
         return results[-1]
 
-    Agent(
-        model=OpenAIModel(model_id="gpt-4o-mini"), tools=[ending], system_prompt=SYSTEM, callback_handler=None
-    )(question)
-    return told(results[-1])
+    agent(ending)(question)
+    return sentence(results[-1])
 
 
 def structured(question: str) -> str:

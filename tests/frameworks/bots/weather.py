@@ -33,8 +33,8 @@ class Report(BaseModel):
         return f"It is {self.degrees} degrees in {self.city}."
 
 
-def told(result: str) -> str:
-    """Say what the tool's result says as a model would."""
+def sentence(result: str) -> str:
+    """Give the tool's result in the words of the model."""
     city, degrees = result.removesuffix(" degrees").split(": ")
     return str(Report(city=city, degrees=degrees))
 

@@ -32,5 +32,5 @@ def reply(plan: ReplyPlan, request: Json, n: int) -> Json:
 
 
 def stream(plan: ReplyPlan, request: Json, n: int) -> Iterator[bytes]:
-    """No way of the matrix streams it."""
+    """Not written: no way of the matrix streams it."""
     raise NotImplementedError
