@@ -64,7 +64,6 @@ SECONDS: dict[str, float] = {
     "session/test_only.py": 4,
     "benchmarks/ko_agentbench/importer/test_shared.py": 4,
     "chat/test_broken_installs.py": 4,
-    "chaos/test_scenarios.py": 4,
     "benchmarks/memex/test_compared_runs.py": 4,
     "cassettes/http/test_taped_clients.py": 4,
     "tasks/test_spec_reading.py": 4,

@@ -9,8 +9,8 @@ import pytest
 
 from pytest_agenteval.engine import agent_run
 from pytest_agenteval.store.run_reader import load_run
-from tests.frameworks.model_server import Serving, serving
-from tests.frameworks.weather_model import answer, question
+from tests.extended.frameworks.model_server import Serving, serving
+from tests.extended.frameworks.weather_model import answer, question
 from tests.suites import run, write
 
 pytest_plugins = ["pytester"]

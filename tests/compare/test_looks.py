@@ -13,9 +13,9 @@ from pytest_agenteval.compare.sides import Side, pool_runs
 from pytest_agenteval.scoring.exact_tests import PairedScores
 from pytest_agenteval.store.run_metadata import Levels, RepetitionRule
 from tests.compare.samples import side, tasks
-from tests.simulations.adaptive import CHANGES, MOST, changed
-from tests.simulations.repetition_rules import ended
-from tests.simulations.score_model import compared, drawn_suite
+from tests.extended.simulations.adaptive import CHANGES, MOST, changed
+from tests.extended.simulations.repetition_rules import ended
+from tests.extended.simulations.score_model import compared, drawn_suite
 
 STORED = 3
 SIZES = (4, 2, 2, 1, 1)

@@ -25,7 +25,7 @@ def test_an_example_is_a_piece_of_our_code(file: str, example: str) -> None:
 
 def test_what_is_to_be_run_is_there() -> None:
     """Programs, folders and modules of tests."""
-    modules = re.findall(r"-m (tests\.\w+)", PAGE)
+    modules = re.findall(r"-m (tests(?:\.\w+)+)", PAGE)
     programs = re.findall(r"(?<![\w/])(\.ci/\w+|tests/\w+(?:/\w+)*(?:\.\w+)?)", PAGE)
 
     assert modules

@@ -1,4 +1,4 @@
-"""What docs/agents.md shows of each framework is short, and is what `python -m tests.frameworks` runs."""
+"""Each example in docs/agents.md is short, and is what `python -m tests.extended.frameworks` runs."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import ast
 
 import yaml
 
-from tests.frameworks.catalogue import BY_NAME
-from tests.frameworks.examples import MOST_LINES, read_examples, read_tool
-from tests.frameworks.table import PAGE, UNREAD_NOTE, lines_of_page
+from tests.extended.frameworks.catalogue import BY_NAME
+from tests.extended.frameworks.examples import MOST_LINES, read_examples, read_tool
+from tests.extended.frameworks.table import PAGE, UNREAD_NOTE, lines_of_page
 
 
 def test_every_example_is_of_a_framework_that_is_run() -> None:

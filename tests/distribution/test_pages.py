@@ -24,7 +24,7 @@ from pytest_agenteval.records.transcript import Message, ToolCall
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.registry import Registry
 from pytest_agenteval.store.run_reader import load_run
-from tests.performance.options import parser as performance_options
+from tests.extended.performance.options import parser as performance_options
 from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]

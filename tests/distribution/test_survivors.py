@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.mutants.__main__ import excuses, stale
+from tests.extended.mutants.__main__ import excuses, stale
 
 
 def test_no_reason_excuses_what_is_no_more() -> None:

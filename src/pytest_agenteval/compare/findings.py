@@ -10,7 +10,8 @@ a closed test (Marcus, Peritz and Gabriel 1976). The first question also keeps i
 tasks have different numbers of trials, which makes differences skewed and a sign no fair coin.
 
 A bucket, or a suite of fewer than 7 tasks, is asked the first question only. Buckets share 2.5 % of their
-own: of comparisons in which nothing changed at most 5 % give any verdict. ``tests/simulations`` measures it.
+own: of comparisons in which nothing changed at most 5 % give any verdict.
+``tests/extended/simulations`` measures it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What all trials of a run may cost together: a trial begins only where what it may take fits, too.
 
-``tests/simulations/budgets.py`` says how near a run ends to its budget.
+``tests/extended/simulations/budgets.py`` says how near a run ends to its budget.
 """
 
 from __future__ import annotations

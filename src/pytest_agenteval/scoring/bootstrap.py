@@ -15,7 +15,7 @@ from pytest_agenteval.scoring.intervals import Interval
 T = TypeVar("T")
 
 FEWEST = 8
-"""Examples from which on intervals hold what they say: ``tests/simulations/calibration_intervals.py``."""
+"""Examples from which on intervals hold what they say, simulated in ``tests/extended/simulations``."""
 CORNER_WEIGHT = 0.5
 """How often a corner is drawn for each time that an example is: four of them are two examples."""
 

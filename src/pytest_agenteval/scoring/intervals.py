@@ -72,7 +72,7 @@ def beta_interval(task_means: Sequence[float], level: float = 0.95) -> Interval 
 
     ``task_means`` holds one mean score 0..1 for each task. Where every one is 0 or 1 this is Jeffreys'
     interval of a share; scores in between vary less, which narrows it. How often it holds the truth:
-    ``python -m tests.simulations intervals``.
+    ``python -m tests.extended.simulations intervals``.
 
     Raises ValueError for a mean outside 0..1 and for a level not between 0 and 1.
     """

@@ -98,7 +98,8 @@ def repetitions_to_confirm(
     ``focus_tasks`` and ``buckets`` count held-out tasks: of the focus, and of each bucket. As often as it
     takes for the focus's test to reach its level, and for the smallest bucket to be called worse among so
     many: a prompt that moves tasks at random lifts the focus's few as often as it spoils others, and would be
-    confirmed wherever nobody could see those (``tests/simulations/prompt_loops.py``). At least ``least``, and
+    confirmed wherever nobody could see those (``tests/extended/simulations/prompt_loops.py``).
+    At least ``least``, and
     at most ``most`` even where that is not enough; ``least`` where the focus has no held-out task, for then
     no number helps.
     """

@@ -1,0 +1,63 @@
+"""A browser for all tests of this folder, and the reports that they open."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.extended.browser.sample_reports import compared_report, hostile_report, large_report
+from tests.extended.browser.visit import Visit
+
+PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """Chromium: the one that playwright has installed, else the machine's own."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright's Python package is not installed")
+    with api.sync_playwright() as playwright:
+        installed = (playwright.chromium.executable_path, *map(shutil.which, PROGRAMS))
+        program = next((path for path in installed if path and os.path.exists(path)), None)
+        if program is None:
+            pytest.skip("there is no Chromium: playwright install chromium")
+        # In a container Chromium's own sandbox has nothing to stand on.
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
+    """Open a report; where the test ends, it has asked for nothing else and nothing went wrong in it."""
+    visits: list[Visit] = []
+
+    def open_report(path: Path, address: str = "", **settings: Any) -> Visit:
+        visits.append(Visit(browser, path, address, settings))
+        return visits[-1]
+
+    yield open_report
+    for each in visits:
+        each.end()
+
+
+@pytest.fixture(scope="session")
+def compared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two runs beside each other, with every kind of trial."""
+    return compared_report(tmp_path_factory.mktemp("compared"))
+
+
+@pytest.fixture(scope="session")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run in which every text tries to act."""
+    return hostile_report(tmp_path_factory.mktemp("hostile"))
+
+
+@pytest.fixture(scope="session")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of 2,000 trials of 25 kB."""
+    return large_report(tmp_path_factory.mktemp("large"))

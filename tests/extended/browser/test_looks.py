@@ -1,0 +1,103 @@
+"""Light, dark, a phone, paper: whoever reads it, wherever."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.extended.browser.visit import PHONE, Visit, trial_address
+
+Open = Callable[..., Visit]
+AXE = Path(__file__).parent / "vendor" / "axe.min.js"
+TRIAL = trial_address("s/task_02[rules-1]")
+LOOKS: dict[str, dict[str, Any]] = {
+    "light": {},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": PHONE},
+    "dark phone": {"viewport": PHONE, "color_scheme": "dark"},
+}
+
+
+def test_axe_is_the_one_that_was_recorded() -> None:
+    """What judges the page is what its makers publish."""
+    record = (AXE.parent / "README.md").read_text(encoding="utf-8")
+    assert hashlib.sha256(AXE.read_bytes()).hexdigest() in record
+
+
+@pytest.mark.parametrize("keys", [None, "", "o"], ids=["list", "trial", "beside"])
+@pytest.mark.parametrize("look", LOOKS)
+def test_axe_finds_no_serious_fault(visit: Open, compared: Path, look: str, keys: str | None) -> None:
+    """Contrast, names, roles and landmarks hold on the list, on a trial and on two, in every look."""
+    seen = visit(compared, "" if keys is None else TRIAL, **LOOKS[look])
+    if keys is not None:
+        seen.press(*keys)
+        seen.until(f"document.querySelectorAll('#conversation').length === {1 + len(keys)}")
+    seen.get("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    seen.get(AXE.read_text(encoding="utf-8"))
+    faults = seen.get("axe.run().then(result => result.violations)")
+    serious = {
+        f"{fault['id']}: {node['target']} {node['failureSummary'][:200]}"
+        for fault in faults
+        if fault["impact"] in ("serious", "critical")
+        for node in fault["nodes"]
+    }
+    assert serious == set()
+
+
+@pytest.mark.parametrize("address", ["", TRIAL], ids=["list", "trial"])
+def test_nothing_is_wider_than_a_phone(visit: Open, compared: Path, address: str) -> None:
+    """At 390 pixels one scrolls down and never sideways, with everything opened and the old trial beside."""
+    seen = visit(compared, address, viewport=PHONE)
+    if address:
+        seen.until("document.getElementById('conversation')")
+        seen.press("o")
+        seen.until("document.querySelectorAll('.side #conversation').length === 2")
+    seen.get("for (const fold of document.querySelectorAll('details')) fold.open = true")
+    assert seen.get("document.scrollingElement.scrollWidth") <= PHONE["width"]
+
+
+def test_dark_is_dark(visit: Open, compared: Path) -> None:
+    """The page follows the reader's system."""
+    background = "getComputedStyle(document.body).backgroundColor"
+    assert visit(compared).get(background) != visit(compared, color_scheme="dark").get(background)
+
+
+def test_nothing_moves_for_those_who_want_no_motion(visit: Open, compared: Path) -> None:
+    """No transition and no animation where the system asks for none."""
+    seen = visit(compared, reduced_motion="reduce")
+    moving = """[...document.querySelectorAll('*')].filter(each => {
+        const style = getComputedStyle(each);
+        return parseFloat(style.transitionDuration) > 0 || style.animationName !== 'none';
+    }).length"""
+    assert seen.get(moving) == 0
+
+
+def test_paper_has_everything(visit: Open, compared: Path, tmp_path: Path) -> None:
+    """A printed trial has its reason and all of its conversation, folded or not; a printed list all rows."""
+    seen = visit(compared, TRIAL)
+    seen.until("document.getElementById('conversation')")
+    seen.page.pdf(path=tmp_path / "trial.pdf")
+    assert (tmp_path / "trial.pdf").stat().st_size > 10_000
+    seen.page.emulate_media(media="print")
+    seen.get("dispatchEvent(new Event('beforeprint'))")
+    for text in ("the note is kept", "You keep notes.", "nothing is lost", "read only", "answer of 2"):
+        assert seen.page.get_by_text(text).first.is_visible(), text
+    assert not seen.page.get_by_role("button").first.is_visible()
+    seen.get("dispatchEvent(new Event('afterprint'))")
+    seen.page.emulate_media(media="screen")
+    assert not seen.page.get_by_text("You keep notes.").last.is_visible()
+
+
+def test_paper_has_all_rows(visit: Open, large: Path) -> None:
+    """What is drawn on demand is drawn in full for paper."""
+    seen = visit(large, "#/?q=bucket_07")
+    rows = seen.count(".row.task")
+    seen.go("#/")
+    seen.until("document.querySelector('.status').textContent === '500 tasks'")
+    seen.get("dispatchEvent(new Event('beforeprint'))")
+    assert rows == 21
+    assert seen.count(".row.task") == 500

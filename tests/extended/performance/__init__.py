@@ -1,0 +1,1 @@
+"""What the plugin costs, as ratios: python -m tests.extended.performance [NAME …]."""

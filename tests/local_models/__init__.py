@@ -1,1 +1,0 @@
-"""Models that are really loaded, tiny ones: pytest tests/local_models (needs torch and transformers)."""

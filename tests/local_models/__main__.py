@@ -1,7 +1,0 @@
-"""``python -m tests.local_models``: how fast a model of this machine is."""
-
-import sys
-
-from .gpu import main
-
-main(sys.argv[1:])

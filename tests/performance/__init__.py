@@ -1,1 +1,0 @@
-"""What the plugin costs, as ratios: python -m tests.performance [NAME …]."""
