@@ -11,13 +11,14 @@ import pytest
 
 from pytest_agenteval.chat.direct import anthropic_messages
 from pytest_agenteval.chat.direct.model_request import ModelAsk
+from pytest_agenteval.chat.direct.routing import NO_KEY
 from pytest_agenteval.chat.failures import AttemptFailed
-from pytest_agenteval.chat.litellm_chat import NO_KEY, LitellmChat
+from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.litellm_codec import plain_copy
 from pytest_agenteval.chat.price_table import entry_of
 from pytest_agenteval.records.plan import Model
 from tests.chat.bench import ModelServer
-from tests.chat.litellm_oracle import held_against_litellm
+from tests.chat.litellm_oracle import Compared, held_against_litellm
 
 from .anthropic_asks import ASKS, Asked, said, user
 
@@ -42,6 +43,7 @@ ON_PURPOSE: Mapping[str, tuple[set[str], str]] = {
     },
 }
 """What differs from what litellm sends, by ask: which keys and headers, and why."""
+COMPARED = Compared("anthropic_messages")
 
 
 def ask_of(asked: Asked) -> ModelAsk:
@@ -79,17 +81,20 @@ def sent_by_litellm(loop: asyncio.Runner) -> Mapping[str, dict[str, Any]]:
 
 @held_against_litellm
 @pytest.mark.parametrize("name", ASKS)
-def test_the_body_is_that_of_litellm(name: str, sent_by_litellm: Mapping[str, dict[str, Any]]) -> None:
+def test_the_body_is_that_of_litellm(name: str, request: pytest.FixtureRequest) -> None:
     """An ask is written as litellm writes it, but for the differences that are listed with their reasons."""
     ask = ask_of(ASKS[name])
     body = anthropic_messages.body_of(ask)
     headers = anthropic_messages.headers_of(NO_KEY, body)
     ours = {**json.loads(json.dumps(body)), **{head: headers.get(head) for head in HEADERS}}
-    theirs = sent_by_litellm[name]
+    if COMPARED.agreed(name, ours):
+        return
+    theirs = request.getfixturevalue("sent_by_litellm")[name]
     differ = {key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key)}
     assert differ == ON_PURPOSE.get(name, (set(), ""))[0], {
         key: (ours.get(key), theirs.get(key)) for key in differ
     }
+    COMPARED.record(name, ours)
 
 
 def test_every_difference_belongs_to_an_ask() -> None:

@@ -17,12 +17,13 @@ from pytest_agenteval.cassettes.wire.asked import ReplyParts
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.direct import anthropic_messages
-from pytest_agenteval.chat.litellm_chat import NO_KEY, LitellmChat
+from pytest_agenteval.chat.direct.routing import NO_KEY
+from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.replies import finish_of
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from tests.chat.bench import ModelServer, ReplyPlan
-from tests.chat.litellm_oracle import held_against_litellm
+from tests.chat.litellm_oracle import Compared, held_against_litellm
 
 from .anthropic_asks import ADAPTS, ADD, CALLED, OBJECT, OLD, Asked, said, user
 from .test_anthropic_messages import ask_of
@@ -80,6 +81,9 @@ EACH = [
       for name, case in CASES.items() for streamed in (False, True)),
     *(pytest.param(*case, False, id=name) for name, case in WHOLE_ONLY.items()),
 ]  # fmt: skip
+
+
+COMPARED = Compared("anthropic_replies")
 
 
 @pytest.fixture(scope="module")
@@ -140,16 +144,20 @@ def test_a_reply_says_what_litellm_reads_of_it(
     asked: Asked,
     plan: ReplyPlan,
     streamed: bool,
+    request: pytest.FixtureRequest,
 ) -> None:
     """Text, calls, finish, thoughts and tokens of a reply are those that litellm makes of it."""
     plans.append(plan)
     asked = streaming(asked) if streamed else asked
-    theirs = loop.run(by_litellm(chat_with(server, asked), asked))
     parts, _ = by_us(server, asked)
     calls = [(call.name, *parse_arguments(call.arguments_text)) for call in parts.calls]
     finish = finish_of(parts.finish, calls=bool(calls), refused=parts.refused)
+    ours, case = (parts.content, calls, finish, parts.reasoning), request.node.callspec.id
+    if COMPARED.agreed(case, [*ours, msgspec.to_builtins(parts.usage)]):
+        return
+    theirs = loop.run(by_litellm(chat_with(server, asked), asked))
     usage = theirs.usage
-    assert (parts.content, calls, finish, parts.reasoning) == (
+    assert ours == (
         theirs.text,
         [(call.tool, call.args, call.raw_args) for call in theirs.calls],
         theirs.finish,
@@ -159,6 +167,7 @@ def test_a_reply_says_what_litellm_reads_of_it(
     assert parts.usage.cached_tokens == usage.cached_tokens
     if plan.reasoning_tokens:
         assert parts.usage.reasoning_tokens == usage.reasoning_tokens == plan.reasoning_tokens
+    COMPARED.record(case, [*ours, msgspec.to_builtins(parts.usage)])
 
 
 @pytest.mark.parametrize("streamed", [False, True])
@@ -169,19 +178,28 @@ def test_thoughts_go_back_before_the_calls_that_they_led_to(
     plans.append(ReplyPlan(calls=(("add", {"a": 1}),), reasoning="Hm."))
     first = Asked([user()], ADAPTS, tools=[ADD], params={"reasoning_effort": "low"})
     first = streaming(first) if streamed else first
-    chat = chat_with(server, first)
-    call = loop.run(by_litellm(chat, first)).calls[0]
-    _, echo = by_us(server, first)
+    parts, echo = by_us(server, first)
+    call = parts.calls[0]
     assert [block["type"] for block in echo] == ["thinking"]
     reply = said("Adding.", (call.id, "add", '{"a": 1}'))
     told = [user(), reply, {"role": "tool", "tool_call_id": call.id, "content": "3"}]
     second = Asked(told, ADAPTS, tools=[ADD], params=first.params)
-    loop.run(by_litellm(chat, second))
-    asked = ask_of(second)
-    body = anthropic_messages.body_of(msgspec.structs.replace(asked, echoes={call.id: echo}))
-    assert body["messages"] == server.requests[-1].body["messages"]
+    body = anthropic_messages.body_of(msgspec.structs.replace(ask_of(second), echoes={call.id: echo}))
     kinds = [block["type"] for block in body["messages"][1]["content"]]
     assert kinds == ["thinking", "text", "tool_use"]
+    case, sent_back = f"thoughts go back{', streamed' * streamed}", _without_id(body["messages"], call.id)
+    if COMPARED.agreed(case, sent_back):
+        return
+    chat = chat_with(server, first)
+    id_of_litellm = loop.run(by_litellm(chat, first)).calls[0].id
+    second = replace(second, messages=json.loads(json.dumps(told).replace(call.id, id_of_litellm)))
+    loop.run(by_litellm(chat, second))
+    assert sent_back == _without_id(server.requests[-1].body["messages"], id_of_litellm)
+    COMPARED.record(case, sent_back)
+
+
+def _without_id(messages: Any, id: str) -> Any:
+    return json.loads(json.dumps(messages).replace(id, "call"))
 
 
 def test_sealed_thoughts_go_back_too() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import ModuleType
 from typing import Any
 
+import msgspec
 import pytest
 
 from pytest_agenteval.cassettes.interaction import Response
@@ -18,6 +19,7 @@ from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.records.replies import finish_of
 from pytest_agenteval.records.tool import parse_arguments
+from tests.chat.litellm_oracle import Compared
 
 from .sent_bodies import USER, Case, Listener, listening
 from .test_openai_responses import ADDED, SAID, THOUGHT
@@ -89,6 +91,9 @@ REPLIES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+COMPARED = Compared("openai_replies")
+
+
 @pytest.fixture(scope="module")
 def listener(loop: asyncio.Runner) -> Iterator[Listener]:
     """A server that answers as it is told."""
@@ -100,21 +105,26 @@ def listener(loop: asyncio.Runner) -> Iterator[Listener]:
 def test_a_reply_says_what_litellm_reads(listener: Listener, name: str) -> None:
     """Text, thoughts, calls, how it ended and what it took do not depend on who asks."""
     responses, answer = name.startswith("responses"), REPLIES[name]
-    case = Case(name, "openai/gpt-5-pro" if responses else "openai/gpt-4o")
-    reply = listener.read_by_litellm(case, answer)
     module: ModuleType = openai_responses if responses else openai_chat
 
     whole = whole_reply(module.FORMAT, _http(answer))
     parts = module.reply_of(read_parts(module.FORMAT, whole), ModelAsk("m", USER))
 
     calls = [(call.id, call.name, *parse_arguments(call.arguments_text)) for call in parts.calls]
+    finish = finish_of(parts.finish, calls=bool(calls), refused=parts.refused)
+    ours = [parts.content, parts.reasoning, calls, finish, msgspec.to_builtins(parts.usage)]
+    if COMPARED.agreed(name, ours):
+        return
+    case = Case(name, "openai/gpt-5-pro" if responses else "openai/gpt-4o")
+    reply = listener.read_by_litellm(case, answer)
     assert parts.content == reply.text
     assert parts.reasoning == reply.reasoning
     assert calls == [(call.id, call.tool, call.args, call.raw_args) for call in reply.calls]
-    assert finish_of(parts.finish, calls=bool(calls), refused=parts.refused) == reply.finish
+    assert finish == reply.finish
     assert parts.usage.tokens == reply.usage.tokens
     assert parts.usage.cached_tokens == reply.usage.cached_tokens
     assert parts.usage.reasoning_tokens == reply.usage.reasoning_tokens
+    COMPARED.record(name, ours)
 
 
 def test_a_refusal_of_the_responses_is_one() -> None:
@@ -127,14 +137,19 @@ def test_a_refusal_of_the_responses_is_one() -> None:
 
 
 @pytest.mark.parametrize("output", [(), (SUMMED,), (SEARCHED,)], ids=["empty", "thought", "search"])
-def test_a_whole_reply_without_an_answer_is_none(listener: Listener, output: tuple[Any, ...]) -> None:
+def test_a_whole_reply_without_an_answer_is_none(
+    listener: Listener, output: tuple[Any, ...], request: pytest.FixtureRequest
+) -> None:
     """It is asked again, as through litellm: an empty answer would be graded as the model's."""
-    with pytest.raises(AttemptFailed, match="no usable reply"):
-        listener.read_by_litellm(Case("empty", "openai/gpt-5-pro"), _response(*output))
-    with pytest.raises(UnreadableTraffic, match="neither a message nor a call"):
+    with pytest.raises(UnreadableTraffic, match="neither a message nor a call") as failed:
         openai_responses.reply_of(
             read_parts("openai.responses", _response(*output)), ModelAsk("gpt-5-pro", USER)
         )
+    case = f"no answer, {request.node.callspec.id}"
+    if not COMPARED.agreed(case, str(failed.value)):
+        with pytest.raises(AttemptFailed, match="no usable reply"):
+            listener.read_by_litellm(Case("empty", "openai/gpt-5-pro"), _response(*output))
+        COMPARED.record(case, str(failed.value))
 
 
 def test_a_message_without_words_is_an_answer() -> None:
