@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import pytest_agenteval
-from pytest_agenteval.errors import CAUSES, TrialBroken
+from pytest_agenteval.text.errors import CAUSES, TrialBroken
 
 SOURCE = Path(pytest_agenteval.__file__).parent
 ELSEWHERE = (

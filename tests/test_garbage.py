@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import pytest
 
-from pytest_agenteval.garbage import RARELY, garbage_rarely_collected, garbage_uncollected
+from pytest_agenteval.processes.garbage import RARELY, garbage_rarely_collected, garbage_uncollected
 from tests.suites import suite, task, write
 
 pytest_plugins = ["pytester"]

@@ -21,8 +21,8 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.store.json_lines import encode_line
+from pytest_agenteval.text.json_form import jsonable
 
 
 class Colour(Enum):

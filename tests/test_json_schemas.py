@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft201909Validator, Draft202012Validator
 
-from pytest_agenteval import patterns
-from pytest_agenteval.patterns import PatternTooSlow, with_bounded_patterns
+from pytest_agenteval.text import patterns
+from pytest_agenteval.text.patterns import PatternTooSlow, with_bounded_patterns
 
 SLOW = "(a|a)+$"
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.json_values import (
+from pytest_agenteval.text.json_values import (
     fold_compact,
     fold_text,
     fold_texts,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval import patterns
-from pytest_agenteval.patterns import Pattern, PatternTooSlow, read_pattern
+from pytest_agenteval.text import patterns
+from pytest_agenteval.text.patterns import Pattern, PatternTooSlow, read_pattern
 
 PIECES = (
     r"a b . { } {e} {e<=1} {1} {1,} {,2} [ab] [^a] [[:alpha:]] []a] [a[] \{ \[ \d \w \b \S ^ $ | ( ) (?: "

@@ -24,17 +24,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.agents.loop import ToolCallingAgent as ToolCallingAgent
     from pytest_agenteval.agents.loop import converse as converse
     from pytest_agenteval.agents.loop import run_until_complete as run_until_complete
-    from pytest_agenteval.api.fixture import AgentEval as AgentEval
-    from pytest_agenteval.api.record import record as record
-    from pytest_agenteval.api.recording import Recording as Recording
-    from pytest_agenteval.api.running import arun as arun
-    from pytest_agenteval.api.running import grade as grade
-    from pytest_agenteval.api.running import run as run
-    from pytest_agenteval.api.running import tool_calls as tool_calls
-    from pytest_agenteval.api.suite import Suite as Suite
-    from pytest_agenteval.api.suite import Task as Task
-    from pytest_agenteval.api.suite import suite as suite
-    from pytest_agenteval.api.trials import Trials as Trials
     from pytest_agenteval.calibration.examples import CalibrationAnswers as CalibrationAnswers
     from pytest_agenteval.calibration.examples import ExampleJudgement as ExampleJudgement
     from pytest_agenteval.calibration.examples import LabelledExample as LabelledExample
@@ -49,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.chat import Reply as Reply
     from pytest_agenteval.chat.offline.rules import Move as Move
     from pytest_agenteval.chat.offline.rules import RulesPlayer as RulesPlayer
+    from pytest_agenteval.compare.scoring.intervals import Interval as Interval
     from pytest_agenteval.engine.executors.executor import CalibrationRequest as CalibrationRequest
     from pytest_agenteval.engine.executors.executor import CalibrationResult as CalibrationResult
     from pytest_agenteval.engine.executors.executor import ChecksArgument as ChecksArgument
@@ -57,18 +47,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.engine.executors.executor import ExecutorReport as ExecutorReport
     from pytest_agenteval.engine.executors.executor import TrialRequest as TrialRequest
     from pytest_agenteval.engine.executors.executor import UnusedRecordings as UnusedRecordings
-    from pytest_agenteval.errors import CAUSES as CAUSES
-    from pytest_agenteval.errors import AgentEvalError as AgentEvalError
-    from pytest_agenteval.errors import CassetteMiss as CassetteMiss
-    from pytest_agenteval.errors import FixtureBroken as FixtureBroken
-    from pytest_agenteval.errors import LimitReached as LimitReached
-    from pytest_agenteval.errors import Problem as Problem
-    from pytest_agenteval.errors import ProblemsFound as ProblemsFound
-    from pytest_agenteval.errors import ProviderDown as ProviderDown
-    from pytest_agenteval.errors import TranscriptLost as TranscriptLost
-    from pytest_agenteval.errors import TrialBroken as TrialBroken
-    from pytest_agenteval.errors import UsageMistake as UsageMistake
-    from pytest_agenteval.examples import Example as Example
     from pytest_agenteval.graders.grader import Grader as Grader
     from pytest_agenteval.graders.grader import GraderFunction as GraderFunction
     from pytest_agenteval.graders.grader import GraderTraits as GraderTraits
@@ -95,27 +73,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.graders.matching.matcher_types import Matcher as Matcher
     from pytest_agenteval.graders.matching.matchers import matcher_of as matcher_of
     from pytest_agenteval.graders.settings import WrongSetting as WrongSetting
-    from pytest_agenteval.importers.command import add_common_arguments as add_common_arguments
-    from pytest_agenteval.importers.command import make_project as make_project
-    from pytest_agenteval.importers.command import write_yaml as write_yaml
-    from pytest_agenteval.importers.source_files import misshapen as misshapen
-    from pytest_agenteval.importers.source_files import read_json as read_json
-    from pytest_agenteval.importers.source_files import read_text as read_text
-    from pytest_agenteval.importers.stored_runs import ImportedRun as ImportedRun
-    from pytest_agenteval.importers.stored_runs import RecordedCall as RecordedCall
-    from pytest_agenteval.importers.stored_runs import replace_imported_runs as replace_imported_runs
-    from pytest_agenteval.importers.stored_runs import write_tool_cassette as write_tool_cassette
-    from pytest_agenteval.json_values import fold_text as fold_text
-    from pytest_agenteval.limits import Budget as Budget
-    from pytest_agenteval.limits import Clock as Clock
     from pytest_agenteval.loop.gepa_adapter import CandidateRefused as CandidateRefused
     from pytest_agenteval.loop.gepa_adapter import GEPAAdapter as GEPAAdapter
     from pytest_agenteval.loop.gepa_adapter import GEPATask as GEPATask
     from pytest_agenteval.loop.gepa_adapter import TaskTrials as TaskTrials
-    from pytest_agenteval.name_table import UnknownName as UnknownName
-    from pytest_agenteval.prompts import PromptBroken as PromptBroken
-    from pytest_agenteval.prompts import Prompts as Prompts
-    from pytest_agenteval.prompts import read_templates as read_templates
     from pytest_agenteval.records.evidence import Answer as Answer
     from pytest_agenteval.records.evidence import Evidence as Evidence
     from pytest_agenteval.records.evidence import FileText as FileText
@@ -125,6 +86,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.grade import UNDECIDED as UNDECIDED
     from pytest_agenteval.records.grade import Check as Check
     from pytest_agenteval.records.grade import Grade as Grade
+    from pytest_agenteval.records.limits import Budget as Budget
+    from pytest_agenteval.records.limits import Clock as Clock
     from pytest_agenteval.records.plan import Allowance as Allowance
     from pytest_agenteval.records.plan import Conditions as Conditions
     from pytest_agenteval.records.plan import Kind as Kind
@@ -137,6 +100,9 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.plan import Variant as Variant
     from pytest_agenteval.records.prices import ModelPrice as ModelPrice
     from pytest_agenteval.records.prices import PriceTier as PriceTier
+    from pytest_agenteval.records.prompts import PromptBroken as PromptBroken
+    from pytest_agenteval.records.prompts import Prompts as Prompts
+    from pytest_agenteval.records.prompts import read_templates as read_templates
     from pytest_agenteval.records.recorder import AddedPrompt as AddedPrompt
     from pytest_agenteval.records.recorder import Recorder as Recorder
     from pytest_agenteval.records.tool import ToolSpec as ToolSpec
@@ -153,8 +119,10 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.trial import Origin as Origin
     from pytest_agenteval.records.trial import TapeCounts as TapeCounts
     from pytest_agenteval.records.trial import Trial as Trial
-    from pytest_agenteval.registry import Importer as Importer
-    from pytest_agenteval.registry import Registry as Registry
+    from pytest_agenteval.registry.examples import Example as Example
+    from pytest_agenteval.registry.name_table import UnknownName as UnknownName
+    from pytest_agenteval.registry.registry import Importer as Importer
+    from pytest_agenteval.registry.registry import Registry as Registry
     from pytest_agenteval.reports.scorecard import Metric as Metric
     from pytest_agenteval.reports.scorecard import MetricGroup as MetricGroup
     from pytest_agenteval.reports.scorecard import RegisteredScorecard as RegisteredScorecard
@@ -164,7 +132,27 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.scorecard import ScorecardMaker as ScorecardMaker
     from pytest_agenteval.reports.scorecard import Total as Total
     from pytest_agenteval.reports.scorecard import TotalPart as TotalPart
-    from pytest_agenteval.scoring.intervals import Interval as Interval
+    from pytest_agenteval.session.api.fixture import AgentEval as AgentEval
+    from pytest_agenteval.session.api.record import record as record
+    from pytest_agenteval.session.api.recording import Recording as Recording
+    from pytest_agenteval.session.api.running import arun as arun
+    from pytest_agenteval.session.api.running import grade as grade
+    from pytest_agenteval.session.api.running import run as run
+    from pytest_agenteval.session.api.running import tool_calls as tool_calls
+    from pytest_agenteval.session.api.suite import Suite as Suite
+    from pytest_agenteval.session.api.suite import Task as Task
+    from pytest_agenteval.session.api.suite import suite as suite
+    from pytest_agenteval.session.api.trials import Trials as Trials
+    from pytest_agenteval.store.importing import ImportedRun as ImportedRun
+    from pytest_agenteval.store.importing import RecordedCall as RecordedCall
+    from pytest_agenteval.store.importing import add_common_arguments as add_common_arguments
+    from pytest_agenteval.store.importing import make_project as make_project
+    from pytest_agenteval.store.importing import misshapen as misshapen
+    from pytest_agenteval.store.importing import read_json as read_json
+    from pytest_agenteval.store.importing import read_text as read_text
+    from pytest_agenteval.store.importing import replace_imported_runs as replace_imported_runs
+    from pytest_agenteval.store.importing import write_tool_cassette as write_tool_cassette
+    from pytest_agenteval.store.importing import write_yaml as write_yaml
     from pytest_agenteval.store.journal_entry import JournalEntry as JournalEntry
     from pytest_agenteval.store.journal_entry import NotRunTrial as NotRunTrial
     from pytest_agenteval.store.journal_entry import StartedAttempt as StartedAttempt
@@ -181,6 +169,24 @@ if TYPE_CHECKING:
     from pytest_agenteval.store.run_metadata import RunSuite as RunSuite
     from pytest_agenteval.store.run_reader import Run as Run
     from pytest_agenteval.store.run_reader import load_run as load_run
+    from pytest_agenteval.tasks.workspace.workspace import OutsideWorkspace as OutsideWorkspace
+    from pytest_agenteval.tasks.workspace.workspace import Workspace as Workspace
+    from pytest_agenteval.text.errors import CAUSES as CAUSES
+    from pytest_agenteval.text.errors import AgentEvalError as AgentEvalError
+    from pytest_agenteval.text.errors import CassetteMiss as CassetteMiss
+    from pytest_agenteval.text.errors import FixtureBroken as FixtureBroken
+    from pytest_agenteval.text.errors import LimitReached as LimitReached
+    from pytest_agenteval.text.errors import Problem as Problem
+    from pytest_agenteval.text.errors import ProblemsFound as ProblemsFound
+    from pytest_agenteval.text.errors import ProviderDown as ProviderDown
+    from pytest_agenteval.text.errors import TranscriptLost as TranscriptLost
+    from pytest_agenteval.text.errors import TrialBroken as TrialBroken
+    from pytest_agenteval.text.errors import UsageMistake as UsageMistake
+    from pytest_agenteval.text.json_values import fold_text as fold_text
+    from pytest_agenteval.text.value_paths import ABSENT as ABSENT
+    from pytest_agenteval.text.value_paths import PathError as PathError
+    from pytest_agenteval.text.value_paths import parse_path as parse_path
+    from pytest_agenteval.text.value_paths import value_at as value_at
     from pytest_agenteval.tools.functions import UnfitFunction as UnfitFunction
     from pytest_agenteval.tools.functions import tool_of as tool_of
     from pytest_agenteval.tools.tool import Fault as Fault
@@ -190,12 +196,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.tool import ToolResult as ToolResult
     from pytest_agenteval.tools.tool import Wire as Wire
     from pytest_agenteval.tools.toolbox import ToolBox as ToolBox
-    from pytest_agenteval.value_paths import ABSENT as ABSENT
-    from pytest_agenteval.value_paths import PathError as PathError
-    from pytest_agenteval.value_paths import parse_path as parse_path
-    from pytest_agenteval.value_paths import value_at as value_at
-    from pytest_agenteval.workspace.workspace import OutsideWorkspace as OutsideWorkspace
-    from pytest_agenteval.workspace.workspace import Workspace as Workspace
 
 __version__ = "0.1.0"
 
@@ -205,26 +205,16 @@ _NAMES = {
         "PreparesInput ReportsEndState"
     ),
     "agents.loop": "converse RepeatedCallGuard run_until_complete StopCondition ToolCallingAgent",
-    "api.fixture": "AgentEval",
-    "api.record": "record",
-    "api.recording": "Recording",
-    "api.running": "arun grade run tool_calls",
-    "api.suite": "Suite suite Task",
-    "api.trials": "Trials",
     "calibration.examples": "CalibrationAnswers ExampleJudgement LabelledExample",
     "calibration.plan": "CalibrationPlan MetricThreshold",
     "cassettes.interaction": "Request Response",
     "chat.chat": "Chat ChatFactory ChatMessage ChatSettings Reply",
     "chat.offline.rules": "Move RulesPlayer",
+    "compare.scoring.intervals": "Interval",
     "engine.executors.executor": (
         "CalibrationRequest CalibrationResult ChecksArgument Executor ExecutorContext ExecutorReport "
         "TrialRequest UnusedRecordings"
     ),
-    "errors": (
-        "AgentEvalError CassetteMiss CAUSES FixtureBroken LimitReached Problem ProblemsFound ProviderDown "
-        "TranscriptLost TrialBroken UsageMistake"
-    ),
-    "examples": "Example",
     "graders.grader": "Grader GraderFunction GraderTraits Judge JudgedGrader JudgeUnavailable",
     "graders.judge.aggregation": "Judgement Vote",
     "graders.judge.evidence_text": "cut_middle join_within",
@@ -238,41 +228,52 @@ _NAMES = {
     "graders.matching.matcher_types": "Matcher",
     "graders.matching.matchers": "matcher_of",
     "graders.settings": "WrongSetting",
-    "importers.command": "add_common_arguments make_project write_yaml",
-    "importers.source_files": "misshapen read_json read_text",
-    "importers.stored_runs": "ImportedRun RecordedCall replace_imported_runs write_tool_cassette",
-    "json_values": "fold_text",
-    "limits": "Budget Clock",
     "loop.gepa_adapter": "CandidateRefused GEPAAdapter GEPATask TaskTrials",
-    "name_table": "UnknownName",
-    "prompts": "PromptBroken Prompts read_templates",
     "records.evidence": "Answer Evidence FileText Outcome Tree TreeDiff",
     "records.grade": "Check Grade UNDECIDED",
+    "records.limits": "Budget Clock",
     "records.plan": (
         "Allowance Conditions Kind McpServer Model Plan PlannedGrader PlannedTask TrialKey Variant"
     ),
     "records.prices": "ModelPrice PriceTier",
+    "records.prompts": "PromptBroken Prompts read_templates",
     "records.recorder": "AddedPrompt Recorder",
     "records.tool": "ToolSpec",
     "records.transcript": "Ask Event Message ToolCall ToolError Transcript Usage",
     "records.trial": "Digests Ending ErrorDetails Origin TapeCounts Trial",
-    "registry": "Importer Registry",
+    "registry.examples": "Example",
+    "registry.name_table": "UnknownName",
+    "registry.registry": "Importer Registry",
     "reports.scorecard": (
         "Metric MetricGroup RegisteredScorecard ReportFormat ReportOption Scorecard ScorecardMaker Total "
         "TotalPart"
     ),
-    "scoring.intervals": "Interval",
+    "session.api.fixture": "AgentEval",
+    "session.api.record": "record",
+    "session.api.recording": "Recording",
+    "session.api.running": "arun grade run tool_calls",
+    "session.api.suite": "suite Suite Task",
+    "session.api.trials": "Trials",
+    "store.importing": (
+        "add_common_arguments ImportedRun make_project misshapen read_json read_text RecordedCall "
+        "replace_imported_runs write_tool_cassette write_yaml"
+    ),
     "store.journal_entry": "JournalEntry NotRunTrial StartedAttempt TranscriptLocation",
     "store.repetitions": "SuiteLook",
     "store.run_metadata": (
         "Levels PlannedGroup RepetitionRule Resumption RunHeader RunModel RunPrices RunShards RunSuite"
     ),
     "store.run_reader": "load_run Run",
+    "tasks.workspace.workspace": "OutsideWorkspace Workspace",
+    "text.errors": (
+        "AgentEvalError CassetteMiss CAUSES FixtureBroken LimitReached Problem ProblemsFound ProviderDown "
+        "TranscriptLost TrialBroken UsageMistake"
+    ),
+    "text.json_values": "fold_text",
+    "text.value_paths": "ABSENT parse_path PathError value_at",
     "tools.functions": "tool_of UnfitFunction",
     "tools.tool": "Fault Tool ToolFailed ToolFunction ToolResult Wire",
     "tools.toolbox": "ToolBox",
-    "value_paths": "ABSENT parse_path PathError value_at",
-    "workspace.workspace": "OutsideWorkspace Workspace",
 }
 """Module below this package, to the names that are offered of it, with blanks between."""
 

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pytest_agenteval.api.fixture import AgentEval
     from pytest_agenteval.records.plan import PlannedTask
     from pytest_agenteval.records.trial import Trial
+    from pytest_agenteval.session.api.fixture import AgentEval
     from pytest_agenteval.session.eval_session import EvalSession
 
 MARKED_TEST = "agenteval_marked_test"
@@ -40,7 +40,7 @@ MOST_REMEMBERED = 500
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options; each can also be said as AGENTEVAL_NAME or in pyproject.toml."""
-    from pytest_agenteval.own_imports import keep_as_written
+    from pytest_agenteval.processes.own_imports import keep_as_written
 
     keep_as_written(pluginmanager.rewrite_hook)  # first: it is for what is imported from here on
     from pytest_agenteval.session.settings import add_options
@@ -59,17 +59,17 @@ def pytest_load_initial_conftests(
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the hooks that others may implement."""
-    from pytest_agenteval import hookspecs
+    from pytest_agenteval.registry import hookspecs
 
     pluginmanager.add_hookspecs(hookspecs)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare marks and take the names that agents, models and graders are offered under."""
-    from pytest_agenteval.own_imports import leave_to
-    from pytest_agenteval.registration import begin_registration
+    from pytest_agenteval.processes.own_imports import leave_to
+    from pytest_agenteval.registry.registration import begin_registration
+    from pytest_agenteval.registry.stash import open_configs
     from pytest_agenteval.session import run_hooks
-    from pytest_agenteval.stash import open_configs
 
     if getattr(config.option, "dist", "no") != "no":
         from pytest_agenteval.session.dry_run.hooks import without_workers
@@ -86,7 +86,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
     """Take what a conftest further down, or another plugin that comes later, has to offer."""
-    from pytest_agenteval.registration import check_hook_names, offer_to_later
+    from pytest_agenteval.registry.registration import check_hook_names, offer_to_later
 
     check_hook_names(plugin)
     offer_to_later(manager)
@@ -95,7 +95,7 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
 @pytest.fixture
 def task(request: pytest.FixtureRequest) -> PlannedTask:
     """The task of this trial; a conftest that replaces it changes what the agent is given."""
-    from pytest_agenteval.items.trial_item import task_of
+    from pytest_agenteval.session.items.trial_item import task_of
 
     return task_of(request)
 
@@ -103,7 +103,7 @@ def task(request: pytest.FixtureRequest) -> PlannedTask:
 @pytest.fixture
 def workspace(request: pytest.FixtureRequest) -> Iterator[Path]:
     """A fresh tree of this trial's own, from the task's layers; a conftest's own is used as it is."""
-    from pytest_agenteval.items.trial_item import workspace_of
+    from pytest_agenteval.session.items.trial_item import workspace_of
 
     yield from workspace_of(request)
 
@@ -117,7 +117,7 @@ def cassette(task: PlannedTask) -> Path:
 @pytest.fixture
 def trial(request: pytest.FixtureRequest) -> Trial:
     """The finished, graded trial of this item."""
-    from pytest_agenteval.items.trial_item import trial_of
+    from pytest_agenteval.session.items.trial_item import trial_of
 
     return trial_of(request)
 
@@ -125,7 +125,7 @@ def trial(request: pytest.FixtureRequest) -> Trial:
 @pytest.fixture
 def agenteval(request: pytest.FixtureRequest) -> AgentEval:
     """Agents from a test's own code: ``run``, ``arun``, ``grade``, ``record``, within this session's run."""
-    from pytest_agenteval.items.python_tests import agenteval_of
+    from pytest_agenteval.session.items.python_tests import agenteval_of
 
     return agenteval_of(request)
 
@@ -133,7 +133,7 @@ def agenteval(request: pytest.FixtureRequest) -> AgentEval:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """End with the collection what the first task file begins for the rest of it."""
-    from pytest_agenteval.stash import until_collected_key
+    from pytest_agenteval.registry.stash import until_collected_key
 
     with ExitStack() as until_collected:
         session.config.stash[until_collected_key] = until_collected
@@ -159,7 +159,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def _collector(config: pytest.Config) -> Callable[[Path, pytest.Collector], pytest.Collector | None]:
     if _eval_session(config) is None:
         return _first_collector(config)
-    from pytest_agenteval.items.task_file import collect_file
+    from pytest_agenteval.session.items.task_file import collect_file
 
     return collect_file
 
@@ -169,22 +169,22 @@ def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector]
 
     Looking for some takes a tenth of a first run, and as much of one with thousands of items, which all stay.
     """
-    from pytest_agenteval.garbage import garbage_rarely_collected, garbage_uncollected
-    from pytest_agenteval.stash import until_collected_key
+    from pytest_agenteval.processes.garbage import garbage_rarely_collected, garbage_uncollected
+    from pytest_agenteval.registry.stash import until_collected_key
 
     if until_collected_key in config.stash:  # whoever collects without pytest's hook does without
         config.stash[until_collected_key].enter_context(garbage_rarely_collected())
     with garbage_uncollected():
-        from pytest_agenteval.items.task_file import collect_file
+        from pytest_agenteval.session.items.task_file import collect_file
     return collect_file
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector, name: str, obj: object) -> pytest.Collector | None:
     """Collect a suite that a test module holds in a variable."""
-    if "pytest_agenteval.api.suite" not in sys.modules:  # nobody has made one
+    if "pytest_agenteval.session.api.suite" not in sys.modules:  # nobody has made one
         return None
-    from pytest_agenteval.items.python_suite import collect_suite
+    from pytest_agenteval.session.items.python_suite import collect_suite
 
     return collect_suite(collector, name, obj)
 
@@ -205,7 +205,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give each task its models, variants and repetitions."""
     if hasattr(metafunc.function, "agenteval"):
-        from pytest_agenteval.items.task_file import generate_cases
+        from pytest_agenteval.session.items.task_file import generate_cases
 
         generate_cases(metafunc)
 
@@ -215,7 +215,7 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     """Take a usage mistake of a conftest further down, such as a name claimed twice, for what it is."""
-    from pytest_agenteval.registration import HOOK
+    from pytest_agenteval.registry.registration import HOOK
 
     report = yield
     raised = getattr(getattr(report, "call", None), "excinfo", None)
@@ -237,9 +237,9 @@ def pytest_make_collect_report(
 
 def _refuse_registration(report: pytest.CollectReport, raised: BaseException, config: pytest.Config) -> None:
     """Say in one line why a conftest further down could not register anything."""
-    from pytest_agenteval.errors import UsageMistake
-    from pytest_agenteval.registration import registration_mistake
+    from pytest_agenteval.registry.registration import registration_mistake
     from pytest_agenteval.session.eval_session import refuse
+    from pytest_agenteval.text.errors import UsageMistake
 
     if mistake := registration_mistake(raised, config):
         refuse(config, UsageMistake(mistake))
@@ -256,7 +256,7 @@ def pytest_collection_modifyitems(
     """
     evals = _eval_session(config)
     if evals is not None:  # what -k leaves out stays too: pytest holds it, to count it
-        from pytest_agenteval.garbage import freeze_once
+        from pytest_agenteval.processes.garbage import freeze_once
 
         freeze_once("collected")
     offered = list(items)
@@ -271,7 +271,7 @@ def pytest_collection_modifyitems(
         left_out = evals.select(items)
         if left_out:
             config.hook.pytest_deselected(items=left_out)
-    from pytest_agenteval.stash import all_collected_key
+    from pytest_agenteval.registry.stash import all_collected_key
 
     config.stash[all_collected_key] = True
     return result
@@ -280,7 +280,7 @@ def pytest_collection_modifyitems(
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """See that nothing is missing for the selected trials, before the first starts."""
-    from pytest_agenteval.stash import all_collected_key
+    from pytest_agenteval.registry.stash import all_collected_key
 
     if all_collected_key not in session.config.stash:
         return  # Ctrl-C or a complaint meanwhile: pytest ends, and what it has found is nobody's plan
@@ -289,11 +289,11 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if evals is None and not tests:
         return
     if evals is None or tests:
-        from pytest_agenteval.items.python_tests import session_with_tests
+        from pytest_agenteval.session.items.python_tests import session_with_tests
 
         evals = session_with_tests(session.config, tests)
     if session.config.option.collectonly and session.config.pluginmanager.has_plugin("vscode_pytest"):
-        from pytest_agenteval.items.task_file import without_callspecs
+        from pytest_agenteval.session.items.task_file import without_callspecs
 
         without_callspecs(session.items)
     evals.finalize_collection(session.items, tests)
@@ -318,7 +318,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     Before a conftest's own: its queues would be too short for trials to run ahead.
     """
     from pytest_agenteval.session.run_info import worker_run_info
-    from pytest_agenteval.xdist import scheduler
+    from pytest_agenteval.session.xdist import scheduler
 
     return scheduler(config, log, lambda: worker_run_info(config).concurrency)
 
@@ -340,7 +340,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Take over what a worker has to say; one that died left word in its journal only."""
-    from pytest_agenteval.stash import run_info_key
+    from pytest_agenteval.registry.stash import run_info_key
 
     info = node.config.stash.get(run_info_key, None)
     if error and info is not None:
@@ -369,7 +369,7 @@ def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 def _eval_session(config: pytest.Config) -> EvalSession | None:
     """Give the session's evals, if a task file was met."""
-    from pytest_agenteval.stash import eval_session_key
+    from pytest_agenteval.registry.stash import eval_session_key
 
     evals: EvalSession | None = config.stash.get(eval_session_key, None)
     return evals
@@ -377,7 +377,7 @@ def _eval_session(config: pytest.Config) -> EvalSession | None:
 
 def _remember_uncollected(path: Path, config: pytest.Config) -> None:
     """Remember the first files that were nobody's tasks, for a hint where that may be a mistake."""
-    from pytest_agenteval.stash import uncollected_key
+    from pytest_agenteval.registry.stash import uncollected_key
 
     paths = config.stash.setdefault(uncollected_key, [])
     if len(paths) < MOST_REMEMBERED:

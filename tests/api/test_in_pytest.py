@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.text.canonical import digest_text
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import collected_ids, run, write
 

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from pytest_agenteval import CassetteMiss, TrialBroken, UsageMistake, record
-from pytest_agenteval.api import script
+from pytest_agenteval.session.api import script
 from tests.agents.endpoints import Reply, serving
 from tests.loopback.model_server import ModelServer, ReplyPlan
 

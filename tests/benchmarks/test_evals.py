@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.registry.discovery import installed_registry
 from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
 from pytest_agenteval.reports.view import view_of

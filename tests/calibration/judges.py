@@ -36,7 +36,7 @@ import json
 from random import Random
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.errors import ProviderDown
+from pytest_agenteval.text.errors import ProviderDown
 from pytest_agenteval.records.transcript import Usage
 
 # An output says itself what it is worth: "order 0.25 tone 1".

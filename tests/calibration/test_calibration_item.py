@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.compare.scoring.inter_rater import spearman
 from pytest_agenteval.reports.calibration_text import calibration_lines
 from pytest_agenteval.reports.formatting import format_figure
-from pytest_agenteval.scoring.inter_rater import spearman
 from tests.calibration.judges import FILE, figures, found_in, project, rows
 from tests.suites import collected_ids, run, suite, task, write
 

@@ -15,7 +15,7 @@ from pytest_agenteval.cassettes.files import Recording
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
 from pytest_agenteval.cassettes.serializer import json_text, yaml_text
 from pytest_agenteval.cassettes.validation import interactions_in, parse_text
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 LINES = st.lists(
     st.text(max_size=8) | st.sampled_from(["", " ", "\t", "#", "- a", "가나", "😀", "a: b"]), max_size=6

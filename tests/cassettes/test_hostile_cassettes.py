@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cassettes.files import read
-from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.text.errors import ProblemsFound
 
 LAUGHS = "\n".join(
     ["interactions:", "- &a0 [x, x, x, x, x, x, x, x, x]"]

@@ -18,7 +18,7 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
 )
 from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.errors import CassetteMiss
+from pytest_agenteval.text.errors import CassetteMiss
 
 NAME = "cassettes/ko/L3/L3-001.yaml"
 RETRY = "pytest evals/ko/L3 -k L3-001 --agent-record=new_episodes"

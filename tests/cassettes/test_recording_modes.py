@@ -12,7 +12,7 @@ from pytest_agenteval.cassettes.files import Recording, read, write
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_interaction, tool_request, tool_response
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 NAME = Path("a.yaml")
 

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agenteval.cassettes.interaction import tool_call
 from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.portable import files
+from pytest_agenteval.processes import files
 
 WORKER = """
 import sys
@@ -21,7 +21,7 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.interaction import tool_request, tool_response
 path, mode, me, started = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 if sys.argv[5:] == ["portable"]:
-    from pytest_agenteval.portable import files
+    from pytest_agenteval.processes import files
     files.fcntl = None
 library = Library(started=started)
 tape = library.open(path, mode, "tool")

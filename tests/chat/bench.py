@@ -15,7 +15,7 @@ from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.http_chat import http_chat
 from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
 from pytest_agenteval.chat.retries import ProviderChat, RetryingChat
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model, Via
 from pytest_agenteval.records.prices import NO_PRICES, Prices
 from pytest_agenteval.records.recorder import Recorder

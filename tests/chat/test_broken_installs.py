@@ -18,7 +18,7 @@ import asyncio, sys
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
 from pytest_agenteval.chat.retries import RetryingChat
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec

@@ -18,11 +18,11 @@ from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.offline.scripted import Scripted
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
-from pytest_agenteval.errors import CassetteMiss
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model, RecordMode
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.text.errors import CassetteMiss
 
 from .bench import QUESTION, Bench, ModelServer, ReplyPlan
 
@@ -171,7 +171,7 @@ from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
 from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.recording_chat import AgentChat
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec

@@ -10,7 +10,7 @@ import pytest
 from pytest_agenteval.cassettes.http.patches import own_requests
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.chat.model_traffic import ModelTraffic
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 

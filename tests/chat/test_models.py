@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.models import SHIPPED, Aliases, expand_panels, missing_key, resolve, resolve_all
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.text.errors import UsageMistake
 
 OFFLINE = frozenset({"rules", "nop"})
 PANELS = {"ko": ("openai/gpt-4o", "claude", "gemini")}

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.offline.scripted import nop, oracle, scripted
-from pytest_agenteval.errors import NothingToActOut, ScriptEnded
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
+from pytest_agenteval.text.errors import NothingToActOut, ScriptEnded
 
 MODEL = Model("m", "m", offline=True)
 RESULTS = [

@@ -12,11 +12,11 @@ import pytest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.offline.scripted import Scripted
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
-from pytest_agenteval.errors import LimitReached, ScriptEnded
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.text.errors import LimitReached, ScriptEnded
 
 FREE = Allowance()
 QUESTION: list[dict[str, Any]] = [{"role": "user", "content": "hi"}]

@@ -15,11 +15,11 @@ from pytest_agenteval.chat.rate_limiting.exchange import Limits
 from pytest_agenteval.chat.rate_limiting.gates import Gates
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.chat.retries import RetryingChat
-from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.text.errors import ProviderDown
 
 from .bench import QUESTION, Bench, ModelServer, ReplyPlan
 

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_agenteval.limits import CrossLoopSemaphore
+from pytest_agenteval.records.limits import CrossLoopSemaphore
 
 
 def test_no_more_are_in_than_there_are_places_whichever_loop_they_come_from() -> None:

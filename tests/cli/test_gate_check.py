@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cli.main import main
+from pytest_agenteval.compare.scoring.null_runs import null_mean
 from pytest_agenteval.records.trial import Digests, Origin
-from pytest_agenteval.scoring.null_runs import null_mean
 from pytest_agenteval.store.run_gates import SuiteGate, write_gates
 from tests.cli.documents import valid_document
 from tests.reports.runs import store_run, trial

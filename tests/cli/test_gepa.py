@@ -12,9 +12,9 @@ import pytest
 
 from pytest_agenteval.cli.gepa import _Reflection
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.loop.gepa_adapter import CandidateRefused, GEPAAdapter
 from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.text.errors import AgentEvalError
 from tests.cli.documents import valid_document
 from tests.loop.prompt_projects import PRICES, bakery
 

@@ -11,8 +11,8 @@ import pytest
 
 from pytest_agenteval.cli.import_ import import_
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.errors import UsageMistake
 
 
 class Clashes:
@@ -56,7 +56,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> None:
     installed.importer("clashes", Clashes)
     installed.importer("forgets", Forgets)
     installed.importer("tells", Tells)
-    monkeypatch.setattr("pytest_agenteval.discovery.installed_registry", lambda: installed)
+    monkeypatch.setattr("pytest_agenteval.registry.discovery.installed_registry", lambda: installed)
 
 
 def run_import(name: str | None) -> int:

@@ -14,7 +14,7 @@ import pytest
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.cli.options import RESULTS
 from pytest_agenteval.cli.verbs import VERBS, WITHOUT_JSON, verb_module
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from tests.cli.documents import valid_document
 from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
 from tests.reports.show.sample_trials import PAINT, TRIAL

@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from pytest_agenteval.compare.baseline import baseline_text, find_side, read_baseline, write_baseline
 from pytest_agenteval.compare.comparison import compare_sides
 from pytest_agenteval.compare.sides import Side, pool_runs
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite
+from pytest_agenteval.text.errors import UsageMistake
 
 SCORES = st.sampled_from((0.0, 1 / 3, 0.5, 0.7, 1.0)) | st.floats(0, 1)
 DIGESTS = st.builds(

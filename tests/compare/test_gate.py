@@ -8,8 +8,8 @@ import pytest
 
 from pytest_agenteval.compare.comparison import Pair, SuiteComparison
 from pytest_agenteval.compare.gate import GatedSuite, Recheck, judge_gates
+from pytest_agenteval.compare.scoring.intervals import Interval
 from pytest_agenteval.compare.verdict import Change, Verdict
-from pytest_agenteval.scoring.intervals import Interval
 from pytest_agenteval.tasks.gate_spec import Gate
 
 NOBODY = Pair(None, None)

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import Side
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.trial import Digests
+from pytest_agenteval.text.errors import UsageMistake
 from tests.compare.samples import side
 
 

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.compare.pairing import SuitePairs, pair_suites
 from pytest_agenteval.compare.sides import Side, pool_runs
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.records.trial import Digests
+from pytest_agenteval.text.canonical import digest_text
 from tests.suites import run, suite, task, write
 
 from .samples import side

@@ -12,18 +12,18 @@ from typing import get_args
 import pytest
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.builtin import pytest_agenteval_register
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.engine.grading import UNGRADED
-from pytest_agenteval.errors import CAUSES, ProblemsFound, TrialBroken
-from pytest_agenteval.factories import accepted_settings
-from pytest_agenteval.prompts import read_templates
 from pytest_agenteval.records.evidence import Answer, Evidence, Tree
+from pytest_agenteval.records.factories import accepted_settings
 from pytest_agenteval.records.grade import CRASH, UNDECIDED, Check, Grade
+from pytest_agenteval.records.prompts import read_templates
 from pytest_agenteval.records.transcript import Message, ToolCall
 from pytest_agenteval.records.trial import Ending
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.builtin import pytest_agenteval_register
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.text.errors import CAUSES, ProblemsFound, TrialBroken
 from tests.extended.performance.options import parser as performance_options
 from tests.suites import only_our_plugin
 

@@ -81,7 +81,7 @@ def test_our_modules_are_imported_as_they_are_written(plain: Path) -> None:
         "import atexit, sys\n"
         "atexit.register(lambda: print('AFTER', [type(each).__name__ for each in sys.meta_path]))\n"
         "def pytest_sessionfinish():\n"
-        "    import pytest_agenteval.errors as ours\n"
+        "    import pytest_agenteval.text.errors as ours\n"
         "    finders = [type(each).__name__ for each in sys.meta_path]\n"
         "    print('LOADER', type(ours.__loader__).__name__, finders)\n"
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pytest_agenteval.discovery import installed_registry
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.registry import Registry
 
 SCRIPTED = Model("scripted", "scripted", offline=True)
 NOBODY = Conditions()

@@ -10,23 +10,23 @@ from typing import Any, cast
 import pytest
 
 from pytest_agenteval.agents.agent import AgentTraits
-from pytest_agenteval.closers import close_at_end, close_clients
 from pytest_agenteval.engine.answer import InvalidAnswer, as_answer, as_end_state
 from pytest_agenteval.engine.grading import GradingService
-from pytest_agenteval.factories import GRADER
 from pytest_agenteval.graders.grader import GraderTraits
+from pytest_agenteval.processes.closers import close_at_end, close_clients
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
+from pytest_agenteval.records.factories import GRADER
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Transcript
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.registration_check import RegistrationCheck
 from pytest_agenteval.tasks.task_spec import GraderSpec
 
 SOURCE = Path(__file__).parents[2] / "src" / "pytest_agenteval"
 METHODS = ("with_judges", "end_state", "prepared", "input_problems")
 READERS = {"agents/agent.py", "graders/grader.py"}
-OTHERS = {"factories.py", "prompts.py"}
+OTHERS = {"records/factories.py", "records/prompts.py"}
 """A function that was registered as a grader; an exception of jinja2."""
 
 

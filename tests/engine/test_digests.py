@@ -16,7 +16,7 @@ from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, Variant
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from tests.engine.executing import execute, plan, registry
 
 ASKS = {"text": "Mina"}

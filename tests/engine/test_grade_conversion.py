@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.engine.grade_conversion import InvalidGrade, as_grade
-from pytest_agenteval.errors import CAUSES
 from pytest_agenteval.graders.settings import pattern_at
 from pytest_agenteval.records.grade import UNDECIDED, Check, Grade
+from pytest_agenteval.text.errors import CAUSES
 
 ANYTHING = st.recursive(
     st.none() | st.text() | st.binary() | st.integers() | st.floats() | st.complex_numbers() | st.booleans(),

@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.errors import LimitReached, ProviderDown
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.plan import Conditions, Model, PlannedGrader
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.text.errors import LimitReached, ProviderDown
 from tests.engine.executing import execute, plan, registry
 
 FINE = PlannedGrader("answer_contains", "fine", {"text": "Mina"})

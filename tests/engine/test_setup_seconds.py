@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.engine import worker_context
 from pytest_agenteval.engine.worker_context import WorkerContext
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance
 from tests.engine.executing import registry
 

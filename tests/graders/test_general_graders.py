@@ -10,13 +10,13 @@ from unicodedata import normalize
 
 import pytest
 
-from pytest_agenteval.builtin import GRADERS
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.graders.outcome.answer import AnswerMatches
 from pytest_agenteval.graders.outcome.files import FileExists
 from pytest_agenteval.graders.transcript.tool_usage import CallsInOrder
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Transcript
+from pytest_agenteval.registry.builtin import GRADERS
+from pytest_agenteval.text.canonical import canonical
 from tests.graders.sample_evidence import call, tree
 from tests.suites import only_our_plugin, run, suite, task, write
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.portable import files
-from pytest_agenteval.portable.files import (
+from pytest_agenteval.processes import files
+from pytest_agenteval.processes.files import (
     locked,
     long_path,
     make_pointer,
@@ -29,7 +29,7 @@ WITHOUT_FCNTL = """
 import sys
 sys.modules["fcntl"] = None
 from pathlib import Path
-from pytest_agenteval.portable.files import fcntl, locked
+from pytest_agenteval.processes.files import fcntl, locked
 assert fcntl is None
 count = Path(sys.argv[1])
 for _ in range(100):

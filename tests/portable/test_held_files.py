@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.portable.held_files import HeldFile
+from pytest_agenteval.processes.held_files import HeldFile
 
 pytestmark = pytest.mark.posix
 
 HOLDER = """
 import sys
 from pathlib import Path
-from pytest_agenteval.portable.held_files import HeldFile
+from pytest_agenteval.processes.held_files import HeldFile
 
 held = HeldFile(Path(sys.argv[1]))
 print(held.claim(0) if sys.argv[2] == "claim" else held.hold(), flush=True)

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_agenteval.portable import interrupts, process_table, processes
+from pytest_agenteval.processes import interrupts, process_table, processes
 
 
 def _start(arguments: list[str], heard: int) -> NoReturn:
@@ -85,7 +85,7 @@ def test_a_process_with_another_parent_is_not_watched() -> None:
 OWNER = """
 import subprocess
 import sys
-from pytest_agenteval.portable.processes import GROUP, own_group
+from pytest_agenteval.processes.processes import GROUP, own_group
 script = "trap '' TERM; (trap '' TERM; read -r x <&3) & echo $! $$; read -r x <&3"
 held = subprocess.Popen(["sleep", "1000"], stdout=subprocess.PIPE, **GROUP)
 own_group(held)

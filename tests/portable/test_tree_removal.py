@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.portable import tree_removal
-from pytest_agenteval.portable.tree_removal import BY_HANDLE, remove_tree
+from pytest_agenteval.processes import tree_removal
+from pytest_agenteval.processes.tree_removal import BY_HANDLE, remove_tree
 
 
 @pytest.mark.parametrize("by_handle", sorted({BY_HANDLE, False}))

@@ -12,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.conftests import load_registry
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import (
     Allowance,
     Conditions,
@@ -23,6 +21,8 @@ from pytest_agenteval.records.plan import (
     PlannedTask,
     Variant,
 )
+from pytest_agenteval.registry.conftests import load_registry
+from pytest_agenteval.text.errors import UsageMistake
 from tests.engine.executing import execute, plan
 
 texts = st.text(max_size=8)
@@ -115,7 +115,7 @@ ELSEWHERE = """
 import asyncio, json, sys
 from pathlib import Path
 
-from pytest_agenteval.conftests import load_registry
+from pytest_agenteval.registry.conftests import load_registry
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.records.plan import Plan

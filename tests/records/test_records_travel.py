@@ -14,7 +14,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.bounds import bounded_answer, bounded_grade
 from pytest_agenteval.records.evidence import Answer, Evidence
 from pytest_agenteval.records.grade import Grade
@@ -23,6 +22,7 @@ from pytest_agenteval.records.record import NOTHING, FrozenMap, Record
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.text.errors import UsageMistake
 from tests.records.test_plans_travel import plans
 from tests.store.samples import FULL, TRIALS, trial
 

@@ -22,8 +22,8 @@ from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets
-from pytest_agenteval.redaction.spellings import MARK, worth_hiding
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, Secrets
+from pytest_agenteval.text.redaction.spellings import MARK, worth_hiding
 from tests.redaction.spelled import SPELLED
 from tests.store.samples import trial
 

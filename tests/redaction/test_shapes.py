@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.redaction.shapes import has_shape, without_shapes
-from pytest_agenteval.redaction.spellings import MARK
+from pytest_agenteval.text.redaction.shapes import has_shape, without_shapes
+from pytest_agenteval.text.redaction.spellings import MARK
 
 BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 PLAIN = (

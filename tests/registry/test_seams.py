@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.name_table import NotImported, UnknownName
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.name_table import NotImported, UnknownName
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.errors import UsageMistake
 
 RUBRIC = """---
 name: {name}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
+from pytest_agenteval.compare.scoring.intervals import Interval
 from pytest_agenteval.reports.scorecard import (
     Metric,
     MetricGroup,
@@ -14,7 +15,6 @@ from pytest_agenteval.reports.scorecard import (
     Total,
     TotalPart,
 )
-from pytest_agenteval.scoring.intervals import Interval
 from pytest_agenteval.store.journal_entry import JournalEntry
 
 

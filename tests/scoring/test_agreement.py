@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.errors import UndefinedStatistic
-from pytest_agenteval.scoring.agreement import (
+from pytest_agenteval.compare.scoring.agreement import (
     METRICS,
     agreement,
     mean_absolute_error,
     reaches,
     share_within,
 )
-from pytest_agenteval.scoring.bootstrap import BootstrapSettings
-from pytest_agenteval.scoring.inter_rater import (
+from pytest_agenteval.compare.scoring.bootstrap import BootstrapSettings
+from pytest_agenteval.compare.scoring.inter_rater import (
     STEPS,
     Pair,
     Weights,
@@ -26,6 +25,7 @@ from pytest_agenteval.scoring.inter_rater import (
     confusion,
     weighted_kappa,
 )
+from pytest_agenteval.text.errors import UndefinedStatistic
 
 FEW = BootstrapSettings(draws=40)
 SCORES = st.sampled_from(STEPS)

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.errors import UndefinedStatistic
-from pytest_agenteval.scoring.bootstrap import (
+from pytest_agenteval.compare.scoring.bootstrap import (
     BootstrapSettings,
     bootstrap_estimate,
     corner_scores,
     quantile,
 )
-from pytest_agenteval.scoring.inter_rater import Pair, pearson
+from pytest_agenteval.compare.scoring.inter_rater import Pair, pearson
+from pytest_agenteval.text.errors import UndefinedStatistic
 
 ENDS = [[0.0], [1.0]] * 2
 """The corners of a share."""

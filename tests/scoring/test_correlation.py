@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.errors import UndefinedStatistic
-from pytest_agenteval.scoring.inter_rater import Pair, average_ranks, pearson, spearman
+from pytest_agenteval.compare.scoring.inter_rater import Pair, average_ranks, pearson, spearman
+from pytest_agenteval.text.errors import UndefinedStatistic
 
 GRADED = st.integers(0, 64).map(lambda number: number / 64)
 PAIRS = st.lists(st.tuples(GRADED, GRADED), min_size=2, max_size=40)

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.exact_tests import PairedScores, label_test, sign_flip_test
+from pytest_agenteval.compare.scoring.exact_tests import PairedScores, label_test, sign_flip_test
 
 QUARTERS = st.sampled_from([0.0, 0.25, 1 / 3, 0.5, 0.75, 1.0])
 TRIALS = st.lists(QUARTERS, min_size=1, max_size=3)

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.errors import UndefinedStatistic
-from pytest_agenteval.scoring.inter_rater import MeasurementLevel, krippendorff_alpha
+from pytest_agenteval.compare.scoring.inter_rater import MeasurementLevel, krippendorff_alpha
+from pytest_agenteval.text.errors import UndefinedStatistic
 
 LEVELS: tuple[MeasurementLevel, ...] = ("nominal", "ordinal", "interval")
 SCORES = st.none() | st.integers(0, 5).map(float)

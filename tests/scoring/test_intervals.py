@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.intervals import (
+from pytest_agenteval.compare.scoring.intervals import (
     Estimate,
     Interval,
     beta_interval,

@@ -9,13 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.compare.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
 from pytest_agenteval.records.plan import Kind
-from pytest_agenteval.scoring.aggregates import (
-    pass_at_k,
-    pass_hat_k,
-    pass_rate,
-    task_passed,
-)
 
 Passes = dict[str, list[bool | None]]
 

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
-from pytest_agenteval.scoring.exact_tests import PairedScores
-from pytest_agenteval.scoring.sensitivity import (
+from pytest_agenteval.compare.scoring.exact_tests import PairedScores
+from pytest_agenteval.compare.scoring.sensitivity import (
     DifferenceNoise,
     difference_noise,
     repetitions_needed,

@@ -10,8 +10,8 @@ from fractions import Fraction
 
 import pytest
 
-from pytest_agenteval.scoring.exact_tests import label_test, sign_flip_test
-from pytest_agenteval.scoring.tails import SumTail, part_of
+from pytest_agenteval.compare.scoring.exact_tests import label_test, sign_flip_test
+from pytest_agenteval.compare.scoring.tails import SumTail, part_of
 
 FAR = (0.0, 0.3, 1.0, 2.2, 4.0, 9.0)
 """Standard deviations from the mean."""

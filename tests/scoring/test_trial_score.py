@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.scoring.aggregates import mean_score, trial_score
+from pytest_agenteval.compare.scoring.aggregates import mean_score, trial_score
 
 SCORES = st.floats(0, 1)
 WEIGHTS = st.floats(1e-6, 1e6)

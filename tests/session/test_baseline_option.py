@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.options import RawValue
 from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.text.errors import UsageMistake
 from tests.greeters import (
     greet,
     latest_header,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.canonical import digest, digest_text
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
+from pytest_agenteval.text.canonical import digest, digest_text
 from tests.suites import import_multiprocessing, run, suite, task, write
 
 pytest_plugins = ["pytester"]

@@ -181,7 +181,7 @@ import time
 
 import pytest
 
-from pytest_agenteval.portable import interrupts
+from pytest_agenteval.processes import interrupts
 
 interrupts.BEAT_S, interrupts.SILENCE_S = 0.1, 1.5
 

@@ -18,7 +18,7 @@ TWO_FIFTHS = [
 AGENTS = """
 import sys
 
-from pytest_agenteval.errors import FixtureBroken
+from pytest_agenteval.text.errors import FixtureBroken
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.tool import ToolSpec

@@ -10,11 +10,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pytest_agenteval import builtin
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry import builtin
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.planner import Planner
+from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tools.functions import tool_of
 
 

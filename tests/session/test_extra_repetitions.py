@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.options import RawValue
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.text.errors import UsageMistake
 from tests.journals import junit
 from tests.suites import import_multiprocessing, run, write
 

@@ -9,9 +9,9 @@ import pytest
 
 from pytest_agenteval.compare.comparison import compare_sides
 from pytest_agenteval.compare.sides import side_of
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.session.inner_pytest import BESIDE, InnerPytest
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.text.errors import AgentEvalError
 from tests.suites import run
 
 pytest_plugins = ["pytester"]

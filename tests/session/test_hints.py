@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.yaml_reading import read_yaml
+from pytest_agenteval.text.errors import ProblemsFound
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]

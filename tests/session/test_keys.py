@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.session.planning.preflight import check_keys
+from pytest_agenteval.text.errors import UsageMistake
 from tests.suites import collected_ids, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]

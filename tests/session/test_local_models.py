@@ -122,7 +122,7 @@ def test_what_is_typed_comes_before_an_alias_and_pyproject_after_it() -> None:
 
 def test_a_parameter_that_no_model_in_this_process_obeys_is_refused(tmp_path: Path) -> None:
     """It would do nothing, and nobody would know."""
-    from pytest_agenteval.errors import UsageMistake
+    from pytest_agenteval.text.errors import UsageMistake
 
     (tmp_path / "config.json").touch()
     params = {"temperature": 0, "extra_body": {"guided_json": {}}, "frequency_penalty": 1}

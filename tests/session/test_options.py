@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.local.loading import DTYPES, QUANTIZATIONS
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import RecordMode
 from pytest_agenteval.session.options import Option, OptionValues, RawValue, whole
 from pytest_agenteval.session.options_page import options_page
 from pytest_agenteval.session.settings import CHAT_MODES, Settings
 from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.text.errors import UsageMistake
 
 pytest_plugins = ["pytester"]
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, dataclasses, field_validator
 
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.session.planning.plain_settings import plainly_takes
 from pytest_agenteval.session.planning.setting_problems import find_config_problems
+from pytest_agenteval.text.canonical import canonical
 
 
 @dataclass(frozen=True)

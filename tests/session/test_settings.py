@@ -6,8 +6,8 @@ from fnmatch import fnmatch
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.text.errors import UsageMistake
 from tests.suites import collected_ids, journaled, run, suite, task, write
 
 pytest_plugins = ["pytester"]

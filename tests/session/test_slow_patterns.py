@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval import patterns
+from pytest_agenteval.text import patterns
 from tests.journals import finished
 from tests.suites import run, suite, task, write
 

@@ -7,7 +7,6 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
@@ -22,6 +21,7 @@ from pytest_agenteval.records.transcript import (
     Usage,
 )
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
+from pytest_agenteval.text.canonical import digest_text
 
 LONG = "All work and no play makes Jack a dull boy. " * 40
 

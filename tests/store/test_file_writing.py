@@ -11,8 +11,8 @@ import pytest
 
 from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.interaction import tool_interaction
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.store.file_writing import replace_json, replace_link, replace_text
+from pytest_agenteval.text.errors import AgentEvalError
 
 LONG = "x" * 100_000
 CALL = tool_interaction("search", {"q": LONG}, result="found")

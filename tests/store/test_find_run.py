@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.runs import find_run, list_runs, new_run
+from pytest_agenteval.text.errors import UsageMistake
 
 
 def make_run(root: Path, at: str, *models: str) -> Path:

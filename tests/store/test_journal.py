@@ -17,7 +17,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.evidence import Answer, Outcome, Tree
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
@@ -25,6 +24,7 @@ from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import new_run
+from pytest_agenteval.text.errors import UsageMistake
 
 from .samples import FULL, FULL_TODAY, LONG, TRIALS, file, key, plan, trial
 

@@ -12,7 +12,6 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
@@ -23,6 +22,7 @@ from pytest_agenteval.store.json_lines import CHECKSUM_BYTES, add_checksum
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import new_run
+from pytest_agenteval.text.errors import UsageMistake
 
 from .samples import FULL, plan, trial
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite, planned_groups
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import (
@@ -21,6 +20,7 @@ from pytest_agenteval.store.runs import (
     read_header,
     write_planned,
 )
+from pytest_agenteval.text.errors import UsageMistake
 
 from .samples import key
 

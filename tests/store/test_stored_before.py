@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_codec import started_line
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.json_lines import encode_line
 from pytest_agenteval.store.run_metadata import planned_json
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.text.canonical import compact
 from tests.store.samples import FULL, plan
 
 STORED = Path(__file__).parent / "stored_before"

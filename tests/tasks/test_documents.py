@@ -14,8 +14,8 @@ import yaml
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.errors import KeyPath, ProblemsFound
 from pytest_agenteval.tasks.documents import lines_of_ids, parse_document, read_document
+from pytest_agenteval.text.errors import KeyPath, ProblemsFound
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 YAML_TEXTS = st.text(

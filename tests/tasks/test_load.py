@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.file_names import find_suite, is_data_name, is_task_name
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
@@ -18,6 +17,7 @@ from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_settings import resolve_settings
 from pytest_agenteval.tasks.task_spec import Limits, Task
+from pytest_agenteval.text.errors import ProblemsFound
 
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}
 
@@ -442,7 +442,7 @@ def test_yaml_is_read_alike_without_libyaml(here: Path) -> None:
     code = """
 import pathlib, yaml
 yaml.__with_libyaml__ = False
-from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tasks.load import load_tasks
 from pytest_agenteval.tasks.documents import read_document
 task = load_tasks(pathlib.Path("task.yaml"))[0]

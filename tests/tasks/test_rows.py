@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.rows.row_problems import RowProblems
 from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows, RowSource
 from pytest_agenteval.tasks.rows.tables import read_table
 from pytest_agenteval.tasks.task_spec import Task
+from pytest_agenteval.text.errors import ProblemsFound
 from tests.suites import only_our_plugin, run, write
 
 pytest_plugins = ["pytester"]

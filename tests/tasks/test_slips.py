@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.tasks.documents import parse_document
+from pytest_agenteval.text.errors import ProblemsFound
 
 
 @pytest.mark.parametrize(

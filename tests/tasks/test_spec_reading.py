@@ -21,8 +21,6 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from pytest_agenteval.calibration.plan import Calibration
-from pytest_agenteval.errors import ProblemsFound
-from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import Spec
 from pytest_agenteval.tasks.load import load_tasks
@@ -30,6 +28,8 @@ from pytest_agenteval.tasks.pydantic_models import parse_spec
 from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import ScriptEntry, Task
+from pytest_agenteval.text.errors import ProblemsFound
+from pytest_agenteval.text.json_form import jsonable
 from pytest_agenteval.tools.http.declaration import ToolFile
 from pytest_agenteval.tools.openapi.operation import OpenApiFile
 

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tools.faults import faults_of
-from pytest_agenteval.tools.tool import Tool, ToolResult, ToolSpec
+from pytest_agenteval.tools.tool import Tool, ToolResult
 from pytest_agenteval.tools.toolbox import ToolBox
 
 FOUND = {"items": [{"n": 1, "tags": ["a", "b"]}, {"n": 2, "tags": []}, {"n": 3, "tags": ["c"]}], "total": 3}

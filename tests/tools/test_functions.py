@@ -12,7 +12,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from pydantic import Field
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.tools.functions import tool_of
 from pytest_agenteval.tools.tool import ToolFailed
 

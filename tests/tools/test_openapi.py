@@ -10,7 +10,7 @@ import pytest
 import yaml
 from jsonschema import Draft202012Validator
 
-from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tools.tool import Tool, complaint
 from pytest_agenteval.tools.toolsets import load_tools
 

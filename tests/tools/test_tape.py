@@ -12,11 +12,11 @@ import pytest
 from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.text.errors import CassetteMiss
 from pytest_agenteval.tools.http.declaration import ToolDeclaration
 from pytest_agenteval.tools.http.http_tool import http_tool
 from pytest_agenteval.tools.tape import ToolTape

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tools.toolsets import load_tools
 
 DECLARED = "name: {name}\ndescription: d\nrequest: {{url: 'https://a.b/c'}}\n"

@@ -12,14 +12,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
+from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.reports.exports.atif import trajectory
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.transcripts.place import UnreadableTranscript
-from pytest_agenteval.transcripts.reading import read_transcript
 from tests.reports.exports.atif_rules import check_trajectory
 from tests.reports.exports.talk import TALK
 from tests.transcripts.json_damage import damaged

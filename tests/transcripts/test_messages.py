@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
+from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 from pytest_agenteval.chat.price_table import rates_of
 from pytest_agenteval.engine.answer import InvalidAnswer, as_answer
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
-from pytest_agenteval.transcripts.place import UnreadableTranscript
-from pytest_agenteval.transcripts.reading import read_transcript
 
 QUESTION = {"role": "user", "content": "Weather in Oslo and Lima?"}
 OSLO, LIMA = {"city": "Oslo"}, {"city": "Lima"}

@@ -12,16 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
+from pytest_agenteval.cassettes.transcripts.reading import read_transcript
+from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
+from pytest_agenteval.cassettes.transcripts.spans import Span
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.reports.exports.otel_sdk import otlp_json, sdk_span, service
 from pytest_agenteval.reports.exports.otel_spans import trial_spans
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.transcripts.place import UnreadableTranscript
-from pytest_agenteval.transcripts.reading import read_transcript
-from pytest_agenteval.transcripts.span_reading import read_spans
-from pytest_agenteval.transcripts.spans import Span
 from tests.reports.exports.talk import TALK
 from tests.transcripts.json_damage import damaged
 

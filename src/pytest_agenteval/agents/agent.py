@@ -7,16 +7,16 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from pytest_agenteval.chat.chat import Chat
-from pytest_agenteval.errors import KeyPath
-from pytest_agenteval.factories import Trait, are_names, is_map_of_texts
-from pytest_agenteval.limits import Budget, Clock
-from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.factories import Trait, are_names, is_map_of_texts
+from pytest_agenteval.records.limits import Budget, Clock
 from pytest_agenteval.records.plan import Model, TrialKey
+from pytest_agenteval.records.prompts import Prompts
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.tasks.workspace.workspace import Workspace
+from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.tools.toolbox import ToolBox
-from pytest_agenteval.workspace.workspace import Workspace
 
 
 class NextTurn(Protocol):

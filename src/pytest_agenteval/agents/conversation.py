@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.tools.tool import ToolResult
 
 ROLES = ("user", "assistant")

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import input_problems, last_user_turn, seed_conversation
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply
-from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.tools.tool import ToolResult
 
 MOST_AT_ONCE = 32

@@ -8,15 +8,15 @@ from math import ceil
 
 from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement
 from pytest_agenteval.calibration.plan import SCORED, CalibrationPlan, MetricThreshold
-from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.agreement import Agreement, JudgeNoise, agreement, judge_noise, reaches
-from pytest_agenteval.scoring.bootstrap import (
+from pytest_agenteval.compare.scoring.agreement import Agreement, JudgeNoise, agreement, judge_noise, reaches
+from pytest_agenteval.compare.scoring.bootstrap import (
     BootstrapEstimate,
     BootstrapSettings,
     bootstrap_estimate,
     corner_scores,
 )
-from pytest_agenteval.scoring.inter_rater import Unit, krippendorff_alpha
+from pytest_agenteval.compare.scoring.inter_rater import Unit, krippendorff_alpha
+from pytest_agenteval.records.record import FrozenValue
 
 PANEL = ""
 """The name of all judges together."""

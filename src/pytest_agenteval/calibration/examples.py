@@ -9,8 +9,8 @@ from typing import Literal, get_args
 
 from pytest_agenteval.graders.judge.aggregation import Judgement
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import NOTHING, Usage
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.transcript import Usage
 
 LabelSource = Literal["human", "constructed"]
 SOURCES: tuple[LabelSource, ...] = get_args(LabelSource)

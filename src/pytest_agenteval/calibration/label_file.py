@@ -11,13 +11,13 @@ from typing import Any
 
 from pytest_agenteval.calibration.label_reader import ZERO_TO_ONE, Scale, read_labels_so_far
 from pytest_agenteval.calibration.label_rows import JSON_LINES, read_label_rows
-from pytest_agenteval.canonical import digest
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.portable.files import APPEND, locked
+from pytest_agenteval.processes.files import APPEND, locked
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replacing
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 
 class PersonLabels(FrozenValue, frozen=True):

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
 
 KEYS = ("id", "input", "output", "scores", "scale", "label_source", "labeller", "note")
 NO_COLUMNS = ("scores", "scale")

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pytest_agenteval.calibration.label_reader import ZERO_TO_ONE, read_labels_so_far
-from pytest_agenteval.canonical import digest
-from pytest_agenteval.errors import ProblemsFound, UndefinedStatistic
+from pytest_agenteval.compare.scoring.agreement import mean_absolute_error
+from pytest_agenteval.compare.scoring.inter_rater import krippendorff_alpha
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.agreement import mean_absolute_error
-from pytest_agenteval.scoring.inter_rater import krippendorff_alpha
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import ProblemsFound, UndefinedStatistic
 
 Labels = Mapping[str, Mapping[str, float]]
 """Labels from 0 to 1 by dimension, by a digest of what was shown."""

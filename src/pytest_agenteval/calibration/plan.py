@@ -9,10 +9,10 @@ from typing import Annotated, Any, Literal, NoReturn, Protocol
 
 from pytest_agenteval.calibration.examples import LabelledExample, describe_label_sources
 from pytest_agenteval.calibration.label_reader import read_labels
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
-from pytest_agenteval.graders.judge.rubric import Rubric, read_rubric
+from pytest_agenteval.compare.scoring.agreement import METRICS
+from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.rubric import read_rubric
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.scoring.agreement import METRICS
 from pytest_agenteval.tasks.documents import Document, read_bytes, read_document, short_path
 from pytest_agenteval.tasks.field_types import (
     Count,
@@ -28,6 +28,7 @@ from pytest_agenteval.tasks.field_types import (
     expects,
 )
 from pytest_agenteval.tasks.spec_reading import read_spec
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
 
 Threshold = Annotated[
     Number | Mapping[str, Number], expects("a number, or a map with a number for each dimension")

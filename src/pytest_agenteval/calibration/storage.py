@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_json, replace_text
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have one
     from pytest_agenteval.calibration.analysis import (
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have
     )
     from pytest_agenteval.calibration.examples import ExampleJudgement
     from pytest_agenteval.calibration.plan import MetricThreshold
-    from pytest_agenteval.scoring.bootstrap import BootstrapEstimate
+    from pytest_agenteval.compare.scoring.bootstrap import BootstrapEstimate
 
 VERSION = 1
 PREFIX = "calibration-"

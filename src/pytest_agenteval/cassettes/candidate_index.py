@@ -18,7 +18,7 @@ from pytest_agenteval.cassettes.request_identity import (
     address_of,
     key_of,
 )
-from pytest_agenteval.json_values import fold_compact, number_of
+from pytest_agenteval.text.json_values import fold_compact, number_of
 
 InteractionSlot: TypeAlias = int
 """The place of an interaction in its cassette: it never changes, so a tape can note what it has played."""

@@ -13,7 +13,7 @@ from pytest_agenteval.cassettes.candidate_index import InteractionIndex, Interac
 from pytest_agenteval.cassettes.http.messages import normalize_request, normalize_response
 from pytest_agenteval.cassettes.interaction import TOOL, Interaction, Request
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, nearest
 
 RecordMode: TypeAlias = Literal["none", "once", "new_episodes", "all"]
 TapeKind: TypeAlias = Literal["tool", "chat"]

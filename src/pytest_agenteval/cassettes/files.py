@@ -23,8 +23,8 @@ from pytest_agenteval.cassettes.validation import (
     parse_text,
 )
 from pytest_agenteval.cassettes.vcrpy_reader import NotOfVcrpy, may_be_of_vcrpy, read_with_vcrpy
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.portable.files import locked, replace_file
+from pytest_agenteval.processes.files import locked, replace_file
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 YAML, JSON = (".yaml", ".yml"), (".json",)
 UNFINISHED = "unfinished"

@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
-from pytest_agenteval.canonical import canonical, plain
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import canonical, plain
 
 Body: TypeAlias = "str | bytes | None"
 Headers: TypeAlias = Mapping[str, Sequence[str]]

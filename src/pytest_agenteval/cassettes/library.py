@@ -12,7 +12,7 @@ from pytest_agenteval.cassettes.cassette import Cassette, RecordMode, TapeKind
 from pytest_agenteval.cassettes.files import JSON, YAML
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
 
 
 class Library:

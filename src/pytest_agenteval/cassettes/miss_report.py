@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Request, chat_place, text_of, tool_call
 from pytest_agenteval.cassettes.request_identity import address_of, json_body, request_parameters
-from pytest_agenteval.json_values import equal
+from pytest_agenteval.text.json_values import equal
 
 LONGEST, COMPARED = 60, 200
 CHAT_PLACE = ("role", "model", "repetition", "ask")

@@ -7,11 +7,11 @@ from collections.abc import Hashable, Mapping
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.interaction import NOTHING
-from pytest_agenteval.errors import UsageMistake, nearest
-from pytest_agenteval.json_values import equal, fold_compact, number_of
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.json_values import equal, fold_compact, number_of
 
 WORDS = ("exact", "folded", "ignore", "contains")
 RULES = "exact, folded, ignore, contains or {number: TOLERANCE}"

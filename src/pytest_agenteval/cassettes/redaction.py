@@ -10,7 +10,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import (
     CHAT,
     TOOL,
@@ -23,9 +22,10 @@ from pytest_agenteval.cassettes.interaction import (
 from pytest_agenteval.cassettes.wire.aws_events import is_event_stream
 from pytest_agenteval.cassettes.wire.split_secrets import without_split_secrets
 from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, MOST_CLEAN_TEXTS, Secrets
-from pytest_agenteval.redaction.shapes import has_shape, is_secret_header
-from pytest_agenteval.redaction.spellings import MARK
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, MOST_CLEAN_TEXTS, Secrets
+from pytest_agenteval.text.redaction.shapes import has_shape, is_secret_header
+from pytest_agenteval.text.redaction.spellings import MARK
 
 HEADERS = frozenset({"extra_headers", "headers", "default_headers"})
 """Settings of a model that hold headers."""

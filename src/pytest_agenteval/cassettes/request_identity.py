@@ -12,10 +12,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
-from pytest_agenteval.canonical import canonical, digest_text
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Body, Request, text_of, tool_call
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import canonical, digest_text
 
 EndpointKey: TypeAlias = tuple[str, str]
 Key: TypeAlias = tuple[str, str, str]

@@ -10,7 +10,7 @@ from pytest_agenteval.cassettes.cassette import Cassette
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
 from pytest_agenteval.cassettes.miss_report import describe_request, nearest_recording
 from pytest_agenteval.cassettes.request_identity import CallMatcher, Key, Match, address_of, key_of
-from pytest_agenteval.errors import CassetteMiss, Problem
+from pytest_agenteval.text.errors import CassetteMiss, Problem
 
 
 class Tape:

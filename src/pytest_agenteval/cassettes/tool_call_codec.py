@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Protocol
 
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Request, tool_call, tool_request
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.request_identity import CallMatcher, address_of, request_parameters
-from pytest_agenteval.json_values import equal
+from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.json_values import equal
 
 
 class RequestCodec(Protocol):

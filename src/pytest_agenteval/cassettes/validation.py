@@ -18,7 +18,7 @@ from pytest_agenteval.cassettes.interaction import (
     Response,
     text_of,
 )
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 
 VERSION = 1
 _CHAT_URI = re.compile(r"chat://[^/]+/[^/]+/\d+/\d+")

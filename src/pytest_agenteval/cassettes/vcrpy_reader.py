@@ -11,7 +11,7 @@ import base64
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_agenteval.canonical import compact
+from pytest_agenteval.text.canonical import compact
 
 MIGRATE = "vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration {name}"
 

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.plan import Model, Plan
-from pytest_agenteval.records.record import Record
-from pytest_agenteval.records.replies import UNKNOWN as UNKNOWN
-from pytest_agenteval.records.replies import credible_usage as credible_usage
+from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import NOTHING, ToolCall, Usage
+from pytest_agenteval.records.transcript import ToolCall, Usage
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import TrialBroken
 
 ChatMessage: TypeAlias = Mapping[str, Any]
 """A message in the shape of OpenAI's chat completions: role, content, tool_calls, tool_call_id."""

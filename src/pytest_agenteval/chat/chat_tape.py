@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.http.scope import untaped
-from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings, Reply, credible_usage
+from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.local.loading import LOADED_BY
-from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.plan import Model, RecordMode
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.replies import credible_usage
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import NOTHING, ToolCall, Usage
+from pytest_agenteval.records.transcript import ToolCall, Usage
+from pytest_agenteval.text.errors import CassetteMiss
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request

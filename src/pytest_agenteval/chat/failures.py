@@ -10,10 +10,10 @@ from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
-from pytest_agenteval.errors import AgentEvalError, NotInstalled
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets
+from pytest_agenteval.text.errors import AgentEvalError, NotInstalled
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, Secrets
 
 LONGEST = 300
 

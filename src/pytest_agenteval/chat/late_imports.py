@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from pytest_agenteval.threads import in_daemon_thread
+from pytest_agenteval.processes.threads import in_daemon_thread
 
 _importing: dict[Callable[[], None], asyncio.Task[None]] = {}
 

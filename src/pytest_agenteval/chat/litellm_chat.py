@@ -17,7 +17,6 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.direct.routing import NO_KEY
 from pytest_agenteval.chat.failures import AttemptFailed, check_key, failure_of, import_failure
@@ -35,12 +34,13 @@ from pytest_agenteval.chat.litellm_stream import STREAMED, original_error, read_
 from pytest_agenteval.chat.model_settings import REQUEST_GRACE_S, REQUEST_SECONDS
 from pytest_agenteval.chat.models import key_names
 from pytest_agenteval.chat.optional_settings import OptionalSettings
-from pytest_agenteval.closers import close_at_end
+from pytest_agenteval.processes.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES, ModelPrice, Prices, own_price
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 # What litellm would import during its first request, on the loop; some of it only with tools, or in a stream.
 LATE_IMPORTS = ("openai.resources.chat", "litellm.proxy._types")

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from typing import Any
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.chat.chat import Reply, credible_usage
+from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.prices import with_own_price
-from pytest_agenteval.json_values import whole_text
 from pytest_agenteval.records.prices import ModelPrice
-from pytest_agenteval.records.replies import PricedApart, finish_of, split_thoughts
+from pytest_agenteval.records.replies import PricedApart, credible_usage, finish_of, split_thoughts
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import whole_text
 
 
 def plain_copy(value: Any) -> Any:

@@ -14,7 +14,7 @@ from inspect import isawaitable
 from typing import Any, Self, TypeAlias
 
 from pytest_agenteval.cassettes.wire.chat_call_pieces import join_call
-from pytest_agenteval.json_values import whole_text
+from pytest_agenteval.text.json_values import whole_text
 
 Builder: TypeAlias = Callable[..., Any]
 """litellm's ``stream_chunk_builder``: makes one answer of chunks."""

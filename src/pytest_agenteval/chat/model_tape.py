@@ -7,10 +7,11 @@ from functools import partial
 
 from pytest_agenteval.cassettes.interaction import CHAT, Request, Response
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.cassettes.wire.reader import classify, prompt_identity, read_request, without_ids
+from pytest_agenteval.cassettes.wire.classification import classify
+from pytest_agenteval.cassettes.wire.reader import prompt_identity, read_request, without_ids
 from pytest_agenteval.cassettes.wire.traffic import ModelRequest, UnreadableTraffic
-from pytest_agenteval.errors import CassetteMiss
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.errors import CassetteMiss
 
 
 class RecordedReply(FrozenValue, frozen=True):

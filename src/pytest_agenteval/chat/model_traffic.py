@@ -16,14 +16,8 @@ from msgspec.structs import replace
 from pytest_agenteval.cassettes.http.failures import failure_text, is_failure
 from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NotRecorded, for_this_thread
 from pytest_agenteval.cassettes.interaction import Body, Request, Response, text_of
-from pytest_agenteval.cassettes.wire.classification import may_ask_a_model, may_be_of_a_model
-from pytest_agenteval.cassettes.wire.reader import (
-    classify,
-    prompt_identity,
-    read_reply,
-    read_request,
-    without_ids,
-)
+from pytest_agenteval.cassettes.wire.classification import classify, may_ask_a_model, may_be_of_a_model
+from pytest_agenteval.cassettes.wire.reader import prompt_identity, read_reply, read_request, without_ids
 from pytest_agenteval.cassettes.wire.traffic import (
     Classified,
     ModelRefused,
@@ -31,13 +25,11 @@ from pytest_agenteval.cassettes.wire.traffic import (
     ModelRequest,
     UnreadableTraffic,
 )
-from pytest_agenteval.chat.chat import UNKNOWN, credible_usage
 from pytest_agenteval.chat.model_tape import ModelTape, RecordedReply
 from pytest_agenteval.chat.prices import with_price
-from pytest_agenteval.errors import CassetteMiss, LimitIgnored, LimitReached, ProviderDown, TrialBroken
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.replies import INCOMPLETE
+from pytest_agenteval.records.replies import INCOMPLETE, UNKNOWN, credible_usage
 from pytest_agenteval.records.tool import read_json
 from pytest_agenteval.records.transcript import (
     CHANGED_PROMPT,
@@ -47,6 +39,7 @@ from pytest_agenteval.records.transcript import (
     Ask,
     ToolError,
 )
+from pytest_agenteval.text.errors import CassetteMiss, LimitIgnored, LimitReached, ProviderDown, TrialBroken
 
 FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
 """Kinds of events: an attempt that failed, a reply that ended before its time."""

@@ -9,13 +9,13 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.model_settings import IN_BOTH_PLACES, RATES, SETTINGS, misplaced
 from pytest_agenteval.chat.via import DIRECT, undirected, via_of
-from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Via
-from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import UsageMistake, nearest
 
 Aliases: TypeAlias = Mapping[str, "str | Mapping[str, Any]"]
 """The table ``[tool.agenteval.models]``: a litellm id, or a map with ``id`` and settings, for each name."""

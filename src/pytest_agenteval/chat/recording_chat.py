@@ -7,16 +7,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.chat_tape import ChatTape, taped_ask
-from pytest_agenteval.errors import CassetteMiss, ProblemsFound, TrialBroken
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import JUDGE_ASK, UNTOLD_TOKENS, USER_ASK, Ask, ToolCall, Usage
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import CassetteMiss, ProblemsFound, TrialBroken
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 
 class AgentChat:

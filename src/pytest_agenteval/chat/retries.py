@@ -9,17 +9,17 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.models import TABLE, key_names
 from pytest_agenteval.chat.rate_limiting.exchange import Failure
 from pytest_agenteval.chat.rate_limiting.gate import Gate, Turn
-from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import ProviderDown
 
 SPREAD = 0.1
 LONGEST_HOLD_UP_S = 24 * 3600.0

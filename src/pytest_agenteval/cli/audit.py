@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
-from pytest_agenteval.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import printable
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.audit.audit import Audit

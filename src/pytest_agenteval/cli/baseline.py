@@ -14,7 +14,6 @@ from pytest_agenteval.compare.baseline import baseline_text, write_baseline
 from pytest_agenteval.compare.drift import run_drifts
 from pytest_agenteval.compare.pairing import pair_suites
 from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
-from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest_names
 from pytest_agenteval.reports.comparison.baseline_change import (
     BaselineChange,
     BaselineDocument,
@@ -33,6 +32,7 @@ from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import find_suite, holds_baseline, is_data_name, is_task_name
 from pytest_agenteval.tasks.load import load_suite
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, nearest_names
 
 FOLDER = Path("evals") / "baselines"
 MOST_NAMED = 5

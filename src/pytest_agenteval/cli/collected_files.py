@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.conftests import without_addopts
-from pytest_agenteval.errors import Problem, dotted
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.registry.conftests import without_addopts
+from pytest_agenteval.registry.stash import get_registry
 from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
-from pytest_agenteval.stash import get_registry
+from pytest_agenteval.text.errors import Problem, dotted
 
 COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
 

@@ -19,7 +19,6 @@ from pytest_agenteval.cli.suite_files import (
     todays_tasks,
 )
 from pytest_agenteval.cli.suite_runs import add_run_arguments, check_model, offline_models, suite_runs
-from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.loop.promotion import lapse, promoted
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
@@ -28,6 +27,7 @@ from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.tasks.suite_spec import Regression
+from pytest_agenteval.text.errors import UsageMistake, nearest
 
 MOST_NAMES = 3
 """Names that the command to be pasted says in full."""

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.cli.options import RUN, add_results_option, count, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document, write_text
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.runs import LATEST
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.run_schemas import Schema

@@ -17,8 +17,9 @@ from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, wr
 from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant
 from pytest_agenteval.compare.drift import run_drifts
 from pytest_agenteval.compare.pairing import MAY_DIFFER, MUST_EQUAL
+from pytest_agenteval.compare.scoring.intervals import FEWEST_TASKS
+from pytest_agenteval.compare.scoring.null_runs import pass_rates
 from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
-from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue, from_builtins
@@ -29,8 +30,6 @@ from pytest_agenteval.reports.statistics import group_by_task
 from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines
 from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.reports.view import Group, SuiteView, entries_by_group, suite_views
-from pytest_agenteval.scoring.intervals import FEWEST_TASKS
-from pytest_agenteval.scoring.null_runs import pass_rates
 from pytest_agenteval.session.gates.null_risks import Floor, floor_risk, floors_of, percent_text
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_gates import GATES, read_gates
@@ -39,6 +38,7 @@ from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import RunFolder, read_header, whole_runs
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 
 LAST = 10
 ALIKE = {**MUST_EQUAL, **MAY_DIFFER}

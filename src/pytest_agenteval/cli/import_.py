@@ -10,12 +10,12 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TextIO
 
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
-    from pytest_agenteval.registry import Importer, Registry
+    from pytest_agenteval.registry.registry import Importer, Registry
     from pytest_agenteval.store.run_schemas import Schema
 
 
@@ -75,7 +75,7 @@ def import_(args: argparse.Namespace) -> int:
 
     0 when all that was imported can be used, else 1. Only the importer that is named is imported itself.
     """
-    from pytest_agenteval.discovery import installed_registry
+    from pytest_agenteval.registry.discovery import installed_registry
 
     registry = installed_registry()
     if args.importer is None:

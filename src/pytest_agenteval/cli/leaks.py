@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.leaks.leak import Leak, LeakKind, LeaksDocument
 from pytest_agenteval.loop.leaks.looked_at_files import files_of, old_files
 from pytest_agenteval.loop.leaks.search import leaks_in
@@ -16,6 +15,7 @@ from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.run_schemas import Schema
+from pytest_agenteval.text.errors import UsageMistake
 
 ADDED = 1
 """The exit status where something was added that leaks."""

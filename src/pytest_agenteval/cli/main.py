@@ -10,9 +10,9 @@ from functools import partial
 from typing import Any
 
 from pytest_agenteval.cli.verbs import VERBS, function_name, verb_module
-from pytest_agenteval.errors import AgentEvalError, UsageMistake, nearest
-from pytest_agenteval.garbage import garbage_rarely_collected
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.processes.garbage import garbage_rarely_collected
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, nearest
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 INTERRUPTED = 130
 """What shells give for a command that Ctrl-C has ended."""

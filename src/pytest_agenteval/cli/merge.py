@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.options import RUN, add_results_option
 from pytest_agenteval.cli.output import add_json_option, write_document
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.document import Document
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

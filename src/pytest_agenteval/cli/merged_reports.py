@@ -14,8 +14,7 @@ from xml.etree.ElementTree import Element
 from pytest_agenteval.cli.one_run import one_run_lines
 from pytest_agenteval.cli.output import STDOUT, print_lines
 from pytest_agenteval.compare.comparison import Comparison
-from pytest_agenteval.discovery import installed_registry
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.registry.discovery import installed_registry
 from pytest_agenteval.reports.comparison.brief import verdict_lines
 from pytest_agenteval.reports.comparison.documents import comparison_markdown
 from pytest_agenteval.reports.formatting import one_line
@@ -35,6 +34,7 @@ from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.session.gates.run_verdict import Verdict
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import ROOT
+from pytest_agenteval.text.errors import UsageMistake
 
 WIDE = 120
 """Columns of what is not written into a terminal."""

@@ -14,11 +14,11 @@ from msgspec.structs import replace
 
 from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
-from pytest_agenteval.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
-    from pytest_agenteval.registry import Registry
+    from pytest_agenteval.registry.registry import Registry
     from pytest_agenteval.reports.leaderboard.standings import Leaderboard
     from pytest_agenteval.reports.report_source import ReportSource
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
@@ -33,7 +33,7 @@ ROW_FILES = (".csv", ".parquet")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
-    from pytest_agenteval.discovery import installed_registry
+    from pytest_agenteval.registry.discovery import installed_registry
     from pytest_agenteval.reports.report_files import FILE_KINDS
     from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.explanations import grade_lines, short_reason
 from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.formatting import ending_word, printable, trial_name
@@ -33,6 +32,7 @@ from pytest_agenteval.reports.view import model_note
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import LATEST, list_runs
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.run_reader import Run

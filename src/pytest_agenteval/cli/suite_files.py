@@ -8,7 +8,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest
 from pytest_agenteval.loop.suite_history import SuiteTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
@@ -19,6 +18,7 @@ from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.suite_editing import with_regression
 from pytest_agenteval.tasks.suite_spec import Regression, Suite
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, nearest
 
 
 class SuiteFile(FrozenValue, frozen=True):

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pytest_agenteval.cli.options import OF_MODEL, add_results_option, count
 from pytest_agenteval.cli.output import add_json_option
-from pytest_agenteval.errors import UsageMistake, nearest_names
 from pytest_agenteval.loop.suite_history import SuiteRun, counted_models, suite_run
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import whole_runs
+from pytest_agenteval.text.errors import UsageMistake, nearest_names
 
 
 def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.options import AGAIN, OF_MODEL, OF_VARIANT, add_results_option
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
-from pytest_agenteval.errors import UsageMistake, nearest_names
+from pytest_agenteval.text.errors import UsageMistake, nearest_names
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.trend.trend import Trend

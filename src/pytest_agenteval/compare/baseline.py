@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 from msgspec import to_builtins
 
-from pytest_agenteval.canonical import plain
 from pytest_agenteval.compare.baseline_lines import (
     CommonLine,
     Owner,
@@ -27,10 +26,8 @@ from pytest_agenteval.compare.baseline_lines import (
     tasks_of,
 )
 from pytest_agenteval.compare.sides import Side, side_of
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import Record
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.store.journal_entry import JournalEntry, check_entry
 from pytest_agenteval.store.repetitions import SuiteLook
@@ -38,6 +35,9 @@ from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.tasks.file_names import BASELINE_MARK
+from pytest_agenteval.text.canonical import plain
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 VERSION = 1
 NOUN = "a baseline's file, as `agenteval baseline set` writes it"

@@ -8,13 +8,9 @@ from pytest_agenteval.compare.drift import RunDrift, run_drifts
 from pytest_agenteval.compare.findings import PLAIN, at_look
 from pytest_agenteval.compare.looks import look_at_pair, looks_elsewhere
 from pytest_agenteval.compare.pairing import Obstacle, SuitePairs, TaskPair, pair_suites, unmatched_groups
-from pytest_agenteval.compare.sent import SentDifference
-from pytest_agenteval.compare.sides import Compared, Side, Who
-from pytest_agenteval.compare.verdict import Change, SuiteChange, suite_change
-from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.aggregates import decided_scores
-from pytest_agenteval.scoring.broken_tasks import expected_broken, is_broken
-from pytest_agenteval.scoring.sensitivity import (
+from pytest_agenteval.compare.scoring.aggregates import decided_scores
+from pytest_agenteval.compare.scoring.broken_tasks import expected_broken, is_broken
+from pytest_agenteval.compare.scoring.sensitivity import (
     FEWEST_FOR_POWER,
     DifferenceNoise,
     RepetitionsNeeded,
@@ -23,6 +19,10 @@ from pytest_agenteval.scoring.sensitivity import (
     repetitions_needed,
     smallest_visible_change,
 )
+from pytest_agenteval.compare.sent import SentDifference
+from pytest_agenteval.compare.sides import Compared, Side, Who
+from pytest_agenteval.compare.verdict import Change, SuiteChange, suite_change
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.repetitions import SuiteLook
 from pytest_agenteval.store.run_metadata import Levels

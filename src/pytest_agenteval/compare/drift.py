@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from itertools import cycle
 
+from pytest_agenteval.compare.scoring.exact_tests import ExactTest, PairedScores, label_test
+from pytest_agenteval.compare.scoring.multiple_tests import tarone_holm
+from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.exact_tests import ExactTest, PairedScores, label_test
-from pytest_agenteval.scoring.multiple_tests import tarone_holm
-from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.journal_entry import JournalEntry
 
 MOST_FALSE = 0.05

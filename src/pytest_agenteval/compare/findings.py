@@ -19,10 +19,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from pytest_agenteval.compare.scoring.exact_tests import ExactTest, PairedScores, label_test, sign_flip_test
+from pytest_agenteval.compare.scoring.multiple_tests import tarone_holm
+from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.exact_tests import ExactTest, PairedScores, label_test, sign_flip_test
-from pytest_agenteval.scoring.multiple_tests import tarone_holm
-from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.run_metadata import Levels
 
 PLAIN = Levels()

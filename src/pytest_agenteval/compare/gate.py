@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import SuiteComparison
 from pytest_agenteval.compare.findings import LEVEL
+from pytest_agenteval.compare.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.tasks.gate_spec import Gate
 
 MOST_REASONS = 6

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
+from pytest_agenteval.compare.scoring.sensitivity import mean, sample_variance
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.scoring.sensitivity import mean, sample_variance
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 

@@ -8,7 +8,6 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake, nearest_names
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.sent_prompts import sent_texts
@@ -16,6 +15,7 @@ from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.repetitions import SuiteLook
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.errors import UsageMistake, nearest_names
 
 Who: TypeAlias = tuple[str, str]
 """A model and a variant."""

@@ -17,11 +17,11 @@ from pytest_agenteval.compare.findings import (
     suite_findings,
 )
 from pytest_agenteval.compare.pairing import TaskPair
+from pytest_agenteval.compare.scoring.difference_interval import difference_interval
+from pytest_agenteval.compare.scoring.exact_tests import SAME, PairedScores
+from pytest_agenteval.compare.scoring.intervals import Interval
+from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.difference_interval import difference_interval
-from pytest_agenteval.scoring.exact_tests import SAME, PairedScores
-from pytest_agenteval.scoring.intervals import Interval
-from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import Levels
 

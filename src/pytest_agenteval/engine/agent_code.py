@@ -12,8 +12,8 @@ from types import FunctionType, MethodType
 from typing import NamedTuple
 
 from pytest_agenteval.agents.agent import is_adapter
-from pytest_agenteval.canonical import digest, digest_text
-from pytest_agenteval.factories import AGENT, FunctionAdapter, InstanceFactory
+from pytest_agenteval.records.factories import AGENT, FunctionAdapter, InstanceFactory
+from pytest_agenteval.text.canonical import digest, digest_text
 
 OURS = "pytest_agenteval"
 INSTALLED = {"site-packages", "dist-packages"}

@@ -18,11 +18,11 @@ from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
 from pytest_agenteval.cassettes.http.scope import untaped
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.closers import close_at_end
-from pytest_agenteval.errors import exception_text
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.processes.threads import DaemonThreads, acceptable_exception, start_in_daemon_thread
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.threads import DaemonThreads, acceptable_exception, start_in_daemon_thread
+from pytest_agenteval.text.errors import exception_text
 
 LoopKind = Literal["trials", "own", "shared"]
 """The loop of all trials, which is for our agents; one for each trial; one for all agents that share it."""

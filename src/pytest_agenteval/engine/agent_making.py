@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.agents.agent import Agent
-from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, TrialBroken
-from pytest_agenteval.factories import AGENT
-from pytest_agenteval.name_table import raised_where
+from pytest_agenteval.records.factories import AGENT
 from pytest_agenteval.records.plan import PlannedTask
+from pytest_agenteval.registry.name_table import raised_where
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import find_suite
+from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, TrialBroken
 
 REFUSALS = (TypeError, ValueError, AssertionError)
 """What is raised over a setting: a class that breaks in another way is no matter of settings."""

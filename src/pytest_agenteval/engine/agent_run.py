@@ -15,11 +15,11 @@ from pytest_agenteval.cassettes.http.patches import own_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope, current
 from pytest_agenteval.engine.agent_loops import AgentThread, LoopKind
 from pytest_agenteval.engine.answer import as_answer
-from pytest_agenteval.errors import LimitIgnored, LimitReached
-from pytest_agenteval.limits import Budget
 from pytest_agenteval.records.evidence import Answer
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.text.errors import LimitIgnored, LimitReached
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:

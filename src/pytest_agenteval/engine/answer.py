@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agenteval.chat.prices import with_prices
-from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import NO_ANSWER
+from pytest_agenteval.text.errors import TrialBroken
 
 _MOST_KEYS = 8
 _WHAT_TO_RETURN = "expected a text, a map with `answer`, or pytest_agenteval.Answer(text, state)"
@@ -84,7 +84,7 @@ def _checked(answer: Answer) -> Answer:
 
 def _with_transcript(answer: Answer, key: str, usage: Any, transcript: Recorder) -> Answer:
     """Put what an answer tells of its course into the trial's transcript; its last words may be the text."""
-    from pytest_agenteval.transcripts.reading import read_transcript
+    from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 
     returned = with_prices(read_transcript(answer.transcript, (key,), usage=usage), transcript.prices)
     transcript.add_returned(returned)

@@ -10,20 +10,20 @@ from msgspec.structs import replace
 
 from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement, LabelledExample
 from pytest_agenteval.calibration.plan import CalibrationPlan
-from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.engine.executors.executor import CalibrationRequest, CalibrationResult
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, open_chat
 from pytest_agenteval.engine.worker_context import WorkerContext
-from pytest_agenteval.errors import AgentEvalError, ProblemsFound, TrialBroken
 from pytest_agenteval.graders.judge.panel import ask_judges
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import ErrorDetails
+from pytest_agenteval.text.canonical import digest_text
+from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound, TrialBroken
 
 
 class ExampleJudge(FrozenValue, frozen=True):

@@ -28,7 +28,7 @@ def _called(tools: tuple[str, ...], calls: Iterable[ToolCall]) -> bool:
 def _changed(files: tuple[str, ...], outcome: Outcome) -> bool:
     if not files:
         return False
-    from pytest_agenteval.workspace.globs import matches
+    from pytest_agenteval.tasks.workspace.globs import matches
 
     diff = outcome.diff
     paths = (*diff.created, *diff.modified, *diff.deleted)

@@ -6,17 +6,17 @@ from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from pytest_agenteval.canonical import canonical, digest
 from pytest_agenteval.engine.own_code import acted_out, grader_code_digest, player_code_digest
-from pytest_agenteval.factories import FunctionAdapter
 from pytest_agenteval.graders.grader import Grader, asks_judges, own_threshold, rubric_digest_of, version_of
+from pytest_agenteval.records.factories import FunctionAdapter
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.record import NOTHING, FrozenMap
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.trial import Digests
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.registry import Registry
-from pytest_agenteval.workspace.snapshot import snapshot_layers, with_texts
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.tasks.workspace.snapshot import snapshot_layers, with_texts
+from pytest_agenteval.text.canonical import canonical, digest
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 T = TypeVar("T")
 GraderFor: TypeAlias = Callable[[PlannedGrader], Grader]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pluggy
 
-from pytest_agenteval.errors import exception_text
+from pytest_agenteval.text.errors import exception_text
 
 OURS = str(Path(__file__).parent.parent) + os.sep
 PLUGGY = str(Path(pluggy.__file__).parent) + os.sep

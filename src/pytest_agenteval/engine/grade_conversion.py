@@ -10,9 +10,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import CAUSES, AgentEvalError
 from pytest_agenteval.graders.grader import own_threshold
 from pytest_agenteval.records.grade import UNDECIDED, Check, Grade
+from pytest_agenteval.text.errors import CAUSES, AgentEvalError
 
 EXPECTED = "expected a Grade, a bool or a number from 0 to 1"
 ROUNDING = 1e-9

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.grade_conversion import InvalidGrade, as_grade, threshold_of
-from pytest_agenteval.errors import AgentEvalError, LimitReached, ProblemsFound, TrialBroken
 from pytest_agenteval.graders.grader import (
     Grader,
     Judge,
@@ -25,6 +24,7 @@ from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH, Grade
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.trial import ErrorDetails
+from pytest_agenteval.text.errors import AgentEvalError, LimitReached, ProblemsFound, TrialBroken
 
 GRADING_S = 300.0
 """So many seconds the plain graders of one trial may take together, and one that waits."""

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-from pytest_agenteval.canonical import canonical
+from pytest_agenteval.compare.scoring.aggregates import trial_score
 from pytest_agenteval.engine import grader_run
 from pytest_agenteval.engine.grader_run import GraderRun, JudgesFor
 from pytest_agenteval.engine.thread_batcher import BatchedThreads
@@ -17,8 +17,8 @@ from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Kind, PlannedGrader
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Ending, ErrorDetails
-from pytest_agenteval.registry import Registry
-from pytest_agenteval.scoring.aggregates import trial_score
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.canonical import canonical
 
 MOST_KEPT = 1024
 """Graders, and plans of graders, that are remembered."""

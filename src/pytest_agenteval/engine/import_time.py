@@ -11,8 +11,8 @@ import threading
 import time
 from types import FrameType
 
-from pytest_agenteval.limits import Budget
-from pytest_agenteval.threads import DaemonThread
+from pytest_agenteval.processes.threads import DaemonThread
+from pytest_agenteval.records.limits import Budget
 
 LOOK_S = 0.02
 """Threads are looked at no more often: with hundreds of them a look takes a third of a millisecond."""

@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace import Span as LiveSpan
 
 from pytest_agenteval.cassettes.http.scope import Scope, current
-from pytest_agenteval.transcripts.span_forms import sdk_span
-from pytest_agenteval.transcripts.spans import Span
+from pytest_agenteval.cassettes.transcripts.span_forms import sdk_span
+from pytest_agenteval.cassettes.transcripts.spans import Span
 
 MOST_SPANS = 20_000
 """How many spans of one trial are kept."""

@@ -7,13 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.canonical import digest, digest_text
 from pytest_agenteval.engine.agent_code import own_files
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import McpServer, Model, Plan, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.canonical import digest, digest_text
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.tools.toolsets import files_of_tools
 
 RULES, IDLE = "rules", "nop"

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from pytest_agenteval.cassettes.http.scope import Scope
+from pytest_agenteval.cassettes.transcripts.spans import Span
 from pytest_agenteval.chat.prices import with_prices
-from pytest_agenteval.errors import NotInstalled
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.transcripts.spans import Span
+from pytest_agenteval.text.errors import NotInstalled
 
 UNREAD = "unread_spans"
 """The kind of event that tells of spans which could not be read."""
@@ -50,7 +50,7 @@ def telling_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterator
 def _add(recorder: Recorder, spans: list[Span], began_ns: int) -> None:
     if not spans:
         return
-    from pytest_agenteval.transcripts.span_reading import read_spans
+    from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
 
     try:
         recorder.add_returned(with_prices(read_spans(spans, began_ns), recorder.prices))

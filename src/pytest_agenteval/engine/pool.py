@@ -30,13 +30,13 @@ from pytest_agenteval.engine.executors.executor import (
 )
 from pytest_agenteval.engine.slots import Slot, TrialObserver
 from pytest_agenteval.engine.trial import errored_trial
-from pytest_agenteval.errors import Problem, ProblemsFound, TrialBroken, UsageMistake
+from pytest_agenteval.processes.threads import DaemonThreads, end_daemon_threads
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.threads import DaemonThreads, end_daemon_threads
+from pytest_agenteval.text.errors import Problem, ProblemsFound, TrialBroken, UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 T = TypeVar("T")
 ASK_AGAIN_S = 0.05

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 
 from pytest_agenteval.engine.admission import Decision, NotRun
 from pytest_agenteval.engine.executors.executor import ExecutorContext
-from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.errors import ProviderDown
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.rate_limiting.exchange import ShareStore, Standing

@@ -8,7 +8,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import JudgeChat
 from pytest_agenteval.engine.decision import has_acted
@@ -16,7 +15,6 @@ from pytest_agenteval.engine.digests import grader_digests, input_digest
 from pytest_agenteval.engine.grading import UNGRADED, GradingResult
 from pytest_agenteval.engine.trial_resources import TrialJudge, TrialJudges, judge_role
 from pytest_agenteval.engine.worker_context import WorkerContext
-from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.graders.grader import JudgeUnavailable
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH
@@ -25,6 +23,8 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript
 from pytest_agenteval.records.trial import NO_ERROR, ErrorDetails, Trial, part_paid
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import TrialBroken
 
 
 class InputChanged(TrialBroken):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from pytest_agenteval.threads import DaemonThread
+from pytest_agenteval.processes.threads import DaemonThread
 
 PATIENCE = 0.02
 """Seconds that work waits behind other work before it gets a thread of its own."""

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state, tools_of
 from pytest_agenteval.agents.conversation import is_user_turn, turn_text
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.engine.agent_loops import ChatOfTrials
@@ -44,10 +43,11 @@ from pytest_agenteval.engine.trial_resources import (
 )
 from pytest_agenteval.engine.user_turns import SimulatedUser, SimulatedUserBroken, UserTurns
 from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
-from pytest_agenteval.errors import ProblemsFound, TrialBroken, key_hint
-from pytest_agenteval.limits import Budget, Clock
+from pytest_agenteval.processes.threads import in_daemon_thread
+from pytest_agenteval.processes.trial_output import TrialOutput, current_output
 from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
+from pytest_agenteval.records.limits import Budget, Clock
 from pytest_agenteval.records.plan import OWN_MODEL, Plan, is_same_model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.sent_prompts import sent_digests, unsent_prompts
@@ -69,12 +69,12 @@ from pytest_agenteval.records.trial import (
     Trial,
     part_paid,
 )
-from pytest_agenteval.threads import in_daemon_thread
+from pytest_agenteval.tasks.workspace.workspace import Workspace
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import ProblemsFound, TrialBroken, key_hint
 from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.tools.tool import compile_schemas
 from pytest_agenteval.tools.toolbox import ToolBox
-from pytest_agenteval.trial_output import TrialOutput, current_output
-from pytest_agenteval.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.model_traffic import ModelTraffic

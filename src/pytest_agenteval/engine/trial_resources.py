@@ -14,8 +14,8 @@ from pytest_agenteval.chat.http_chat import http_chat
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.recording_chat import JudgeChat, UserChat
 from pytest_agenteval.engine.worker_context import WorkerContext
-from pytest_agenteval.limits import Budget
-from pytest_agenteval.portable.files import name_or_older
+from pytest_agenteval.processes.files import name_or_older
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import OWN_MODEL, Allowance, Model, Plan, RecordMode
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder

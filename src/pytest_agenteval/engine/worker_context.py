@@ -15,8 +15,6 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.adapters.forms import asks_through_context
 from pytest_agenteval.agents.agent import Agent, is_adapter, templates_of
-from pytest_agenteval.canonical import canonical
-from pytest_agenteval.closers import close_clients
 from pytest_agenteval.engine.agent_code import code_digest
 from pytest_agenteval.engine.agent_loops import LoopKind, loop_kind
 from pytest_agenteval.engine.agent_making import make_agent
@@ -27,11 +25,13 @@ from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.engine.import_time import ImportTime
 from pytest_agenteval.engine.loop_stalls import StallWatch
 from pytest_agenteval.engine.unused_recordings import unused_calls, unused_replies
-from pytest_agenteval.limits import Budget
-from pytest_agenteval.prompts import Prompts
+from pytest_agenteval.processes.closers import close_clients
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer, Model, Plan, PlannedTask, Variant
+from pytest_agenteval.records.prompts import Prompts
 from pytest_agenteval.records.record import NOTHING, FrozenMap
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pytest_agenteval.canonical import plain
+from pytest_agenteval.text.canonical import plain
 
 MAX_CHARS = 200
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from pytest_agenteval.errors import KeyPath, dotted
 from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.json_values import normal_text
-from pytest_agenteval.patterns import Pattern, author_pattern
-from pytest_agenteval.value_paths import PathError, parse_path
+from pytest_agenteval.text.errors import KeyPath, dotted
+from pytest_agenteval.text.json_values import normal_text
+from pytest_agenteval.text.patterns import Pattern, author_pattern
+from pytest_agenteval.text.value_paths import PathError, parse_path
 
 
 class WrongSetting(ValueError):

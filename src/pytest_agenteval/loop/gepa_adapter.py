@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.loop.feedback.markdown import trial_block
 from pytest_agenteval.loop.feedback.trial_sections import trial_feedback
 from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, try_one
@@ -22,14 +22,14 @@ from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
-from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
 from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.load import LoadedTask, load_suite
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch  # type: ignore[attr-defined]  # it has no __all__

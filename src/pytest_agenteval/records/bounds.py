@@ -12,11 +12,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.json_values import whole_text
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.text.json_values import whole_text
 
 MOST_DEEP = 100
 """How deep lists and maps may be nested: readers of JSON give up somewhere above."""

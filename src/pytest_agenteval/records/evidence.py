@@ -9,10 +9,10 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import digest
-from pytest_agenteval.json_values import normal_keys, normal_text, normal_texts
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.json_values import normal_keys, normal_text, normal_texts
 
 
 class Evidence(Record, frozen=True, dict=True):

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 import msgspec
 
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.json_form import jsonable
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.json_form import jsonable
 
 VERSION = 1
 

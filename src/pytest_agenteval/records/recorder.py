@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, get_args
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import CassetteMiss, dotted
 from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
 from pytest_agenteval.records.prices import NO_PRICES, Prices
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.returned_calls import (
     completed_calls,
     is_ended,
@@ -21,7 +21,6 @@ from pytest_agenteval.records.tool import ToolSpec, declared_tool, parse_argumen
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     NOT_FINISHED,
-    NOTHING,
     OTHER_ROLES,
     PROMPT_READ,
     UNREAD_USAGE,
@@ -38,6 +37,7 @@ from pytest_agenteval.records.transcript import (
     models_of,
     unanswered_usage,
 )
+from pytest_agenteval.text.errors import CassetteMiss, dotted
 
 
 class _Conversation:

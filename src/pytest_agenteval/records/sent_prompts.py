@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from pytest_agenteval.canonical import canonical, digest_text
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.transcript import AROUND_TAPES, STARTED_PROGRAM, UNREAD_REQUEST, Transcript
+from pytest_agenteval.text.canonical import canonical, digest_text
 
 _FILLED_IN = re.compile(r"[{}$%<>]")
 """What stands in lines of a template that may be sent otherwise than they are written."""

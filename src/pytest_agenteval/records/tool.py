@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.json_values import whole_texts
 from pytest_agenteval.records.record import NOTHING, Record
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import whole_texts
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 """The schema of a tool that takes no arguments, as it is declared."""

@@ -9,8 +9,7 @@ from typing import Any, Literal, TypeVar
 from msgspec.structs import force_setattr
 
 from pytest_agenteval.records.figure import Figure
-from pytest_agenteval.records.record import NOTHING as NOTHING
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.tool import ToolSpec
 
 Role = Literal["system", "user", "assistant", "tool"]

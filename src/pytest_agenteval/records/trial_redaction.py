@@ -11,8 +11,8 @@ from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.tool import tools_text
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS, Secrets, forms
-from pytest_agenteval.redaction.spellings import SHORTEST_NUMBER
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, Secrets, forms
+from pytest_agenteval.text.redaction.spellings import SHORTEST_NUMBER
 
 NAMES = ("key", "kind", "bucket", "tags", "file", "limit", "cause", "workspace", "label")
 FIGURES = (

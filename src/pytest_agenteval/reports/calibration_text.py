@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval.compare.scoring.agreement import AT_MOST
 from pytest_agenteval.records.transcript import NO_USAGE, Usage, cost_figure, token_figure
 from pytest_agenteval.reports.formatting import format_cost, format_figure, format_tokens, one_line, pluralize
 from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
@@ -16,7 +17,6 @@ from pytest_agenteval.reports.text_width import (
     shorten_middle,
     wrapped_lines,
 )
-from pytest_agenteval.scoring.agreement import AT_MOST
 
 MOST_DISAGREEMENTS = 5
 """Disagreements that are shown; the page has more."""

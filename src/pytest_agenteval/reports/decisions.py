@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from pytest_agenteval.compare.scoring.classification import Classification, classify
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import format_figure, pluralize
-from pytest_agenteval.scoring.classification import Classification, classify
 from pytest_agenteval.store.journal_entry import JournalEntry
 
 

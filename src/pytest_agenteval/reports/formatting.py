@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.records.plan import OWN_MODEL
 
 if TYPE_CHECKING:
+    from pytest_agenteval.compare.scoring.intervals import Interval
     from pytest_agenteval.records.figure import Figure
     from pytest_agenteval.records.plan import TrialKey
-    from pytest_agenteval.scoring.intervals import Interval
 
 NOT_KNOWN = "-"
 MOST_NAME = 200

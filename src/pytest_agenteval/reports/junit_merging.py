@@ -8,13 +8,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.export_files import export_file
 from pytest_agenteval.reports.exports.junit_file import stored_verdict
 from pytest_agenteval.reports.junit import MOST_PATH, Property, bounded, suite_properties
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 OURS = "agenteval."
 WORST_FIRST = ("error", "failure", "skipped")

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.report_source import ReportSource

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.doubts import doubts
 from pytest_agenteval.reports.formatting import (
     escape_markdown,
@@ -20,6 +19,7 @@ from pytest_agenteval.reports.tables import markdown_rows, table_markdown
 from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.reports.view import Miss, RunView
 from pytest_agenteval.reports.worst_buckets import WorstBuckets, worst_buckets
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 MOST_MISSES = 50
 MOST_TRACEBACK_LINES = 8

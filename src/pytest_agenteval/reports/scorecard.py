@@ -15,7 +15,7 @@ import msgspec
 from pytest_agenteval.records.record import Record
 
 if TYPE_CHECKING:
-    from pytest_agenteval.scoring.intervals import Interval
+    from pytest_agenteval.compare.scoring.intervals import Interval
     from pytest_agenteval.store.journal_entry import JournalEntry
     from pytest_agenteval.store.run_reader import Run
 

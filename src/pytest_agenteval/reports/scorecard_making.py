@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from traceback import extract_tb
 
-from pytest_agenteval.errors import AgentEvalError, UsageMistake, exception_text
 from pytest_agenteval.reports.scorecard import (
     Metric,
     MetricGroup,
@@ -17,6 +16,7 @@ from pytest_agenteval.reports.scorecard import (
     relevant_scorecards,
 )
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, exception_text
 
 
 class BrokenScorecard(UsageMistake):

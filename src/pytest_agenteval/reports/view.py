@@ -11,7 +11,6 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import (
@@ -37,6 +36,7 @@ from pytest_agenteval.reports.statistics import GroupScope, GroupStatistics, gro
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run, first_unreadable
+from pytest_agenteval.text.canonical import digest
 
 OFFLINE_NOTES = {
     "rules": "rule-based, no LLM",

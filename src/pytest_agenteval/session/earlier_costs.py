@@ -7,12 +7,12 @@ from functools import cached_property
 from pathlib import Path
 
 from pytest_agenteval.engine.run_budget import Expected, Kind
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import RunFolder, list_runs
+from pytest_agenteval.text.errors import UsageMistake
 
 MOST_RUNS = 10
 """Runs that are looked into, the newest first."""

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
 from pytest_agenteval.session.run_info import RunInfo, get_run_info
 from pytest_agenteval.session.run_journal import group_of_item
@@ -28,6 +27,7 @@ from pytest_agenteval.store.repetitions import (
 )
 from pytest_agenteval.store.run_gates import SuiteGate
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.text.errors import UsageMistake
 
 
 def put_extra_last(items: list[pytest.Item], low: int) -> list[PlannedItem]:

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_agenteval.errors import AgentEvalError
-from pytest_agenteval.portable.interrupts import interrupt
-from pytest_agenteval.portable.processes import GROUP, end_group
+from pytest_agenteval.processes.interrupts import interrupt
+from pytest_agenteval.processes.processes import GROUP, end_group
 from pytest_agenteval.store.runs import HEADER
+from pytest_agenteval.text.errors import AgentEvalError
 
 QUIET = ("-q", "-p", "agenteval", "-p", "no:cacheprovider", "-o", "addopts=")
 NO_REPORTS = tuple(f"--agent-{name}=none" for name in ("baseline", "gate", "report", "comment"))

@@ -5,14 +5,7 @@ Imported in every pytest run, used or not, like the rest of the table.
 
 from __future__ import annotations
 
-from pytest_agenteval.session.options import (
-    Option,
-    OptionValues,
-    RawValue,
-    WrongValue,
-    whole,
-    word_of,
-)
+from pytest_agenteval.session.options import Option, OptionValues, RawValue, WrongValue, whole, word_of
 
 LOADING_OPTIONS = (
     "device",

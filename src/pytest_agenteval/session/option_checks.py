@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import CaseFactory, PlannedItem
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
@@ -19,6 +17,8 @@ from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.tasks.gate_spec import NO_GATE
 from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.resume.earlier_trials import EarlierTrials

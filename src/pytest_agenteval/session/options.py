@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Self, TypeAlias, Typ
 if TYPE_CHECKING:
     import pytest
 
+
 T = TypeVar("T")
 Word = TypeVar("Word", bound=str)
 
@@ -144,7 +145,7 @@ class Option(Generic[T]):
                 raise self._refusal(raw.place, value, WrongValue())
 
     def _refusal(self, place: str, value: object, wrong: WrongValue) -> Exception:
-        from pytest_agenteval.errors import UsageMistake  # only where there is something to refuse
+        from pytest_agenteval.text.errors import UsageMistake  # only where there is something to refuse
 
         message = f"{place}: expected {wrong.expected or self.expected}; found {value!r}"
         return UsageMistake(f"{message}; {wrong.hint}" if wrong.hint else message)
@@ -164,7 +165,7 @@ class OptionValues:
     @contextmanager
     def naming_place(self, attribute: str) -> Iterator[None]:
         """Begin a mistake that shows only when a value is used with the place where the value stands."""
-        from pytest_agenteval.errors import UsageMistake
+        from pytest_agenteval.text.errors import UsageMistake
 
         try:
             yield
@@ -237,7 +238,7 @@ def word_of(words: tuple[Word, ...]) -> Parse[Word]:
         for word in words:
             if word == str(raw.value):
                 return word
-        from pytest_agenteval.errors import nearest
+        from pytest_agenteval.text.errors import nearest
 
         raise WrongValue(hint=nearest(str(raw.value), words))
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.formatting import pluralize
@@ -18,6 +17,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.runs import HEADER, read_header
+from pytest_agenteval.text.errors import UsageMistake
 
 
 def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_unused
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.record import NOTHING, Record
+from pytest_agenteval.registry.stash import eval_session_key, remarks_key, run_info_key, uncollected_key
 from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.stash import eval_session_key, remarks_key, run_info_key, uncollected_key
 from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.errors import ProblemsFound
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
+
 
 MOST_FILES = 5
 """Cassettes that are named when recordings were not used."""
@@ -151,9 +152,7 @@ def _suite_hints(config: pytest.Config) -> list[str]:
     paths = config.stash.get(uncollected_key, None)
     if not paths:
         return []
-    from pytest_agenteval.session.planning.author_hints import (
-        missing_suite_hints,  # reads files: brings the task room
-    )
+    from pytest_agenteval.session.planning.author_hints import missing_suite_hints
 
     return missing_suite_hints(paths, config.rootpath)
 

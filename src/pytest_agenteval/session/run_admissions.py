@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agenteval.engine.admission import Admission, Admissions
 from pytest_agenteval.engine.executors.executor import ExecutorContext
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.settings import Settings
 
 if TYPE_CHECKING:

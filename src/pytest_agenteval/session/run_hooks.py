@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval.stash import eval_session_key, progress_key, remarks_key, run_info_key, uncollected_key
+from pytest_agenteval.registry.stash import (
+    eval_session_key,
+    progress_key,
+    remarks_key,
+    run_info_key,
+    uncollected_key,
+)
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession

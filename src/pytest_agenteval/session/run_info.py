@@ -12,11 +12,11 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.registry.stash import run_info_key
 from pytest_agenteval.session.held_runs import RATES
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.settings_reading import read_settings
-from pytest_agenteval.stash import run_info_key
+from pytest_agenteval.text.errors import UsageMistake
 
 SERVERS = "servers"
 """The folder in a run's by which its processes share model servers; it keeps their logs."""

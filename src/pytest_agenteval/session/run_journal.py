@@ -40,12 +40,11 @@ from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import PLANNED, change_header, list_runs, open_run, write_planned
 
 if TYPE_CHECKING:
-    from pytest_agenteval.session.planning.suites import (
-        Suites,  # which brings pydantic: a controller has no use for it
-    )
+    from pytest_agenteval.session.planning.suites import Suites
     from pytest_agenteval.session.run_info import RunInfo
     from pytest_agenteval.session.settings import Settings
     from pytest_agenteval.store.repetitions import Group
+
 
 BegunBefore = Callable[[TrialKey], int]
 """Says how many attempts at a trial a run that goes on has begun before."""

@@ -24,10 +24,11 @@ from pytest_agenteval.engine.executors.executor import (
 )
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.slots import Slot
+from pytest_agenteval.processes.trial_output import redirect_trial_output
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.registry.stash import budget_key
 from pytest_agenteval.session.inner_pytest import STARTED_BY
 from pytest_agenteval.session.planning.parametrization import (
     Attempts,
@@ -45,8 +46,7 @@ from pytest_agenteval.session.run_info import SERVERS, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
-from pytest_agenteval.stash import budget_key
-from pytest_agenteval.trial_output import redirect_trial_output
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.extra_repetitions import ExtraItems
     from pytest_agenteval.session.regrade_source import StoredTrials
     from pytest_agenteval.session.resume.earlier_trials import EarlierTrials
-    from pytest_agenteval.session.resume.takeover import Takeover
+
 
 TICK = 0.1
 """Seconds between two looks at the world while pytest waits for a trial.

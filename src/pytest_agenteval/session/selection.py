@@ -13,7 +13,6 @@ from typing import TypeVar, get_args
 import pytest
 
 from pytest_agenteval.chat.models import FORMER_NAMES
-from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.plan import PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.formatting import pluralize
@@ -21,6 +20,7 @@ from pytest_agenteval.session.planning.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.runs import find_run
+from pytest_agenteval.text.errors import UsageMistake, nearest
 
 ENDINGS = (*get_args(Ending), "limited", "not_run")
 

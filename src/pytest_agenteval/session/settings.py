@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.plan import RecordMode, Variant
     from pytest_agenteval.records.prices import ModelPrice
 
+
 RESULTS = ".agenteval/runs"
 TOOL_MODES: tuple[RecordMode, ...] = ("none", "once", "new_episodes", "all")
 CHAT_MODES: tuple[RecordMode, ...] = ("off", *TOOL_MODES)
@@ -71,8 +72,8 @@ def report_files(raw: RawValue) -> tuple[Path, ...]:
 
     ``none`` is no file.
     """
-    from pytest_agenteval.errors import UsageMistake
     from pytest_agenteval.reports.report_files import check_report_path, listed_files
+    from pytest_agenteval.text.errors import UsageMistake
 
     files = raw.value if isinstance(raw.value, list) else listed_files(str(raw.value))
     if files == ["none"]:
@@ -428,7 +429,7 @@ def nearest_options(parser: pytest.Parser, args: Sequence[str]) -> dict[str, str
     unknown = passed - options - {"--"}
     if not unknown:
         return {}
-    from pytest_agenteval.errors import nearest
+    from pytest_agenteval.text.errors import nearest
 
     hints = {name: nearest(name, sorted(options)) for name in sorted(unknown)}
     return {name: hint for name, hint in hints.items() if "--agent-" in hint or "--repetitions" in hint}

@@ -29,7 +29,7 @@ def read_settings(config: pytest.Config) -> Settings:
             values[row.attribute] = row.parse_value(raw)
             places[row.attribute] = raw.place
     if values.get("keep_workspaces") and values["results"] is None:
-        from pytest_agenteval.errors import UsageMistake
+        from pytest_agenteval.text.errors import UsageMistake
 
         raise UsageMistake(
             "--agent-keep-workspaces: workspaces are kept in the run's folder; found results none"
@@ -63,7 +63,7 @@ def project_settings(root: Path) -> Settings:
 
 def _of_audit(places: Mapping[str, str]) -> Iterator[tuple[str, object]]:
     """Give what holds for an audit: every task, its own players, and nothing that judges an agent's run."""
-    from pytest_agenteval.errors import UsageMistake
+    from pytest_agenteval.text.errors import UsageMistake
 
     for attribute in ("models", "variants", "repetitions", "regrade", "only"):
         place = places.get(attribute, "")
@@ -135,7 +135,7 @@ def _project_table(path: Path) -> Mapping[str, Any]:
         return {}
     import tomllib
 
-    from pytest_agenteval.errors import UsageMistake, nearest
+    from pytest_agenteval.text.errors import UsageMistake, nearest
 
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))

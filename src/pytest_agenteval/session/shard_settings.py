@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.text.errors import UsageMistake
 
 LATEST = "latest"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.portable import interrupts, processes
-from pytest_agenteval.trial_output import is_captured
+from pytest_agenteval.processes import interrupts, processes
+from pytest_agenteval.processes.trial_output import is_captured
 
 STOP = "stop"
 """The file in a run's folder by which the controller tells its workers to end early."""

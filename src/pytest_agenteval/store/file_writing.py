@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.portable.files import APPEND, make_pointer, replace_file, replace_pointer
+from pytest_agenteval.processes.files import APPEND, make_pointer, replace_file, replace_pointer
+from pytest_agenteval.text.canonical import compact
 
 
 def replace_json(path: Path, value: object) -> None:

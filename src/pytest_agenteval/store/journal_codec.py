@@ -10,7 +10,8 @@ from typing import Any
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Plan, TrialKey
-from pytest_agenteval.records.transcript import NO_USAGE, NOTHING
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.transcript import NO_USAGE
 from pytest_agenteval.records.trial import Digests, Origin, TapeCounts, Trial
 from pytest_agenteval.store.journal_entry import (
     NO_TAPE,

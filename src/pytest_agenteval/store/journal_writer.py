@@ -10,8 +10,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import digest_text
-from pytest_agenteval.errors import UsageMistake, exception_text
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.plan import Plan
@@ -37,6 +35,8 @@ from pytest_agenteval.store.json_lines import (
     if_too_long,
     usage_line,
 )
+from pytest_agenteval.text.canonical import digest_text
+from pytest_agenteval.text.errors import UsageMistake, exception_text
 
 MOST_TOLD = 2000
 FRAMES = 10

@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.json_form import jsonable, stand_in
 from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.json_form import jsonable, stand_in
 
 VERSION = 1
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.portable.files import read_pointer, replace_file
+from pytest_agenteval.processes.files import read_pointer, replace_file
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.run_comparison import COMPARISON
 from pytest_agenteval.store.runs import HEADER, LATEST, RunFolder, list_runs, read_json

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.json_lines import VERSION, check_version
 from pytest_agenteval.store.runs import damage_text, read_json
+from pytest_agenteval.text.errors import UsageMistake
 
 GATES = "gates.json"
 

@@ -8,14 +8,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import TranscriptLost
-from pytest_agenteval.garbage import garbage_uncollected
+from pytest_agenteval.processes.garbage import garbage_uncollected
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal import Journal
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, StartedAttempt
 from pytest_agenteval.store.json_lines import Line, check_version, has_checksums, read_intact_line
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, read_planned
 from pytest_agenteval.store.runs import PLANNED, ROOT, damage_text, find_run, read_header_or_name, read_json
+from pytest_agenteval.text.errors import TranscriptLost
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.repetitions import SuiteLook

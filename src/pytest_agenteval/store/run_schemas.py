@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_agenteval.errors import CAUSES
 from pytest_agenteval.records.grade import UNDECIDED
 from pytest_agenteval.store.json_lines import VERSION
+from pytest_agenteval.text.errors import CAUSES
 
 Schema = dict[str, Any]
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.portable.files import read_pointer
+from pytest_agenteval.processes.files import read_pointer
 from pytest_agenteval.records.record import Record
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_json, replace_link, replace_text
 from pytest_agenteval.store.json_lines import check_version
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, planned_json
 from pytest_agenteval.tasks.file_names import holds_baseline
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 ROOT = Path(".agenteval") / "runs"
 HEADER = "run.json"

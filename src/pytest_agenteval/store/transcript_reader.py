@@ -11,13 +11,11 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import TranscriptLost
 from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.record import from_builtins
+from pytest_agenteval.records.record import NOTHING, from_builtins
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import (
-    NOTHING,
     OTHER_ROLES,
     Ask,
     Event,
@@ -29,6 +27,7 @@ from pytest_agenteval.records.transcript import (
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.json_lines import Line, read_intact_line, read_usage
+from pytest_agenteval.text.errors import TranscriptLost
 
 TextOf = Callable[[str], str]
 """Gives the text that was stored under a digest."""

@@ -11,8 +11,8 @@ from math import isinf
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from pytest_agenteval.canonical import JSON, compact
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.text.canonical import JSON, compact
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 
 _SURROGATE = re.compile(r"\\(?:u|U0000)[dD][89abAB]")
 # What stands before `id` is looked at behind it: a pattern that begins with letters is searched for by these.

@@ -29,7 +29,7 @@ def find_suite(folder: Path, stop: Path) -> Path | None:
     for place in (folder, *folder.parents):
         suites = [path for name in SUITE_NAMES if (path := place / name).is_file()]
         if len(suites) > 1:
-            from pytest_agenteval.errors import Problem, ProblemsFound
+            from pytest_agenteval.text.errors import Problem, ProblemsFound
 
             names = " and ".join(path.name for path in suites)
             raise ProblemsFound([Problem(str(suites[0]), None, (), "one suite file in a folder", names)])

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import isinf
 
-from pytest_agenteval.errors import KeyPath, Problem
 from pytest_agenteval.tasks.text_spans import SpanPart, TextSpan
+from pytest_agenteval.text.errors import KeyPath, Problem
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _NOT_JSON = {"NaN", "Infinity", "-Infinity"}

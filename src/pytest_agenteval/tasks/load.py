@@ -9,8 +9,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_agenteval.canonical import JSON
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import (
     Document,
@@ -33,6 +31,8 @@ from pytest_agenteval.tasks.task_detection import (
 )
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.tasks.validation_errors import value_text, without_consequences
+from pytest_agenteval.text.canonical import JSON
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 
 if TYPE_CHECKING:
     from pytest_agenteval.tasks.rows.row_tasks import RowTask

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
-from pytest_agenteval.errors import KeyPath, ProblemsFound
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.errors import KeyPath, ProblemsFound
 
 if TYPE_CHECKING:
     from pytest_agenteval.tasks.documents import Document

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.plan import Split
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.tasks.agent_specs import UserSpec
@@ -29,6 +28,7 @@ from pytest_agenteval.tasks.field_types import (
     check_clock,
     expects,
 )
+from pytest_agenteval.text.canonical import compact
 
 SOURCES = ("manual", "captured", "synthesized")
 FaultKind = Literal[

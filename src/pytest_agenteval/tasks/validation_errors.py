@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import KeyPath, Problem, nearest, nearest_names
 from pytest_agenteval.tasks.field_types import SPELLINGS
+from pytest_agenteval.text.errors import KeyPath, Problem, nearest, nearest_names
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, ValidationError

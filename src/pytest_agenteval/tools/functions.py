@@ -17,12 +17,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from pytest_agenteval.canonical import digest_text
-from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.bounds import bounded
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import NOTHING
 from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.canonical import digest_text
+from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.tools.tool import Tool, ToolFailed
 
 if typing.TYPE_CHECKING:

@@ -22,9 +22,9 @@ from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.request_identity import CallMatcher, EndpointKey, address_of
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.cassettes.tool_call_codec import as_tool_call, tool_call_matcher
-from pytest_agenteval.errors import CassetteMiss, NoKey, UsageMistake
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import TapeStatus, ToolCall
+from pytest_agenteval.text.errors import CassetteMiss, NoKey, UsageMistake
 from pytest_agenteval.tools.tool import (
     Tool,
     ToolFailed,

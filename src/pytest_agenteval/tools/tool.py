@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.records.transcript import NOTHING, ToolCall, ToolError
+from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.text.canonical import compact
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -146,7 +146,7 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
         return cached[1]
     from jsonschema import Draft202012Validator
 
-    from pytest_agenteval.patterns import with_bounded_patterns
+    from pytest_agenteval.text.patterns import with_bounded_patterns
 
     if len(_validators) > MOST_KEPT:  # tools of trials long gone
         _validators.clear()

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import (
+from pytest_agenteval.processes.threads import in_daemon_thread
+from pytest_agenteval.records.bounds import bounded, bounded_call
+from pytest_agenteval.records.limits import CrossLoopSemaphore
+from pytest_agenteval.records.recorder import Recorder
+from pytest_agenteval.records.tool import ToolSpec, arguments_problem
+from pytest_agenteval.records.transcript import NOT_FINISHED, TOOL_EXCEPTION, TapeStatus, ToolCall
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.errors import (
     AgentEvalError,
     CassetteMiss,
     ProblemsFound,
@@ -24,13 +31,6 @@ from pytest_agenteval.errors import (
     UsageMistake,
     nearest,
 )
-from pytest_agenteval.limits import CrossLoopSemaphore
-from pytest_agenteval.records.bounds import bounded, bounded_call
-from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec, arguments_problem
-from pytest_agenteval.records.transcript import NOT_FINISHED, TOOL_EXCEPTION, TapeStatus, ToolCall
-from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.threads import in_daemon_thread
 from pytest_agenteval.tools.tool import (
     Fault,
     Tool,

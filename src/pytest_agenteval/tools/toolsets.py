@@ -7,8 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TypeAlias
 
-from pytest_agenteval.errors import Problem, ProblemsFound, nearest
 from pytest_agenteval.tasks.documents import read_document, short_path
+from pytest_agenteval.text.errors import Problem, ProblemsFound, nearest
 from pytest_agenteval.tools.tool import Tool
 
 Stamps: TypeAlias = "tuple[tuple[Path, int], ...]"

@@ -15,8 +15,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     TrialMetric,
     levels_of,
 )
+from pytest_agenteval.compare.scoring.intervals import Interval, beta_interval
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup
-from pytest_agenteval.scoring.intervals import Interval, beta_interval
 
 
 def ends_of(interval: Interval | None) -> tuple[float, float]:

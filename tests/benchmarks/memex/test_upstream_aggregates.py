@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.scoring.aggregates import mean_score, pass_at_k
+from pytest_agenteval.compare.scoring.aggregates import mean_score, pass_at_k
 from tests.yaml_files import read_yaml
 
 Case = Mapping[str, Any]

@@ -16,7 +16,7 @@ import pytest
 from pytest_agenteval.cassettes.http.patches import own_requests, remove, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded, current, untaped
 from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.threads import DaemonThreads
+from pytest_agenteval.processes.threads import DaemonThreads
 from tests.cassettes.http.server import Server, serving
 
 urllib3 = pytest.importorskip("urllib3")

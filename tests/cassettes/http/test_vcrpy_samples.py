@@ -17,9 +17,9 @@ from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tools.http.declaration import ToolDeclaration
 from pytest_agenteval.tools.http.http_tool import http_tool
 from pytest_agenteval.tools.tape import ToolTape

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.interaction import Request
-from pytest_agenteval.cassettes.wire.reader import classify
+from pytest_agenteval.cassettes.wire.classification import classify
 
 CHAT = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 RESPONSES = {"model": "m", "input": "Hi"}

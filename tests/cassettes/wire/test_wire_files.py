@@ -8,15 +8,9 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.wire.reader import (
-    FORMATS,
-    ModelRefused,
-    classify,
-    prompt_identity,
-    read_reply,
-    read_request,
-)
-from pytest_agenteval.cassettes.wire.traffic import ModelReply
+from pytest_agenteval.cassettes.wire.classification import classify
+from pytest_agenteval.cassettes.wire.reader import FORMATS, prompt_identity, read_reply, read_request
+from pytest_agenteval.cassettes.wire.traffic import ModelRefused, ModelReply
 
 from .exchanges import Exchange, exchanges
 

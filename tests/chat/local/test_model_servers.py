@@ -17,9 +17,9 @@ from pytest_agenteval.chat.local.loading import Loading, loading_of
 from pytest_agenteval.chat.local.model_servers import ModelServers, end_servers
 from pytest_agenteval.chat.local.server_keeper import marked
 from pytest_agenteval.chat.local.vllm_command import missing_for_vllm, serve_command, tool_call_parser
-from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.portable.process_table import is_running
+from pytest_agenteval.processes.process_table import is_running
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.text.errors import ProviderDown
 from tests.stand_ins.vllm import StandIn, put_on_path
 
 pytestmark = pytest.mark.posix

@@ -9,7 +9,7 @@ from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.rate_limiting.exchange import Limits
 from pytest_agenteval.chat.rate_limiting.gates import Gates
 from pytest_agenteval.chat.retries import RetryingChat
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
 

@@ -11,7 +11,7 @@ import pytest
 from pytest_agenteval.chat.rate_limiting.exchange import Failure, Limits
 from pytest_agenteval.chat.rate_limiting.gate import Gate
 from pytest_agenteval.chat.rate_limiting.gates import Gates
-from pytest_agenteval.errors import ProviderDown
+from pytest_agenteval.text.errors import ProviderDown
 
 
 def gate(at_once: int, **limits: float) -> Gate:

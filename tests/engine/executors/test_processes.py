@@ -16,7 +16,7 @@ from pytest_agenteval.engine.executors import processes
 from pytest_agenteval.engine.executors.executor import ExecutorContext, ExecutorReport, TrialRequest
 from pytest_agenteval.engine.executors.processes import ProcessExecutor
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from tests.calibration.judges import found_in, project, rows
 from tests.journals import finished, trials
 from tests.suites import import_multiprocessing, only_our_plugin, run, suite, task, write

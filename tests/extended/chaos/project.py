@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.loopback.model_server import ModelServer, ReplyPlan
 

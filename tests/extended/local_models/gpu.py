@@ -22,8 +22,8 @@ from pytest_agenteval.chat.chat import ChatSettings, Reply
 from pytest_agenteval.chat.local import hf_chat
 from pytest_agenteval.chat.local.hf_chat import HfChat
 from pytest_agenteval.chat.local.transformers_model import missing_device
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.text.errors import AgentEvalError
 
 from .tiny_model import save_tiny_model
 

@@ -15,8 +15,8 @@ from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.local import hf_chat
 from pytest_agenteval.chat.local.generation import GenerationRequest, Sampling
 from pytest_agenteval.chat.local.hf_chat import HfChat
-from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.text.errors import ProviderDown
 
 from .conftest import WEATHER
 from .tiny_model import save_tiny_model

@@ -7,9 +7,14 @@ from dataclasses import dataclass
 from random import Random
 from statistics import mean
 
-from pytest_agenteval.scoring.agreement import agreement, judge_noise
-from pytest_agenteval.scoring.bootstrap import BootstrapEstimate, BootstrapSettings
-from pytest_agenteval.scoring.inter_rater import Pair, category_pairs, krippendorff_alpha, weighted_kappa
+from pytest_agenteval.compare.scoring.agreement import agreement, judge_noise
+from pytest_agenteval.compare.scoring.bootstrap import BootstrapEstimate, BootstrapSettings
+from pytest_agenteval.compare.scoring.inter_rater import (
+    Pair,
+    category_pairs,
+    krippendorff_alpha,
+    weighted_kappa,
+)
 from tests.extended.simulations.rows import Row, share_row
 
 LABELS = (8, 15, 40)

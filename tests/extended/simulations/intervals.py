@@ -7,7 +7,7 @@ from itertools import product
 from math import comb
 from random import Random
 
-from pytest_agenteval.scoring.intervals import beta_interval
+from pytest_agenteval.compare.scoring.intervals import beta_interval
 from tests.extended.simulations.rows import Row, share_row
 
 Draw = Callable[[Random], float]

@@ -8,8 +8,8 @@ from random import Random
 from statistics import fmean, median, quantiles, stdev
 
 from pytest_agenteval.compare.findings import LEVEL, difference, suite_findings
-from pytest_agenteval.scoring.exact_tests import PairedScores
-from pytest_agenteval.scoring.sensitivity import (
+from pytest_agenteval.compare.scoring.exact_tests import PairedScores
+from pytest_agenteval.compare.scoring.sensitivity import (
     difference_noise,
     repetitions_needed,
     smallest_visible_change,

@@ -14,7 +14,7 @@ from functools import cache
 from random import Random
 from typing import TypeAlias
 
-from pytest_agenteval.scoring.exact_tests import PairedScores
+from pytest_agenteval.compare.scoring.exact_tests import PairedScores
 
 SCORES = (0.0, 0.25, 0.5, 0.75, 1.0)
 MEAN = 0.675

@@ -9,8 +9,8 @@ from random import Random
 from typing import TypeAlias
 
 from pytest_agenteval.compare.pairing import TaskPair
+from pytest_agenteval.compare.scoring.exact_tests import PairedScores
 from pytest_agenteval.compare.verdict import SuiteChange, suite_change
-from pytest_agenteval.scoring.exact_tests import PairedScores
 from pytest_agenteval.store.journal_entry import JournalEntry
 from tests.compare.samples import entry
 from tests.extended.simulations.score_model import MODELS, ScoreModel, Suite, compared

@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from pytest_agenteval.compare.scoring.intervals import Interval
 from pytest_agenteval.compare.verdict import Change, Verdict
-from pytest_agenteval.scoring.intervals import Interval
 from tests.extended.simulations.broken import broken_by_chance
 from tests.extended.simulations.designs import BUCKETS, contradicts, false_verdicts
 from tests.extended.simulations.drift import PASS_FAIL, drifted

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import ChatMessage, Reply
-from pytest_agenteval.errors import ProviderDown
 from pytest_agenteval.graders.judge.panel import Comparison, compare, shuffled_names
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.text.errors import ProviderDown
 from tests.graders.judge.judges import TestJudge, judge, rubric, run
 
 RUBRIC = rubric(output="output: answer\ncandidates: true")

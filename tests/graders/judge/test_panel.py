@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.errors import LimitReached, ProviderDown
 from pytest_agenteval.graders.judge.aggregation import Judgement
 from pytest_agenteval.graders.judge.panel import MAX_TOKENS, ask_judges
+from pytest_agenteval.text.errors import LimitReached, ProviderDown
 from tests.graders.judge.judges import TestJudge, judge, rubric, run
 
 RUBRIC = rubric()

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.discovery import installed_registry
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.graders.judge.rubric import packaged_rubric, read_rubric
+from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from tests.graders.judge.judges import BODY, FRONT, rubric, rubric_text
 
 RUBRICS = installed_registry()
@@ -206,7 +206,7 @@ def test_no_text_breaks_the_reading(text: str) -> None:
 def test_the_digest_is_of_all_that_judges_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another word in the rubric is another rubric, and so is another word in what every judge is told."""
     from pytest_agenteval.graders.judge import prompt
-    from pytest_agenteval.prompts import Prompts
+    from pytest_agenteval.records.prompts import Prompts
 
     own = rubric().digest()
     assert own == rubric().digest()

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.graders.matching.matchers import check_value, matcher_of
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.json_values import equal, fold_text, is_part_of
-from pytest_agenteval.value_paths import ABSENT
+from pytest_agenteval.text.json_values import equal, fold_text, is_part_of
+from pytest_agenteval.text.value_paths import ABSENT
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 JSON = st.recursive(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import FirstWrong
 from pytest_agenteval.loop.feedback.feedback import make_feedback
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
@@ -21,6 +20,7 @@ from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial.trial_view import trial_view
 from pytest_agenteval.tasks.task_spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
+from pytest_agenteval.text.errors import UsageMistake
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing, feedback_on, passing
 from tests.reports.runs import key, store_run, trial
 

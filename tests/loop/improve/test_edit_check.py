@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.improve.edit_check import Edit, check_edit, pathspecs_of, repository_state
 from pytest_agenteval.loop.improve.repository import GitFailed, Repository
+from pytest_agenteval.text.errors import UsageMistake
 from tests.loop.prompt_projects import git
 
 PROMPTS = ["prompts/*.md"]

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.leaks.looked_at_files import files_of
 from pytest_agenteval.loop.leaks.search import prompt_leaks
+from pytest_agenteval.text.errors import UsageMistake
 from tests.suites import write
 
 FILE = "Boats/Harbour Dues.md"

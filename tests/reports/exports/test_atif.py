@@ -15,12 +15,12 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.atif import trajectory
 from pytest_agenteval.reports.exports.atif_files import write_trajectories
 from pytest_agenteval.reports.exports.trial_identity import trial_path
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from tests.reports.exports.atif_rules import check_trajectory
 from tests.reports.exports.talk import NEVER_BEGUN, TALK, store_talks
 from tests.store.samples import FULL_TODAY, TRIALS

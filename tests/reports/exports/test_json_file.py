@@ -13,11 +13,11 @@ import pytest
 
 from pytest_agenteval import Run
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.documents import comparison_json
 from pytest_agenteval.reports.exports.json_file import write_json
 from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.report_source import ReportSource, report_source
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from tests.reports.runs import MIXED, PLANNED, store_run, trial
 from tests.store.samples import FULL
 from tests.store.samples import trial as plain_trial

@@ -24,7 +24,6 @@ from opentelemetry.trace import SpanKind, StatusCode
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.transcript import Event
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports import otel
 from pytest_agenteval.reports.exports.genai_providers import provider_name
 from pytest_agenteval.reports.exports.otel import send_run
@@ -32,6 +31,7 @@ from pytest_agenteval.reports.exports.otel_sdk import Collector, otlp_json, serv
 from pytest_agenteval.reports.exports.otel_spans import trial_spans
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from tests.reports.exports.collector import collecting
 from tests.reports.exports.talk import CLAUDE, NEVER_BEGUN, TALK, store_talks
 from tests.store.samples import TRIALS

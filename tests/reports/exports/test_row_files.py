@@ -17,13 +17,13 @@ import pytest
 
 from pytest_agenteval import Run, UsageMistake
 from pytest_agenteval.records.transcript import Message, Transcript
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports import parquet_file
 from pytest_agenteval.reports.exports.csv_file import write_csv
 from pytest_agenteval.reports.exports.parquet_file import write_parquet
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from tests.reports.runs import store_run
 from tests.store.samples import FULL, trial
 

@@ -19,7 +19,6 @@ from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.formatting import format_interval
 from pytest_agenteval.reports.html import chunks, worst_tasks
 from pytest_agenteval.reports.html.report import write_html
@@ -27,6 +26,7 @@ from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from tests.reports.html.pages import Page
 from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
 

@@ -7,7 +7,7 @@ from textwrap import dedent
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.tools.toolsets import load_tools
 
 GOOD = """\

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.errors import ProblemsFound, dotted
-from pytest_agenteval.portable.process_table import is_running
+from pytest_agenteval.processes.process_table import is_running
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.planning.suites import Suites
+from pytest_agenteval.text.errors import ProblemsFound, dotted
 from tests.journals import trials
 from tests.suites import run, suite, write
 

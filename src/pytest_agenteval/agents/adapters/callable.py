@@ -19,10 +19,10 @@ from pytest_agenteval.agents.conversation import (
     turn_text,
 )
 from pytest_agenteval.cassettes.http.scope import current
-from pytest_agenteval.errors import UsageMistake, nearest
-from pytest_agenteval.factories import are_names, is_map_of_texts
+from pytest_agenteval.records.factories import are_names, is_map_of_texts
 from pytest_agenteval.records.plan import OWN_MODEL, Model
 from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.text.errors import UsageMistake, nearest
 
 Parameters = Mapping[str, inspect.Parameter]
 _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)

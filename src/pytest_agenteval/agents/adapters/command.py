@@ -12,8 +12,8 @@ from pytest_agenteval.agents.adapters.command_form import files_digest
 from pytest_agenteval.agents.adapters.command_task import TaskLines
 from pytest_agenteval.agents.adapters.command_trial import CommandTrial
 from pytest_agenteval.agents.agent import Agent, AgentContext
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.evidence import Answer
-from pytest_agenteval.threads import in_daemon_thread
 
 
 def agent_factory(form: Mapping[str, Any]) -> Callable[..., Agent]:

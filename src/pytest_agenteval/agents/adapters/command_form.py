@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from pytest_agenteval.agents.adapters.model_upstreams import ADDRESSES, DUMMY_KEYS, KEYS
 from pytest_agenteval.agents.agent import InputProblem
-from pytest_agenteval.canonical import digest, digest_text
-from pytest_agenteval.errors import nearest
+from pytest_agenteval.text.canonical import digest, digest_text
+from pytest_agenteval.text.errors import nearest
 
 OWN_PREFIX = "AGENTEVAL_"
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")

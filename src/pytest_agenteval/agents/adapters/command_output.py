@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.bounds import bounded
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.errors import TrialBroken
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 Event = Mapping[str, Any]
 _BEGINS_AS_EVENT = re.compile(r'\s*\{\s*"type"\s*:\s*"(?:tool_call|tool_result|answer)"')

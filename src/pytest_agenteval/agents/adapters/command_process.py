@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from pytest_agenteval.errors import TrialBroken
-from pytest_agenteval.portable.processes import GROUP, disown_group, end_group, own_group, prepare_to_own
+from pytest_agenteval.processes.processes import GROUP, disown_group, end_group, own_group, prepare_to_own
+from pytest_agenteval.text.errors import TrialBroken
 
 GRACE_S = 5.0
 """Seconds that a program, and whatever it started, has to end once it is asked to."""

@@ -20,15 +20,15 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.cassettes.http.loopback import open_address
 from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import current
-from pytest_agenteval.errors import TrialBroken
-from pytest_agenteval.portable.processes import NEEDED_VARIABLES
-from pytest_agenteval.portable.tree_removal import remove_tree
+from pytest_agenteval.processes.processes import NEEDED_VARIABLES
+from pytest_agenteval.processes.tree_removal import remove_tree
+from pytest_agenteval.processes.trial_output import current_output
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import NO_ANSWER, Message, Role, Transcript
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.redaction.spellings import worth_hiding
+from pytest_agenteval.text.errors import TrialBroken
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction.spellings import worth_hiding
 from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
-from pytest_agenteval.trial_output import current_output
 
 AROUND, CUT = "around_the_tapes", "output_cut"
 """Kinds of events: requests that were refused as no tape could see them; output of which not all was read."""

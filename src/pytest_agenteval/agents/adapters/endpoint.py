@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.http.scope import Scope, current, untaped
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.chat.failures import retry_after_s
-from pytest_agenteval.errors import NoKey, ProviderDown, TrialBroken
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.redaction.spellings import MARK
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import NoKey, ProviderDown, TrialBroken
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction.spellings import MARK
 from pytest_agenteval.tools.http.template_values import Nested, Value, compiled
 
 if TYPE_CHECKING:

@@ -9,18 +9,18 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.cassettes.transcripts.builder import UNKNOWN_USAGE
+from pytest_agenteval.cassettes.transcripts.parts import call_request, result_text, usage_of
+from pytest_agenteval.cassettes.transcripts.place import Place
 from pytest_agenteval.cassettes.wire.reader import read_reply
 from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
 from pytest_agenteval.chat.prices import NOTHING_APART
-from pytest_agenteval.errors import KeyPath, TrialBroken
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool import shown_value
 from pytest_agenteval.records.transcript import ToolCall, ToolError, Usage
-from pytest_agenteval.transcripts.builder import UNKNOWN_USAGE
-from pytest_agenteval.transcripts.parts import call_request, result_text, usage_of
-from pytest_agenteval.transcripts.place import Place
-from pytest_agenteval.value_paths import ABSENT, parse_path, value_at
+from pytest_agenteval.text.errors import KeyPath, TrialBroken
+from pytest_agenteval.text.value_paths import ABSENT, parse_path, value_at
 
 PATHS = ("answer", "state", "calls", "usage")
 """The keys of a form that are paths into a reply."""

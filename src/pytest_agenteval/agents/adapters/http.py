@@ -20,7 +20,7 @@ from pytest_agenteval.chat.prices import with_price
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.transcript import Ask, ToolCall
-from pytest_agenteval.value_paths import PathError, parse_path
+from pytest_agenteval.text.value_paths import PathError, parse_path
 
 MOST_TOKENS = 4096
 """What an endpoint of Anthropic's shape is allowed to write: that shape demands a number."""

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_agenteval import Interval
-from pytest_agenteval.scoring.intervals import FEWEST_TASKS, moment_interval
+from pytest_agenteval.compare.scoring.intervals import FEWEST_TASKS, moment_interval
 
 TaskScores = Mapping[Hashable, float]
 

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.errors import exception_text
+from pytest_agenteval.text.errors import exception_text
 
 FAILURE, CAUSE = "failure", "cause"
 """Keys of a recorded response that was none: what the client raised, and what the system had raised."""

@@ -17,8 +17,8 @@ from typing import Any
 from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.loopback_requests import LoopbackRequests
 from pytest_agenteval.cassettes.http.scope import OWN_ADDRESSES, Scope, untaped
-from pytest_agenteval.closers import close_at_end
-from pytest_agenteval.threads import in_daemon_thread
+from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.processes.threads import in_daemon_thread
 
 POLL_S = 0.1
 MOST_WAITING = 256

@@ -14,8 +14,8 @@ from pytest_agenteval.cassettes.http.forwarding import Connections, IncomingResp
 from pytest_agenteval.cassettes.http.messages import recordable_request, recordable_response
 from pytest_agenteval.cassettes.http.scope import GIVEN_UP, NothingSent
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.errors import RequestRefused, exception_text
-from pytest_agenteval.redaction.spellings import MARK, worth_hiding
+from pytest_agenteval.text.errors import RequestRefused, exception_text
+from pytest_agenteval.text.redaction.spellings import MARK, worth_hiding
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http.loopback_address import TrialAddress, Upstream
@@ -174,6 +174,7 @@ def _begun(data: bytes, key: bytes) -> int:
 
 def refusal(status: int, kind: str, message: str, request: Request | None = None) -> Response:
     """Give a response that refuses a request for good, in the words of the provider that was asked."""
-    from pytest_agenteval.cassettes.wire.reader import classify, error_response
+    from pytest_agenteval.cassettes.wire.classification import classify
+    from pytest_agenteval.cassettes.wire.error_bodies import error_response
 
     return error_response("" if request is None else classify(request).format, status, kind, message)

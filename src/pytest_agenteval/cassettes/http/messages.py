@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_agenteval.cassettes.http.events import events, is_event_stream
 from pytest_agenteval.cassettes.interaction import Body, Request, Response
-from pytest_agenteval.redaction.spellings import MARK
+from pytest_agenteval.text.redaction.spellings import MARK
 
 Pairs = Iterable[tuple[str, str]]
 

@@ -19,9 +19,9 @@ from typing import Any
 
 from pytest_agenteval.cassettes.http.audit_events import Watchers
 from pytest_agenteval.cassettes.http.scope import Scope, current
-from pytest_agenteval.portable.process_table import FORK_EVENTS, kill_descendants
+from pytest_agenteval.processes.process_table import FORK_EVENTS, kill_descendants
 from pytest_agenteval.records.transcript import CHANGED_PROCESS, STARTED_PROGRAM
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 _OURS = ("pytest_agenteval.",)
 _SEEN_BEFORE = ("multiprocessing.", "subprocess")

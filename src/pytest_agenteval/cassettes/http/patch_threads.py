@@ -26,7 +26,7 @@ from pytest_agenteval.cassettes.http.scope import (
     untaped,
     working_for,
 )
-from pytest_agenteval.errors import LimitIgnored, RequestRefused
+from pytest_agenteval.text.errors import LimitIgnored, RequestRefused
 
 
 def patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:

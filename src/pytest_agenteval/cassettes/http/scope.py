@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 from weakref import WeakSet
 
 from pytest_agenteval.cassettes.http.pools_of_loops import is_shared, running_loop
-from pytest_agenteval.errors import RequestRefused
 from pytest_agenteval.records.transcript import UNKNOWN_TRIAL, UNTAPED_CONNECTION, TapeStatus
+from pytest_agenteval.text.errors import RequestRefused
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request, Response

@@ -11,7 +11,7 @@ from pytest_agenteval.cassettes.http.failures import Build, failed_response, is_
 from pytest_agenteval.cassettes.http.messages import Pairs, recordable_response, sent_response
 from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NothingSent, Scope, Sending, answering
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.errors import RequestRefused, exception_text
+from pytest_agenteval.text.errors import RequestRefused, exception_text
 
 
 def replayed(scope: Scope, request: Request, build: Build) -> Response | None:

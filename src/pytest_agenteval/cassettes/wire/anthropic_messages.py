@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
 from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, placeholder, url_placeholder
 from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
@@ -19,6 +18,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolError, Usage
+from pytest_agenteval.text.canonical import compact
 
 FORMAT = "anthropic.messages"
 NUMBERED = False

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, text_of_body
 from pytest_agenteval.cassettes.wire.streams import parts_of
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic
+from pytest_agenteval.text.canonical import compact
 
 _GOOGLE_WORDS = {
     400: "INVALID_ARGUMENT",

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Body
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.tool import JSON_DECODER
+from pytest_agenteval.text.canonical import compact
 
 
 def read_json(text: str) -> Any:

@@ -10,7 +10,6 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from pytest_agenteval.canonical import canonical, compact, digest_text
 from pytest_agenteval.cassettes.wire.smolagents_text import (
     CALLING,
     OBSERVED,
@@ -18,11 +17,12 @@ from pytest_agenteval.cassettes.wire.smolagents_text import (
     with_closed_code,
     written_calls,
 )
-from pytest_agenteval.json_values import whole_text
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.replies import split_thoughts
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.text.canonical import canonical, compact, digest_text
+from pytest_agenteval.text.json_values import whole_text
 
 # So litellm and pydantic-ai wrap what a model wrote in place of an object, where the API takes objects only.
 _WRAPPED = "INVALID_JSON"

@@ -12,21 +12,22 @@ from typing import Any, Protocol, cast
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import DIGEST_CHARS, digest, plain
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts
-from pytest_agenteval.cassettes.wire.classification import classify as classify
 from pytest_agenteval.cassettes.wire.classification import model_in_path, streamed_by_path
-from pytest_agenteval.cassettes.wire.error_bodies import error_response as error_response
 from pytest_agenteval.cassettes.wire.error_bodies import refusal_in, refusal_of
 from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, json_object
 from pytest_agenteval.cassettes.wire.streams import parts_of
-from pytest_agenteval.cassettes.wire.traffic import Classified as Classified
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelReply, ModelRequest, UnreadableTraffic
-from pytest_agenteval.cassettes.wire.traffic import ModelRefused as ModelRefused
-from pytest_agenteval.json_values import whole_texts
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelReply,
+    ModelRequest,
+    UnreadableTraffic,
+)
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.replies import split_thoughts
+from pytest_agenteval.text.canonical import DIGEST_CHARS, digest, plain
+from pytest_agenteval.text.json_values import whole_texts
 
 FORMATS = {
     "openai.chat": "openai_chat",

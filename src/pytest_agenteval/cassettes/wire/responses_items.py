@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.wire.attachments import (
     base64_placeholder,
     data_placeholder,
@@ -16,6 +15,7 @@ from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps, res
 from pytest_agenteval.cassettes.wire.normal_form import WireCall
 from pytest_agenteval.cassettes.wire.traffic import Json
 from pytest_agenteval.records.transcript import ToolError
+from pytest_agenteval.text.canonical import compact
 
 OWN_CALLS = (
     "function_call",

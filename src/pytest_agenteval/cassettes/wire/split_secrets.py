@@ -19,8 +19,8 @@ from pytest_agenteval.cassettes.interaction import Body
 from pytest_agenteval.cassettes.wire.aws_events import frame_of, frames_of, is_event_stream
 from pytest_agenteval.cassettes.wire.json_body import as_text, read_json
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
-from pytest_agenteval.json_values import whole_text
-from pytest_agenteval.redaction.spellings import MARK, SHORTEST
+from pytest_agenteval.text.json_values import whole_text
+from pytest_agenteval.text.redaction.spellings import MARK, SHORTEST
 
 Clean: TypeAlias = Callable[[str], str]
 

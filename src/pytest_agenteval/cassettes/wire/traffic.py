@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
+from pytest_agenteval.text.errors import AgentEvalError
 
 Json: TypeAlias = Mapping[str, Any]
 """A JSON object that somebody else wrote: any key may be missing, any value of another type."""

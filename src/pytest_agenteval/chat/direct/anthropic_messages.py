@@ -7,10 +7,6 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.chat.direct.anthropic_headers import headers_of as headers_of
-from pytest_agenteval.chat.direct.anthropic_reply import echo_of as echo_of
-from pytest_agenteval.chat.direct.anthropic_reply import reply_of as reply_of
 from pytest_agenteval.chat.direct.anthropic_settings import (
     max_tokens,
     offer,
@@ -22,6 +18,7 @@ from pytest_agenteval.chat.direct.anthropic_tools import tool_names
 from pytest_agenteval.chat.direct.anthropic_turns import conversation, split_system
 from pytest_agenteval.chat.direct.further_settings import for_messages
 from pytest_agenteval.chat.direct.model_request import ModelAsk
+from pytest_agenteval.text.canonical import compact
 
 FORMAT = "anthropic.messages"
 PATH = "/v1/messages"

@@ -13,7 +13,6 @@ from typing import Any, cast
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import compact, plain
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.asked import ReplyParts
 from pytest_agenteval.cassettes.wire.json_body import raw_body
@@ -50,14 +49,15 @@ from pytest_agenteval.chat.optional_settings import OptionalSettings
 from pytest_agenteval.chat.price_table import entry_of
 from pytest_agenteval.chat.prices import with_own_price, with_price
 from pytest_agenteval.chat.via import SENT
-from pytest_agenteval.closers import close_at_end
+from pytest_agenteval.processes.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES, Prices, own_price
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.replies import INCOMPLETE, credible_usage, finish_of
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.canonical import compact, plain
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 _UPLIFT = "regional_processing_uplift_multiplier_"
 """How the table says what a token costs more at an address for one part of the world."""

@@ -15,7 +15,7 @@ from pytest_agenteval.chat.failures import (
     one_line,
     silence,
 )
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 _BY_WORD: Mapping[str, str] = {
     "authentication_error": "auth",

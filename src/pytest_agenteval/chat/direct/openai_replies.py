@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.wire.asked import ReplyParts
 from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
 from pytest_agenteval.cassettes.wire.normal_form import WireCall
 from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.text.canonical import compact
 
 _PARALLEL = "multi_tool_use.parallel"
 """A tool that nobody has given: models call it where they mean several calls at once."""

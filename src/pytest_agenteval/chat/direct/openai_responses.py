@@ -11,7 +11,6 @@ from pytest_agenteval.cassettes.wire.responses_items import kind_of
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
 from pytest_agenteval.chat.direct.further_settings import for_responses
 from pytest_agenteval.chat.direct.model_request import ModelAsk
-from pytest_agenteval.chat.direct.openai_chat import headers_of as headers_of
 from pytest_agenteval.chat.direct.openai_items import echo_in, instructions_of, items_of
 from pytest_agenteval.chat.direct.openai_replies import in_our_words
 from pytest_agenteval.chat.direct.openai_settings import (

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.text.canonical import compact
 
 HOW_TO_CALL = """You may call tools. Each line between <tools> and </tools> describes one:
 <tools>

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.local.batcher import Batcher
@@ -24,14 +23,15 @@ from pytest_agenteval.chat.local.generation import (
 from pytest_agenteval.chat.local.loading import Loading, loading_of, note_loading, request_params
 from pytest_agenteval.chat.local.written.reply_text import opening_of, read_reply_text
 from pytest_agenteval.chat.prices import with_own_price
-from pytest_agenteval.closers import close_at_end
-from pytest_agenteval.errors import AgentEvalError
+from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES, own_price
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
-from pytest_agenteval.threads import in_daemon_thread
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import AgentEvalError
 
 REQUEST_SECONDS = 600.0
 GRACE_S = 1.0

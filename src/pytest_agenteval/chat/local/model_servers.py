@@ -16,17 +16,17 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.local.loading import Loading
 from pytest_agenteval.chat.local.server_keeper import GRACE_S, marked
 from pytest_agenteval.chat.local.vllm_command import HOST, serve_command, serve_environment
-from pytest_agenteval.closers import close_at_end
-from pytest_agenteval.errors import ProviderDown
-from pytest_agenteval.portable.files import locked
-from pytest_agenteval.portable.process_table import is_running
-from pytest_agenteval.portable.processes import GROUP, end_marked
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.threads import in_daemon_thread
+from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.processes.files import locked
+from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.processes import GROUP, end_marked
+from pytest_agenteval.processes.threads import in_daemon_thread
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import ProviderDown
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 LOOK_S = 0.1
 HEALTH_S = 5.0

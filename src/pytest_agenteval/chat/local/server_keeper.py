@@ -12,9 +12,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_agenteval.portable.interrupts import ended_like_ctrl_c
-from pytest_agenteval.portable.process_table import is_running
-from pytest_agenteval.portable.processes import GROUP, end_group
+from pytest_agenteval.processes.interrupts import ended_like_ctrl_c
+from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.processes import GROUP, end_group
 
 LOOK_S = 0.1
 GRACE_S = 10.0

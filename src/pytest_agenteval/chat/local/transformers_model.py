@@ -20,7 +20,7 @@ from pytest_agenteval.chat.local.generation import (
 )
 from pytest_agenteval.chat.local.loading import Loading
 from pytest_agenteval.chat.local.rows import ModelSampling, Row, RowChoosers, RowStops
-from pytest_agenteval.errors import NotInstalled, ProviderDown
+from pytest_agenteval.text.errors import NotInstalled, ProviderDown
 
 NEEDED = ("torch", "transformers")
 NEEDED_QUANTIZED = ("accelerate", "bitsandbytes")

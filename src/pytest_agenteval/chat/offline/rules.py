@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, TypeGuard
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.errors import TrialBroken
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import TrialBroken
 
 MOST_QUOTED = 2000
 TRIES = ((0, 4), (0, 2), (1, 3))

@@ -10,12 +10,12 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.errors import NothingToActOut, ScriptEnded
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import NothingToActOut, ScriptEnded
 
 Fill = Callable[[Any], Any]
 _REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from pytest_agenteval.chat.rate_limiting.exchange import Failure, Limits, Refusals, Report, Share
-from pytest_agenteval.errors import ProviderDown
+from pytest_agenteval.text.errors import ProviderDown
 
 REPLY_TOKENS = 256
 """Tokens that a reply is taken to have before any has come."""

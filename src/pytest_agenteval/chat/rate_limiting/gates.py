@@ -18,7 +18,7 @@ from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.rate_limiting.exchange import Limits, Share, ShareStore, Standing
 from pytest_agenteval.chat.rate_limiting.gate import Gate
 from pytest_agenteval.chat.rate_limiting.stores import Ledger, read_standings
-from pytest_agenteval.portable.locked_state import LockedState
+from pytest_agenteval.processes.locked_state import LockedState
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import from_builtins
 

@@ -12,9 +12,9 @@ import msgspec
 from pytest_agenteval.chat.rate_limiting import ledger
 from pytest_agenteval.chat.rate_limiting.exchange import Report, Share, Standing
 from pytest_agenteval.chat.rate_limiting.ledger import ModelState
-from pytest_agenteval.portable.files import POSIX
-from pytest_agenteval.portable.locked_state import LockedState
-from pytest_agenteval.portable.process_table import is_running
+from pytest_agenteval.processes.files import POSIX
+from pytest_agenteval.processes.locked_state import LockedState
+from pytest_agenteval.processes.process_table import is_running
 
 T = TypeVar("T")
 SILENT_S = 1.5

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from pytest_agenteval.cli.starters.project import Project
 from pytest_agenteval.cli.starters.writing import NewFile
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.examples import Example
-from pytest_agenteval.name_table import UnknownName
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.examples import Example
+from pytest_agenteval.registry.name_table import UnknownName
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.errors import UsageMistake
 
 
 def example_named(name: str, registry: Registry) -> Example:

@@ -15,9 +15,9 @@ from pytest_agenteval.cli.starters.project import Project
 from pytest_agenteval.cli.starters.shared_files import FILL_IN, shared_files, workflow
 from pytest_agenteval.cli.starters.starter import STARTERS, fill, starter_files
 from pytest_agenteval.cli.starters.writing import NewFile, refuse_existing
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import path_in_root, short_path
+from pytest_agenteval.text.errors import UsageMistake
 
 _SUITE_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
 
@@ -106,7 +106,7 @@ def _of_workflow(project: Project, workflow: NewFile, arguments: str, *, stays: 
 
 def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
     """Plan the copy of a shipped suite; raises UsageMistake where it is not there, or files of its are."""
-    from pytest_agenteval.discovery import installed_registry
+    from pytest_agenteval.registry.discovery import installed_registry
 
     if suite:
         raise UsageMistake("--suite: an example keeps its name, by which its recordings are found")

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.suite_search import SuiteSearch, read_suite
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 OWN_CONFIGS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
 SHARED_CONFIGS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.errors import UsageMistake
 
 
 class NewFile(FrozenValue, frozen=True):

@@ -6,7 +6,7 @@ from pytest_agenteval.engine.agent_side import AgentSide
 from pytest_agenteval.engine.executors.executor import ExecutorContext
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.records.plan import Plan
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 
 
 class AgentsHere:

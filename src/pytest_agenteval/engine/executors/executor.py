@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
 
-from pytest_agenteval.errors import Problem, TrialBroken
-from pytest_agenteval.name_table import raised_where
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.name_table import raised_where
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.errors import Problem, TrialBroken
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.examples import CalibrationAnswers

@@ -16,10 +16,10 @@ from pytest_agenteval.engine.executors.executor import (
 from pytest_agenteval.engine.provider_admission import gates_of_run
 from pytest_agenteval.engine.trial import agent_side, run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
-from pytest_agenteval.errors import Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.rate_limiting.exchange import ShareStore

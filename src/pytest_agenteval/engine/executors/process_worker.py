@@ -17,7 +17,6 @@ from multiprocessing.synchronize import Event
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.conftests import load_registry
 from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.engine.exceptions import exception_line
 from pytest_agenteval.engine.executors.executor import (
@@ -32,12 +31,13 @@ from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.engine.trial import errored_trial
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.portable.processes import end_owned_groups
+from pytest_agenteval.processes.processes import end_owned_groups
+from pytest_agenteval.processes.trial_output import TrialLogHandler, redirect
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.trial_output import TrialLogHandler, redirect
+from pytest_agenteval.registry.conftests import load_registry
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 TICK = 0.1
 """Seconds between two looks at whether the run has been stopped."""

@@ -30,9 +30,9 @@ from pytest_agenteval.engine.executors.executor import (
     UnusedRecordings,
     merge_unused,
 )
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.errors import UsageMistake
 
 T = TypeVar("T")
 

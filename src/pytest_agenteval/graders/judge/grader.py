@@ -8,15 +8,16 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, ClassVar
 
-from pytest_agenteval.errors import Problem, ProblemsFound, dotted
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.aggregation import Judgement
 from pytest_agenteval.graders.judge.evidence_text import SHOWABLE
 from pytest_agenteval.graders.judge.panel import Comparison, ask_judges, compare
-from pytest_agenteval.graders.judge.rubric import Rubric, packaged_rubric, read_rubric
+from pytest_agenteval.graders.judge.prompt import Rubric
+from pytest_agenteval.graders.judge.rubric import packaged_rubric, read_rubric
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.transcript import NOTHING
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.text.errors import Problem, ProblemsFound, dotted
 
 ROUNDING = 1e-9
 

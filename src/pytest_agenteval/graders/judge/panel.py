@@ -12,9 +12,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import Chat, ChatMessage, ChatSettings
-from pytest_agenteval.errors import ProviderDown, TrialBroken
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.aggregation import Judgement, Vote, no_judgement
 from pytest_agenteval.graders.judge.prompt import Rubric
@@ -26,6 +24,8 @@ from pytest_agenteval.graders.judge.reply_parser import (
 )
 from pytest_agenteval.graders.judge.shown_values import note_shown
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import ProviderDown, TrialBroken
 
 MAX_TOKENS = 2000
 SETTINGS = ChatSettings(temperature=0, max_tokens=MAX_TOKENS)

@@ -9,10 +9,10 @@ from itertools import count
 from string import ascii_uppercase
 from typing import Any, Literal
 
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import ChatMessage
-from pytest_agenteval.prompts import Form, Prompts, read_templates
+from pytest_agenteval.records.prompts import Form, Prompts, read_templates
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import digest
 
 TOKEN_CHARS = 12
 

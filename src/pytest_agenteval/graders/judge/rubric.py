@@ -8,10 +8,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, get_args
 
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.graders.judge.prompt import PACKAGE, RATIONALE, Combine, Dimension, Rubric
-from pytest_agenteval.prompts import Form, InvalidForm, read_templates
+from pytest_agenteval.records.prompts import Form, InvalidForm, read_templates
 from pytest_agenteval.tasks.yaml_reading import YamlLineIndex, read_yaml
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
 
 __all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "read_rubric", "read_rubric_file"]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.text.canonical import digest
 
 
 class ShownValues(FrozenValue, frozen=True):

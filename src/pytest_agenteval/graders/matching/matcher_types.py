@@ -10,10 +10,10 @@ from decimal import Context, Decimal
 from typing import Any, Protocol
 
 from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.json_values import equal, fold_texts, is_part_of, normal_texts, number_of
-from pytest_agenteval.patterns import Pattern
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.value_paths import ABSENT
+from pytest_agenteval.text.json_values import equal, fold_texts, is_part_of, normal_texts, number_of
+from pytest_agenteval.text.patterns import Pattern
+from pytest_agenteval.text.value_paths import ABSENT
 
 # Decimals as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
 _EXACTLY = Context(prec=400)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.errors import KeyPath, nearest
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.matching.matcher_types import (
     AnyValue,
@@ -25,9 +24,10 @@ from pytest_agenteval.graders.matching.matcher_types import (
     Subset,
 )
 from pytest_agenteval.graders.settings import WrongSetting, pattern_at, text_at, value_path_at
-from pytest_agenteval.json_values import number_of
 from pytest_agenteval.records.grade import Check
-from pytest_agenteval.value_paths import ABSENT, value_at
+from pytest_agenteval.text.errors import KeyPath, nearest
+from pytest_agenteval.text.json_values import number_of
+from pytest_agenteval.text.value_paths import ABSENT, value_at
 
 PathMatchers = tuple[tuple[str, KeyPath, Matcher], ...]
 Setting = Mapping[str, Any]

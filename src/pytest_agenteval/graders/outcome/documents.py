@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pytest_agenteval.json_values import normal_keys, whole_text
+from pytest_agenteval.text.json_values import normal_keys, whole_text
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _Safe

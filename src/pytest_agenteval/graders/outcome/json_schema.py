@@ -8,13 +8,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.graders.formatting import brief, cut
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.json_values import normal_keys, normal_texts
-from pytest_agenteval.patterns import author_pattern, with_bounded_patterns
-from pytest_agenteval.value_paths import format_path
+from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.errors import KeyPath
+from pytest_agenteval.text.json_values import normal_keys, normal_texts
+from pytest_agenteval.text.patterns import author_pattern, with_bounded_patterns
+from pytest_agenteval.text.value_paths import format_path
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.outcome.documents import UnreadableDocument, json_value, yaml_values
-from pytest_agenteval.json_values import composed_text, fold_text, normal_text, with_normal_keys
-from pytest_agenteval.patterns import author_pattern
 from pytest_agenteval.records.grade import Check
 from pytest_agenteval.tasks.documents import parse_document
+from pytest_agenteval.text.errors import ProblemsFound
+from pytest_agenteval.text.json_values import composed_text, fold_text, normal_text, with_normal_keys
+from pytest_agenteval.text.patterns import author_pattern
 
 _FRONT = re.compile(
     r"\A\ufeff?---[ \t]*\r?\n(?P<yaml>.*?)^(?:---|\.\.\.)[ \t]*\r?$", re.DOTALL | re.MULTILINE

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.graders.settings import WrongSetting, count_at, texts
-from pytest_agenteval.json_values import normal_text
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.text.json_values import normal_text
 
 
 def agent_calls(evidence: Evidence, *, succeeded: bool) -> list[ToolCall]:

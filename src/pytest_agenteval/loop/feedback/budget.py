@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import Cut, Feedback
 from pytest_agenteval.loop.feedback.fitting import (
     brief,
@@ -22,6 +21,7 @@ from pytest_agenteval.loop.feedback.fitting import (
 )
 from pytest_agenteval.loop.feedback.markdown import feedback_markdown
 from pytest_agenteval.loop.feedback.tokens import estimate_tokens
+from pytest_agenteval.text.errors import UsageMistake
 
 LEAST_ROOM = 250
 """Tokens for buckets below which feedback says nothing."""

@@ -7,12 +7,12 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.loop.feedback.content import EarlierRound
 from pytest_agenteval.loop.feedback.todays_tasks import TodaysTasks
 from pytest_agenteval.loop.leaks.leak import Leak
 from pytest_agenteval.loop.leaks.search import leaks_in
 from pytest_agenteval.loop.leaks.suite_tasks import SuiteTasks, read_suites
+from pytest_agenteval.text.errors import AgentEvalError
 
 TEXTS = ("summary", "decision", "diff", "sentence")
 HIDDEN = "(a line that quotes a held-out task)"

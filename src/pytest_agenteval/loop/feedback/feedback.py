@@ -9,8 +9,6 @@ from typing import Any
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from pytest_agenteval.discovery import installed_registry
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.loop.feedback.budget import fitted
 from pytest_agenteval.loop.feedback.content import (
     DEFAULT_OPTIONS,
@@ -36,11 +34,13 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue, from_builtins
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.registry.discovery import installed_registry
 from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.task_spec import Task
+from pytest_agenteval.text.errors import AgentEvalError
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 RULES = (
     "Make the smallest change that could mend a category of failures; do not rewrite what works.",

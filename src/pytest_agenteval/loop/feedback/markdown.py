@@ -13,7 +13,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.loop.feedback.content import (
     BucketFeedback,
     Feedback,
@@ -22,10 +21,11 @@ from pytest_agenteval.loop.feedback.content import (
     Section,
     TrialFeedback,
 )
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.reports.formatting import ending_word, format_figure, one_line, pluralize, printable
 from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from jinja2 import Template

@@ -11,16 +11,16 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import templates_of
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.loop.feedback.content import PromptFile
 from pytest_agenteval.loop.feedback.todays_tasks import TodaysTasks
-from pytest_agenteval.prompts import ENDING
+from pytest_agenteval.records.prompts import ENDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.canonical import digest
 
 PROMPT_FOLDER = "prompts"
 """The folder beside an agent's module from which ``read_templates`` reads its prompts."""

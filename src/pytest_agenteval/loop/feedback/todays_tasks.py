@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -16,6 +15,7 @@ from pytest_agenteval.tasks.referenced_files import data_files, prompt_files, wo
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_settings import resolve_settings
 from pytest_agenteval.tasks.task_spec import Task, Turn
+from pytest_agenteval.text.errors import ProblemsFound
 
 SHORTEST_TEXT = 12
 """Characters from which on a text of a held-out task tells of it, and is no common word."""

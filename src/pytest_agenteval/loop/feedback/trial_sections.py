@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.loop.feedback.content import Section, SectionKind, TrialFeedback
 from pytest_agenteval.loop.feedback.decisions import MOST_ARGS, agent_calls, reference_decisions
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
@@ -15,6 +13,8 @@ from pytest_agenteval.reports.formatting import format_figure, one_line, printab
 from pytest_agenteval.reports.trial.file_changes import FileChange
 from pytest_agenteval.reports.trial.trial_view import CallView, GradeView, MessageView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_form import jsonable
 
 MOST_RESULT, MOST_SIDE, MOST_CLAIM, MOST_REASON = 120, 200, 200, 600
 MOST_LINE = 400

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake, nearest, nearest_names
 from pytest_agenteval.loop.improve.coding_agent import missing_command
 from pytest_agenteval.loop.improve.edit_check import pathspecs_of
 from pytest_agenteval.loop.improve.log import LOG, STATE, read_state
@@ -19,13 +18,14 @@ from pytest_agenteval.loop.improve.progress import Improvement, Limits
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, read_suite_tasks
 from pytest_agenteval.loop.improve.trying import start_run
-from pytest_agenteval.portable.process_table import is_running
-from pytest_agenteval.portable.processes import end_marked
+from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.processes import end_marked
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
+from pytest_agenteval.text.errors import UsageMistake, nearest, nearest_names
 
 PLACE = Path(".agenteval") / "improve"
 BRANCH = "agenteval/improve-"

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 from typing import TypeAlias
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
+from pytest_agenteval.compare.scoring.exact_tests import PairedScores
+from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.reports.formatting import one_line, pluralize
-from pytest_agenteval.scoring.exact_tests import PairedScores
-from pytest_agenteval.scoring.sensitivity import mean
 
 MOST_NAMES = 5
 MOST_NAME = 200

@@ -17,6 +17,7 @@ from pytest_agenteval.compare.findings import (
     share_of_look,
     suite_findings,
 )
+from pytest_agenteval.compare.scoring.exact_tests import PairedScores, label_test
 from pytest_agenteval.compare.verdict import AT_WORST
 from pytest_agenteval.loop.improve.compared_tasks import (
     MOST_NAME,
@@ -32,7 +33,6 @@ from pytest_agenteval.loop.improve.compared_tasks import (
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.phrases import NO_BUCKET, format_p
 from pytest_agenteval.reports.formatting import format_figure, one_line
-from pytest_agenteval.scoring.exact_tests import PairedScores, label_test
 from pytest_agenteval.store.run_metadata import Levels
 
 LEVEL = 0.05

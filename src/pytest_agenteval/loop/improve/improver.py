@@ -10,7 +10,6 @@ from typing import Any, Literal, Protocol
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison
-from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.loop.improve.decisions import SAME, RoundDecision, decide_round, decide_screen
 from pytest_agenteval.loop.improve.held_out import hold_out
 from pytest_agenteval.loop.improve.log import write_log
@@ -29,6 +28,7 @@ from pytest_agenteval.loop.improve.trying import (
 from pytest_agenteval.reports.comparison.phrases import NO_BUCKET
 from pytest_agenteval.reports.formatting import format_duration, format_figure, one_line, pluralize
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 
 WITHOUT_KEEP = 2
 """Rounds in a row without a keep after which held-out tasks decide."""

@@ -7,12 +7,9 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.loop.improve.progress import Improvement, Round, StartRun, TriedPair
 from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.record import from_builtins
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.reports.formatting import (
     escape_markdown,
@@ -24,6 +21,9 @@ from pytest_agenteval.reports.formatting import (
     printable,
 )
 from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 STATE, LOG, LOG_JSON = "state.json", "log.md", "log.json"
 MOST_NAMES = 5

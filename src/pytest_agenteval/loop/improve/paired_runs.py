@@ -18,12 +18,12 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import BASE, side_of
-from pytest_agenteval.errors import AgentEvalError
 from pytest_agenteval.loop.improve.import_places import python_path
 from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
 from pytest_agenteval.session.inner_pytest import BESIDE, InnerPytest
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.text.errors import AgentEvalError
 
 NEW = "new"
 """The variant that has the new prompts, where both sides are tried in one run; the old ones have no name."""

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pytest_agenteval.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.portable.tree_removal import remove_tree
+from pytest_agenteval.processes.tree_removal import remove_tree
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 
 QUIET = (
     *(f"core.hooksPath={os.devnull}", "core.fsmonitor=false", "core.quotePath=false", "gc.auto=0"),

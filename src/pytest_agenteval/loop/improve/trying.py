@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.loop.improve.collected_trials import count_collected
 from pytest_agenteval.loop.improve.decisions import focus_change
 from pytest_agenteval.loop.improve.paired_runs import (
@@ -24,7 +25,6 @@ from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, prompts_to_rep
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.headline import headline
 from pytest_agenteval.reports.formatting import one_line, pluralize
-from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, list_runs

@@ -9,10 +9,10 @@ import subprocess
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.workspace.globs import matches
+from pytest_agenteval.tasks.workspace.globs import matches
+from pytest_agenteval.text.errors import UsageMistake
 
 MOVED_SHARE = 0.5
 """The share of a file's lines that stand in a new file, from which on it has moved there."""

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
 from pytest_agenteval.session.planning.suite_search import SuiteSearch, read_suite
@@ -16,6 +15,7 @@ from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
 from pytest_agenteval.tasks.load import LoadedTask, load_suite
 from pytest_agenteval.tasks.referenced_files import workspace_layers
 from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.text.errors import UsageMistake
 
 MOST_WORKSPACE_TEXT = 200_000
 """Bytes of a file of a starting tree beyond which it is no text that anybody copies from."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from pytest_agenteval.conftests import load_registry
-from pytest_agenteval.errors import ProblemsFound
 from pytest_agenteval.records.plan import PlannedTask
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.conftests import load_registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.text.errors import ProblemsFound
 
 
 class PlannedTasks:

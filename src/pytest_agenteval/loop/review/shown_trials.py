@@ -9,19 +9,19 @@ from typing import NamedTuple
 
 from pytest_agenteval.engine.digests import DigestCache, input_digest
 from pytest_agenteval.engine.grading import UNGRADED, GradingService
-from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.graders.judge.grader import RubricGrader
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.shown_values import ShownValues, SilentJudge
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
-from pytest_agenteval.name_table import UnknownName
 from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.registry.name_table import UnknownName
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.errors import UsageMistake, nearest
 
 ALIKE = "the same as another"
 

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 
 from pytest_agenteval.compare.comparison import Comparison
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.headline import headline
 from pytest_agenteval.reports.comparison.screen import comparison_lines
 from pytest_agenteval.reports.formatting import escape_markdown
 from pytest_agenteval.store.run_comparison import RULES
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 FORMAT = RULES
 """The form of the file changes with the rules that its verdicts were made by."""

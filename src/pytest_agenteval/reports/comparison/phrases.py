@@ -8,10 +8,10 @@ from itertools import takewhile
 from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
 from pytest_agenteval.compare.drift import RunDrift
 from pytest_agenteval.compare.findings import share_of_look
+from pytest_agenteval.compare.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.compare.sent import SentDifference
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure, one_line
-from pytest_agenteval.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.store.repetitions import Reading, SuiteLook
 
 MOST_NAME = 200

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
+from pytest_agenteval.compare.scoring.broken_tasks import LEAST_TRIALS
 from pytest_agenteval.compare.verdict import LEAST_SHOWN, Change
 from pytest_agenteval.reports.comparison.headline import (
     NO_SCORES,
@@ -43,7 +44,6 @@ from pytest_agenteval.reports.text_width import (
     clamp_width,
     wrapped_lines,
 )
-from pytest_agenteval.scoring.broken_tasks import LEAST_TRIALS
 
 MOST_EACH_WAY = 5
 """Small buckets, and tasks, that are named of those that rose, and of those that fell."""

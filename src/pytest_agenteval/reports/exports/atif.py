@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from pytest_agenteval.cassettes.transcripts.atif_fields import OURS
 from pytest_agenteval.records.transcript import Ask, Message, Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.atif_extra import (
@@ -40,7 +41,6 @@ from pytest_agenteval.reports.exports.trial_identity import (
 )
 from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.transcripts.atif_fields import OURS
 
 SCHEMA_VERSION = "ATIF-v1.7"
 """The oldest version with all that is used here; 1.8 adds audio. Readers refuse versions they do not know."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from pytest_agenteval.cassettes.transcripts.atif_fields import OURS
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
 from pytest_agenteval.reports.trial.conversation import Step, StepCall
-from pytest_agenteval.transcripts.atif_fields import OURS
 
 Fields: TypeAlias = dict[str, Any]
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.exports.atif import trajectory
 from pytest_agenteval.reports.exports.trial_identity import run_name, trial_path
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 
 def write_trajectories(runs: Sequence[Run], folder: Path) -> Iterator[Path]:

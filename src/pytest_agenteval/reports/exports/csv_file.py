@@ -8,11 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.reports.exports.export_files import clean_rows, export_file
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.rows.columns import Column
 from pytest_agenteval.store.rows.row_kinds import row_kind
+from pytest_agenteval.text.canonical import compact
 
 # What spreadsheets take for the beginning of a formula (OWASP, "CSV Injection"), in full width too. A text
 # that has apostrophes before it gets one more: whoever takes one away has the text again, whatever it was.

@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replacing
 from pytest_agenteval.store.rows.row_kinds import Row, RowKind, RowSource
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 OneRun = TypeVar("OneRun", bound=RowSource)
 

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
-from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.trial.conversation import call_requests, reply_asks
-from pytest_agenteval.transcripts.spans import (
+from pytest_agenteval.cassettes.transcripts.spans import (
     CALL_ARGUMENTS,
     CALL_RESULT,
     INPUT_MESSAGES,
     OUTPUT_MESSAGES,
     TOOL_DEFINITIONS,
 )
+from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.reports.trial.conversation import call_requests, reply_asks
+from pytest_agenteval.text.canonical import compact
 
 
 def chat_content(transcript: Transcript, reply: int, ask: Ask) -> dict[str, str]:

@@ -8,8 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.json_form import jsonable
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.documents import comparison_json
 from pytest_agenteval.reports.exports.export_files import export_file
 from pytest_agenteval.reports.exports.report_schema import FORMAT
@@ -20,6 +18,8 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.rows.columns import Column
 from pytest_agenteval.store.rows.trial_columns import OWN_GRADE_COLUMNS, TRIALS, TrialSource
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 
 def write_json(path: Path, source: ReportSource) -> None:

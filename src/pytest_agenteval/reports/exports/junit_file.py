@@ -13,7 +13,6 @@ from xml.etree.ElementTree import Element, SubElement
 
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.explanations import (
     ending_reason,
     error_text,
@@ -35,6 +34,7 @@ from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 MOST_MESSAGE = 500
 """Characters of a message; all of it stands in the element's text."""

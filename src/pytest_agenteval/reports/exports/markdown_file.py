@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.documents import comparison_markdown
 from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
 from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_tables
@@ -15,6 +14,7 @@ from pytest_agenteval.reports.run_markdown import summary_markdown
 from pytest_agenteval.reports.tables import ReportTable, table_markdown
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 
 def write_markdown(path: Path, source: ReportSource) -> None:

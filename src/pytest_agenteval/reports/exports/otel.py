@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict, replace
 
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.cassettes.transcripts.spans import Span, SpanEvent
 from pytest_agenteval.reports.exports.otel_spans import trial_spans
 from pytest_agenteval.reports.exports.trial_identity import file_name, run_name
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.transcripts.spans import Span, SpanEvent
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.exports.otel_sdk import Collector

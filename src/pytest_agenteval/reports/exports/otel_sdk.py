@@ -24,10 +24,10 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from pytest_agenteval import __version__
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.errors import UsageMistake
+from pytest_agenteval.cassettes.transcripts.spans import Span
 from pytest_agenteval.reports.formatting import one_line
-from pytest_agenteval.transcripts.spans import Span
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import UsageMistake
 
 KINDS = {"client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 SCOPE = InstrumentationScope("pytest_agenteval", __version__)

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
+from pytest_agenteval.cassettes.transcripts import spans as names
+from pytest_agenteval.cassettes.transcripts.spans import Span, SpanEvent
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
@@ -26,8 +28,6 @@ from pytest_agenteval.reports.exports.trial_identity import (
 )
 from pytest_agenteval.reports.trial.conversation import reply_asks
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.transcripts import spans as names
-from pytest_agenteval.transcripts.spans import Span, SpanEvent
 
 EPOCH = datetime.fromtimestamp(0, UTC)
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.exports.export_files import clean_rows, export_file
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.rows.row_kinds import Row, RowKind, row_kind
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, RecordBatchReader, Schema

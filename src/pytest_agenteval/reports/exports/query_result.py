@@ -9,13 +9,13 @@ from decimal import Decimal
 from io import StringIO
 from typing import Any
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.exports.csv_file import spreadsheet_text
 from pytest_agenteval.reports.formatting import NOT_KNOWN, one_line, pluralize
 from pytest_agenteval.reports.text_width import CUT, StyledLine, cell_width, pad, truncate
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_form import jsonable
 
 MOST_CELL = 100_000
 NARROWEST_CELL = 8

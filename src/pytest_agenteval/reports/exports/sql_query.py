@@ -10,7 +10,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.reports.exports.export_files import distinct_runs
 from pytest_agenteval.reports.exports.parquet_file import arrow_rows
 from pytest_agenteval.reports.exports.query_result import QueryResult, json_value
@@ -18,6 +17,7 @@ from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.store.rows.columns import ColumnType
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, RowKind
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database

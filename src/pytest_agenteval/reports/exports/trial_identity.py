@@ -7,12 +7,12 @@ import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import asked_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.canonical import canonical
 
 LONGEST = 180
 """Bytes of a name that a file's name keeps: file systems take 255, and a digest and a suffix come after."""

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.reports.comparison.headline import fallen_tasks, headline
 from pytest_agenteval.reports.comparison.phrases import format_change, verdict_text
 from pytest_agenteval.reports.comparison.screen import comparison_lines
@@ -30,6 +29,7 @@ from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 MOST_CHARACTERS = 64_000
 """GitHub refuses a comment of more than 65,536; whoever posts it adds a line or two."""

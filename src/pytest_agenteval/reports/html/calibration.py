@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import sqrt
 from typing import Any, NamedTuple
 
+from pytest_agenteval.compare.scoring.agreement import AT_MOST, METRICS
 from pytest_agenteval.reports.calibration_text import (
     JsonObject,
     format_estimate,
@@ -21,7 +22,6 @@ from pytest_agenteval.reports.calibration_text import (
 )
 from pytest_agenteval.reports.formatting import format_figure
 from pytest_agenteval.reports.html.environment import page_environment, page_file
-from pytest_agenteval.scoring.agreement import AT_MOST, METRICS
 
 SIDE = 100.0
 """The side of a plot; positions in it are percents."""

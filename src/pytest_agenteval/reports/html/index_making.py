@@ -7,6 +7,8 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from itertools import count
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
+from pytest_agenteval.compare.scoring.aggregates import decided_scores
+from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.compare.sides import Side, group_of
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.record import FrozenValue
@@ -28,8 +30,6 @@ from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.statistics import GroupStatistics, TaskName, group_by_task
 from pytest_agenteval.reports.suite_table import MARK
 from pytest_agenteval.reports.view import RunView, SuiteView, view_of
-from pytest_agenteval.scoring.aggregates import decided_scores
-from pytest_agenteval.scoring.sensitivity import mean
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 

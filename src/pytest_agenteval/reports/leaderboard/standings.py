@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_agenteval.compare.scoring.intervals import Interval
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.decisions import decisions_json
 from pytest_agenteval.reports.scorecard import (
@@ -17,7 +18,6 @@ from pytest_agenteval.reports.scorecard import (
 from pytest_agenteval.reports.scorecard_making import BrokenScorecard, scorecard_of
 from pytest_agenteval.reports.statistics import GroupStatistics, ResourceUse
 from pytest_agenteval.reports.view import SuiteView, entries_by_group, suite_views
-from pytest_agenteval.scoring.intervals import Interval
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 

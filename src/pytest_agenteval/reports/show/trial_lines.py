@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_agenteval.errors import ELAPSED_MORE
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ, cost_figure, token_figure
 from pytest_agenteval.records.trial import TapeCounts
@@ -24,6 +23,7 @@ from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, cut,
 from pytest_agenteval.reports.show.reason_lines import reason_lines
 from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, flow, wrap
 from pytest_agenteval.reports.trial.trial_view import TrialView
+from pytest_agenteval.text.errors import ELAPSED_MORE
 
 MOST_NAME = 300
 MOST_EVENTS = 20

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any
 
+from pytest_agenteval.compare.scoring.intervals import mean_over_tasks
 from pytest_agenteval.graders.judge.aggregation import mean_of_known
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.view import model_note
-from pytest_agenteval.scoring.intervals import mean_over_tasks
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.plan import Split
 from pytest_agenteval.records.record import NOTHING, FrozenValue
@@ -28,6 +27,7 @@ from pytest_agenteval.reports.formatting import own_label
 from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.trial.file_changes import MOST_FILES, FileChange, file_changes
 from pytest_agenteval.reports.view import acting_model
+from pytest_agenteval.text.json_form import jsonable
 
 
 class CallView(FrozenValue, frozen=True):

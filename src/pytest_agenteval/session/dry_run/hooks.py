@@ -63,8 +63,8 @@ def is_dry_run(config: pytest.Config) -> bool:
         said = said or b"dry_run" in project.read_bytes()
     if not said:
         return False
-    from pytest_agenteval.errors import UsageMistake
     from pytest_agenteval.session.settings_reading import read_settings
+    from pytest_agenteval.text.errors import UsageMistake
 
     with suppress(UsageMistake):
         return read_settings(config).dry_run

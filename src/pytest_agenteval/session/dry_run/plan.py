@@ -13,19 +13,11 @@ from msgspec.structs import replace
 from pytest_agenteval.chat.prices import is_priced
 from pytest_agenteval.engine.run_budget import amount_text
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.formatting import model_label, pluralize
 from pytest_agenteval.reports.plan_table import PlanRow, plan_table, total_row
 from pytest_agenteval.reports.tables import Note, ReportTable
-from pytest_agenteval.session.dry_run.amounts import (
-    ALIKE,
-    BEFORE,
-    OTHERS,
-    SIZE,
-    UNKNOWN,
-    Amounts,
-    Estimator,
-)
+from pytest_agenteval.session.dry_run.amounts import ALIKE, BEFORE, OTHERS, SIZE, UNKNOWN, Amounts, Estimator
 from pytest_agenteval.session.dry_run.ranges import ZERO, Range
 from pytest_agenteval.session.dry_run.sizes import TaskSizes
 from pytest_agenteval.session.earlier_costs import EarlierCosts

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from pytest_agenteval.agents.agent import templates_of, tools_of
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Plan, PlannedTask, Variant
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.dry_run.ranges import Range
+from pytest_agenteval.text.canonical import compact
 
 PLAIN_LETTERS = 4
 """Letters of ASCII that are a token; of other scripts each counts as one."""

@@ -19,7 +19,6 @@ from pytest_agenteval.compare.comparison import (
 )
 from pytest_agenteval.compare.gate import GatedSuite, GateOutcome, judge_gates
 from pytest_agenteval.compare.sides import Side, side_of
-from pytest_agenteval.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.reports.look_lines import look_lines
 from pytest_agenteval.reports.view import RunView, SuiteView, view_of
@@ -28,6 +27,7 @@ from pytest_agenteval.session.gates.recheck import BrokenTask, RecheckedTasks
 from pytest_agenteval.store.run_gates import GATES, read_gates
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.gate_spec import Gate
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 
 
 class JudgedRun:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal
 
 from pytest_agenteval.compare.gate import GatedSuite
+from pytest_agenteval.compare.scoring.null_runs import null_mean, null_pass_hat_k
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.statistics import group_by_task
 from pytest_agenteval.reports.view import SuiteView, entries_by_group
-from pytest_agenteval.scoring.null_runs import null_mean, null_pass_hat_k
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.gate_spec import Gate

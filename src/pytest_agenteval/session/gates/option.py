@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.session.options import RawValue, WrongValue, names
 from pytest_agenteval.tasks.gate_spec import Gate
+from pytest_agenteval.text.errors import nearest
 
 OFF = "none"
 BUCKET = "buckets."

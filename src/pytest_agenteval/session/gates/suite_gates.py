@@ -10,7 +10,6 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.compare.baseline import read_baseline
-from pytest_agenteval.errors import ProblemsFound, UsageMistake, nearest, nearest_names
 from pytest_agenteval.records.record import FrozenValue, from_builtins
 from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
 from pytest_agenteval.session.planning.suites import Suites
@@ -18,6 +17,7 @@ from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.run_gates import SuiteGate
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, nearest, nearest_names
 
 WITH_BASELINE = {"not_worse": True, "errored": 0.05}
 """What is asked where a baseline is named and nothing else."""

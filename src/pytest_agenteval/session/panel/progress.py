@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.terminal import TerminalReporter
 
-from pytest_agenteval.portable.terminals import is_terminal_with_escapes, stop_by_way_of
-from pytest_agenteval.stash import eval_session_key, progress_key, run_info_key
+from pytest_agenteval.processes.terminals import is_terminal_with_escapes, stop_by_way_of
+from pytest_agenteval.registry.stash import eval_session_key, progress_key, run_info_key
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.progress_panel import PanelLine
+
 
 TICK_S = 0.25
 """Seconds between two looks at what the run is at."""

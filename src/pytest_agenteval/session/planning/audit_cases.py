@@ -11,7 +11,7 @@ from pytest_agenteval.chat.offline.spoilers.spoilers import SPOILERS, spoilt_ref
 from pytest_agenteval.graders.judge.grader import RubricGrader
 from pytest_agenteval.graders.judge.planted_verdicts import TRIED, planted_faults
 from pytest_agenteval.records.plan import Model, PlannedTask
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.parametrization import UNNAMED, Case, PlannedItem
 from pytest_agenteval.store.run_audit import AuditedRubric, AuditedTask, PlannedSpoiler, RunAudit
 

@@ -8,13 +8,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.session.planning.suites import Suites
 from pytest_agenteval.tasks.documents import parse_document, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_data_name
 from pytest_agenteval.tasks.load import WORDS_OF_A_TASK
 from pytest_agenteval.tasks.task_detection import is_task
 from pytest_agenteval.tasks.validation_errors import belongs_in_hint
+from pytest_agenteval.text.errors import Problem, ProblemsFound
 
 _BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
 

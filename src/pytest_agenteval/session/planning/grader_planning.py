@@ -8,12 +8,12 @@ from typing import TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.records.plan import PlannedGrader
-from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.registration_check import MOST_KEPT, RegistrationCheck
 from pytest_agenteval.tasks.task_spec import GraderSpec, Task
+from pytest_agenteval.text.canonical import canonical
 
 OUTCOME = "expected_outcome"
 

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.local.loading import LOADED_BY, folder_of, loading_of, provider_of
 from pytest_agenteval.chat.model_settings import misplaced
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.session.local_options import LOADING_OPTIONS
 from pytest_agenteval.session.options import PROJECT
 from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.text.errors import UsageMistake
 
 
 def with_loading_options(models: Sequence[Model], settings: Settings) -> tuple[Model, ...]:

@@ -10,9 +10,9 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.prices import ModelPrice, PriceTier
 from pytest_agenteval.session.options import RawValue
+from pytest_agenteval.text.errors import UsageMistake, nearest
 
 AMOUNTS = ("input", "output", "cached", "cache_write")
 KEYS = (*AMOUNTS, "tiers", "as_of")

@@ -12,13 +12,13 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.models import expand_panels, resolve, resolve_all
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import OWN_MODEL, Conditions, Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.record import NOTHING, FrozenMap
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.local_models import with_loading_options
 from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.text.errors import UsageMistake
 
 DEFAULT_MODELS = ("rules",)
 PLAYERS = frozenset({"rules", "oracle", "nop", "scripted", "spoiler"})

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import tools_of
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.graders.grader import agent_of
-from pytest_agenteval.name_table import NotImported, UnknownName
-from pytest_agenteval.portable.files import name_or_older, name_trouble, same_file_key
+from pytest_agenteval.processes.files import name_or_older, name_trouble, same_file_key
 from pytest_agenteval.records.plan import PlannedTask, Variant
-from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.registry.name_table import NotImported, UnknownName
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.planning.agent_forms import AgentForms
 from pytest_agenteval.session.planning.author_hints import add_placement_hints
@@ -41,9 +39,11 @@ from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_laye
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_settings import TaskSettings, resolve_settings
 from pytest_agenteval.tasks.task_spec import Task
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+
 
 T = TypeVar("T")
 

@@ -14,15 +14,15 @@ from pytest_agenteval.chat.models import missing_key
 from pytest_agenteval.chat.via import DIRECT
 from pytest_agenteval.engine.executors.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.local_models import check_loading_options, check_local_models
 from pytest_agenteval.session.planning.parametrization import PlannedItem
 from pytest_agenteval.session.planning.price_check import check_prices
 from pytest_agenteval.session.planning.prompt_variants import check_prompts
 from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.text.errors import UsageMistake
 
 _INSTEAD = {
     "--agent-model": "choose a model that needs none: --agent-model=rules",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.text.errors import UsageMistake
 
 
 def check_prices(models: Iterable[Model], settings: Settings) -> None:

@@ -6,13 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
 from pytest_agenteval.session.planning.suites import LoadedSuite, Suites
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
 from pytest_agenteval.tasks.referenced_files import data_files
 from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Suite
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
 
 
 def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.agents.agent import prompt_names_of, templates_of
-from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import UsageMistake, nearest
-from pytest_agenteval.prompts import included_prompts
 from pytest_agenteval.records.plan import PlannedTask, Variant
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.records.prompts import included_prompts
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.setting_problems import ConfigProblem
+from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.errors import UsageMistake, nearest
 
 
 def prompt_names(agent: Any) -> frozenset[str] | None:

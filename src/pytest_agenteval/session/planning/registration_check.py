@@ -11,18 +11,11 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.adapters.forms import form_problems
 from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, tools_of
-from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import KeyPath, UsageMistake, nearest
-from pytest_agenteval.factories import (
-    AGENT,
-    GRADER,
-    construction_fault,
-    misfit_traits,
-)
 from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setting_of
-from pytest_agenteval.name_table import NotImported, UnknownName
-from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.records.factories import AGENT, GRADER, construction_fault, misfit_traits
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.registry.name_table import NotImported, UnknownName
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.setting_problems import (
     ConfigProblem,
     find_config_problems,
@@ -33,6 +26,8 @@ from pytest_agenteval.session.planning.setting_problems import (
     wrong_agent_settings,
 )
 from pytest_agenteval.tasks.task_spec import GraderSpec
+from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.errors import KeyPath, UsageMistake, nearest
 
 MOST_KEPT = 4096
 """Configurations whose answer is remembered: most tasks of a suite have the same few."""

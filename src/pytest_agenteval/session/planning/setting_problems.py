@@ -7,12 +7,12 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
-from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import KeyPath, nearest, nearest_names
-from pytest_agenteval.factories import InstanceFactory, accepted_settings
 from pytest_agenteval.graders.settings import WrongSetting
+from pytest_agenteval.records.factories import InstanceFactory, accepted_settings
 from pytest_agenteval.session.planning.plain_settings import plainly_takes
 from pytest_agenteval.session.planning.setting_types import refused_values
+from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.errors import KeyPath, nearest, nearest_names
 
 
 class ConfigProblem(NamedTuple):

@@ -9,8 +9,8 @@ from typing import Any
 
 from msgspec import convert
 
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.session.planning.plain_settings import is_plain
+from pytest_agenteval.text.canonical import canonical
 
 
 def refused_values(factory: Any, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

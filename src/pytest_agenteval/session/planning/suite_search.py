@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.conftests import without_addopts
-from pytest_agenteval.errors import ProblemsFound
+from pytest_agenteval.registry.conftests import without_addopts
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_set_aside_folder
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.text.errors import ProblemsFound
 
 READ_SETTINGS = ("--noconftest", "-o", "addopts=", "-p", "no:cacheprovider")
 

@@ -8,8 +8,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.errors import AgentEvalError, Problem, ProblemsFound, nearest, nearest_names
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.formatting import one_line
@@ -17,10 +15,13 @@ from pytest_agenteval.tasks.agent_specs import ServedTools
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.referenced_files import suite_paths
 from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import AgentEvalError, Problem, ProblemsFound, nearest, nearest_names
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp.answers import ServedTool
     from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+
 
 Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
 """The files of each registered set of tools, by its name."""

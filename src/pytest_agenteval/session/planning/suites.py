@@ -7,8 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_agenteval.errors import Problem, ProblemsFound
-from pytest_agenteval.portable.files import name_trouble, same_file_key
+from pytest_agenteval.processes.files import name_trouble, same_file_key
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue, Record
 from pytest_agenteval.session.planning.suite_tools import ToolSources, find_tools
@@ -26,6 +25,7 @@ from pytest_agenteval.tasks.file_names import (
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.referenced_files import ReferencedFiles, files_named_by_tasks, suite_paths
 from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.text.errors import Problem, ProblemsFound
 
 
 class SuiteResources(Record, frozen=True):

@@ -10,17 +10,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import prepares_input
-from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.records.plan import Allowance, PlannedGrader
-from pytest_agenteval.records.transcript import NOTHING
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.registration_check import RegistrationCheck
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.load import LoadedTask
 from pytest_agenteval.tasks.referenced_files import grader_files
 from pytest_agenteval.tasks.task_settings import TaskSettings
 from pytest_agenteval.tasks.task_spec import Task
+from pytest_agenteval.text.errors import Problem, ProblemsFound
 
 STEPS, SECONDS = 50, 300.0
 """What a trial may use where neither task nor suite says anything."""

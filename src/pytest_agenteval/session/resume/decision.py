@@ -10,6 +10,7 @@ from pytest_agenteval.records.trial import Trial
 if TYPE_CHECKING:
     from pytest_agenteval.session.resume.earlier_trials import EarlierTrial
 
+
 Course: TypeAlias = Literal["keep", "take over", "regrade", "rerun", "run"]
 """It stays, it is written into this run, it gets new grades, it is tried again, or for the first time."""
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.engine.agent_side import AgentSide
 from pytest_agenteval.engine.changes import Changes, changes
 from pytest_agenteval.engine.digests import DigestCache, acted_out_digest, digests_of
@@ -22,9 +21,11 @@ from pytest_agenteval.records.transcript import (
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.session.resume.decision import RANK, RUN, Decision
 from pytest_agenteval.session.resume.earlier_trials import EarlierTrial, EarlierTrials
+from pytest_agenteval.text.canonical import canonical
 
 if TYPE_CHECKING:
-    from pytest_agenteval.registry import Registry
+    from pytest_agenteval.registry.registry import Registry
+
 
 NO_CHANGES = Changes()
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.session.held_runs import DEAD_WORKERS, LEDGERS, RATES, claim_run
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.stop_signal import STOP
 from pytest_agenteval.store.run_audit import AUDIT
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.runs import LATEST, find_run, list_runs, read_header
+from pytest_agenteval.text.errors import UsageMistake
 
 
 def run_to_resume(config: pytest.Config, settings: Settings) -> tuple[Path, str]:

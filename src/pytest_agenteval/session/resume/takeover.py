@@ -14,7 +14,7 @@ from pytest_agenteval.session.resume.earlier_trials import EarlierTrials
 from pytest_agenteval.session.resume.words import decisions_line
 
 if TYPE_CHECKING:
-    from pytest_agenteval.registry import Registry
+    from pytest_agenteval.registry.registry import Registry
 
 
 class Takeover:

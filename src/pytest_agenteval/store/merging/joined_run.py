@@ -9,8 +9,6 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.merging.joined_plan import joined_plan
 from pytest_agenteval.store.planned_trials import read_planned_trials, write_planned_trials
@@ -28,6 +26,8 @@ from pytest_agenteval.store.run_gates import read_gates, write_gates
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunShards, planned_json
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import PLANNED, new_run, open_run
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 T = TypeVar("T")
 LINES = ("journal", "transcripts", "texts")

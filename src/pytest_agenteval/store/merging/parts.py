@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, LATEST, find_run
+from pytest_agenteval.text.errors import UsageMistake
 
 NOWHERE = TranscriptLocation("", 0, 0)
 

@@ -10,9 +10,9 @@ from typing import Any, Literal
 
 from msgspec.structs import replace
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.json_form import jsonable
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_form import jsonable
 
 ColumnType = Literal["text", "texts", "json", "integer", "number", "flag", "time"]
 """What a column holds: ``texts`` are lists of texts, ``json`` is a JSON value as text, ``time`` is in UTC."""

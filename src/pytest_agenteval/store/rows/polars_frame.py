@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.store.rows.columns import Column
 from pytest_agenteval.store.rows.row_kinds import Row
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from polars import DataFrame as DataFrame

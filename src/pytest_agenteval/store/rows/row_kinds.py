@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_agenteval.errors import UsageMistake, nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -15,6 +14,7 @@ from pytest_agenteval.store.rows.run_columns import RUNS
 from pytest_agenteval.store.rows.transcript_columns import CALLS, MESSAGES
 from pytest_agenteval.store.rows.trial_columns import GRADES, TRIALS, TrialSource
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
+from pytest_agenteval.text.errors import UsageMistake, nearest
 
 Row = tuple[Any, ...]
 """The values of one row, in the order of its kind's columns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from pytest_agenteval.errors import Problem, ProblemsFound
+from pytest_agenteval.text.errors import Problem, ProblemsFound
 
 MOST_PROBLEMS = 20
 """Rows whose problems are told one by one; of the others there is their number."""

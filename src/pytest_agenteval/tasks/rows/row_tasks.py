@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.canonical import digest_text
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import Document, short_path
 from pytest_agenteval.tasks.rows.datasets import (
@@ -25,6 +23,8 @@ from pytest_agenteval.tasks.rows.row_problems import RowProblems
 from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows, RowSource
 from pytest_agenteval.tasks.rows.tables import SUFFIXES, Row, Table, read_table
 from pytest_agenteval.tasks.rows.templates import Template, UnreadableCell, cell_text, has_columns
+from pytest_agenteval.text.canonical import digest_text
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
 
 SPLITS = ("dev", "held_out")
 LONGEST_ID = 80

@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
-from pytest_agenteval.errors import Problem, ProblemsFound
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.rows.row_problems import RowProblems
 from pytest_agenteval.tasks.rows.spec import RowSource
 from pytest_agenteval.tasks.rows.strict_json import STRICT_JSON
 from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.text.errors import Problem, ProblemsFound
 
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json")
 

@@ -11,11 +11,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from pytest_agenteval.canonical import compact
-from pytest_agenteval.errors import KeyPath, nearest, nearest_names
 from pytest_agenteval.tasks.rows.strict_json import STRICT_JSON
 from pytest_agenteval.tasks.validation_errors import value_text
-from pytest_agenteval.value_paths import ABSENT, PathError, parse_path, value_at
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import KeyPath, nearest, nearest_names
+from pytest_agenteval.text.value_paths import ABSENT, PathError, parse_path, value_at
 
 Fill: TypeAlias = Callable[[Mapping[str, Any]], Any]
 _COLUMN = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)

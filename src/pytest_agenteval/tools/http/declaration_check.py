@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval.cassettes.param_matchers import WORDS
-from pytest_agenteval.errors import KeyPath, nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.text.errors import KeyPath, nearest
 from pytest_agenteval.tools.http.declaration import (
     Chosen,
     ErrorSpec,

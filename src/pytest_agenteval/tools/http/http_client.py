@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_agenteval.canonical import digest_text
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.closers import close_at_end
+from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.text.canonical import digest_text
 from pytest_agenteval.tools.http.response_mapping import get_path
 from pytest_agenteval.tools.tool import ToolFailed
 

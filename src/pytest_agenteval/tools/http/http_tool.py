@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import NOTHING, Request, Response
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.spec_reading import read_spec
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.tools.http.declaration import ProviderSpec, TokenSpec, ToolDeclaration, ToolFile
 from pytest_agenteval.tools.http.declaration_check import (
     TOKEN,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Request, text_of
-from pytest_agenteval.redaction.spellings import MARK
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.redaction.spellings import MARK
+from pytest_agenteval.text.value_paths import ABSENT
 from pytest_agenteval.tools.http.declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
 from pytest_agenteval.tools.http.template_values import (
-    ABSENT,
     Args,
     Nested,
     SecretLookup,

@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Response, text_of
-from pytest_agenteval.patterns import Pattern
 from pytest_agenteval.records.transcript import ToolError
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.patterns import Pattern
+from pytest_agenteval.text.value_paths import ABSENT, loose_path, value_at
 from pytest_agenteval.tools.http.declaration import ErrorSpec, PartSpec, ResultSpec
-from pytest_agenteval.tools.http.template_values import ABSENT, Args, compiled
+from pytest_agenteval.tools.http.template_values import Args, compiled
 from pytest_agenteval.tools.tool import ToolResult
-from pytest_agenteval.value_paths import loose_path, value_at
 
 PROVIDER_ERROR = "provider_error"
 LONGEST = 300

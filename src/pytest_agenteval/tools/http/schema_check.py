@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-from pytest_agenteval.errors import KeyPath, nearest
 from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.text.errors import KeyPath, nearest
 
 KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import groupby, zip_longest
 from typing import Any, TypeAlias
 
-from pytest_agenteval.canonical import canonical, compact
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.value_paths import ABSENT as ABSENT
+from pytest_agenteval.text.canonical import canonical, compact
+from pytest_agenteval.text.value_paths import ABSENT
 
 Args: TypeAlias = Mapping[str, Any]
 SecretLookup: TypeAlias = Callable[[str], str]

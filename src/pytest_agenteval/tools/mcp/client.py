@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
-from pytest_agenteval.errors import NotInstalled
+from pytest_agenteval.text.errors import NotInstalled
 from pytest_agenteval.tools.mcp.answers import ODD_SCHEMA, is_object_schema
 
 Session: TypeAlias = Any

@@ -15,12 +15,12 @@ from concurrent.futures import CancelledError, Future
 from typing import Any
 from urllib.parse import urlsplit
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.tools.mcp.loop_thread import LoopThread
 from pytest_agenteval.tools.tool import ToolResult
 from pytest_agenteval.tools.toolbox import ToolBox

@@ -11,7 +11,7 @@ from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.interaction import Request, tool_answer, tool_request, tool_response
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.portable.files import locked, portable_name
+from pytest_agenteval.processes.files import locked, portable_name
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tools.mcp.answers import ServedTool, read_tool

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Coroutine, Mapping
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-from pytest_agenteval.errors import AgentEvalError, McpServerDown
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.plan import McpServer
-from pytest_agenteval.threads import in_daemon_thread
+from pytest_agenteval.text.errors import AgentEvalError, McpServerDown
 from pytest_agenteval.tools.mcp import client
 from pytest_agenteval.tools.mcp.answers import ServedTool, read_result, read_tool
 from pytest_agenteval.tools.mcp.client import (

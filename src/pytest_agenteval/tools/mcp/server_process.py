@@ -14,11 +14,11 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from pytest_agenteval.errors import McpServerDown, NoKey
-from pytest_agenteval.portable.processes import GROUP, end_group
+from pytest_agenteval.processes.processes import GROUP, end_group
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.plan import McpServer
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.threads import in_daemon_thread
+from pytest_agenteval.text.errors import McpServerDown, NoKey
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 PASSED_ON = frozenset(
     {

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from pytest_agenteval.errors import McpServerDown
-from pytest_agenteval.limits import Budget
+from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.tasks.agent_specs import ServedTools
+from pytest_agenteval.text.errors import McpServerDown
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.tools.http.schema_check import wrong_in
 from pytest_agenteval.tools.mcp.answers import ServedTool
 from pytest_agenteval.tools.mcp.loop_thread import LoopThread

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 from msgspec import Meta
 
-from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.tasks.field_types import Map, Named, NamedBesideOthers, Spec, check_named, expects
 from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.tools.http.declaration import (
     ErrorSpec,
     RequestSpec,

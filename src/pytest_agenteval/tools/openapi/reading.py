@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.spec_reading import read_spec
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.tools.http.declaration import ProviderSpec, is_address
 from pytest_agenteval.tools.http.declaration_check import problems_of, provider_problems
 from pytest_agenteval.tools.http.http_tool import http_tool

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
-from pytest_agenteval.errors import KeyPath, Problem, ProblemsFound, nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import Document, short_path
 from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
 
 METHODS = ("get", "put", "post", "delete", "head", "patch")
 MOST_STEPS = 20

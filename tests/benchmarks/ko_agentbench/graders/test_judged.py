@@ -22,9 +22,9 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import MetricResul
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import JUDGED_METRICS, verdict_text
-from pytest_agenteval.errors import CassetteMiss, Problem, ProviderDown
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Message, Transcript
+from pytest_agenteval.text.errors import CassetteMiss, Problem, ProviderDown
 from tests.benchmarks.ko_agentbench.graders.sample_trials import (
     did,
     grader_class,

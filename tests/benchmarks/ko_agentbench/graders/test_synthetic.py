@@ -14,7 +14,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import CodeMetric,
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoMessage
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import verdict_text
-from pytest_agenteval.errors import ProviderDown
+from pytest_agenteval.text.errors import ProviderDown
 from tests.benchmarks.ko_agentbench.clone import SHARED, oracle
 from tests.benchmarks.ko_agentbench.graders.sample_trials import (
     SYNTHETIC,

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import cache_key
-from pytest_agenteval.canonical import canonical
 from pytest_agenteval.cassettes.files import read
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import find_run, list_runs
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
+from pytest_agenteval.text.canonical import canonical
 from tests.benchmarks.ko_agentbench.clone import needs_clone, oracle, recorded_models
 
 KEYS = json.loads((Path(__file__).parents[3] / "oracle" / "ko-cache-keys.json").read_text(encoding="utf-8"))

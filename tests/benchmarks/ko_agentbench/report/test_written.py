@@ -18,12 +18,12 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import (
     vendor_of,
     write_reports,
 )
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.replies import UNKNOWN
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunModel
+from pytest_agenteval.text.errors import UsageMistake
 from tests.benchmarks.ko_agentbench.report.sample_runs import (
     errored_trial,
     every_level,

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
-from pytest_agenteval.errors import UsageMistake
 from pytest_agenteval.tasks.spec_reading import spec_of
+from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.tools.http import http_client
 from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
 from pytest_agenteval.tools.http.http_tool import http_tool

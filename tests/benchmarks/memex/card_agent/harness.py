@@ -11,21 +11,21 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.benchmarks.memex.card_agent import CardAgent
+from pytest_agenteval.benchmarks.memex.card_agent.agent import CardAgent
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import AgentChat
-from pytest_agenteval.discovery import installed_registry
-from pytest_agenteval.limits import Budget, Clock
-from pytest_agenteval.prompts import Prompts
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.limits import Budget, Clock
 from pytest_agenteval.records.plan import Allowance, Model, TrialKey
+from pytest_agenteval.records.prompts import Prompts
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.registry import Registry
+from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.tasks.workspace.workspace import Workspace
 from pytest_agenteval.tools.toolbox import ToolBox
-from pytest_agenteval.workspace.workspace import Workspace
 
 CARD_SUITE = Path(__file__).parents[4] / "evals" / "card"
 NOW = "2026-09-17T20:30:00+00:00"

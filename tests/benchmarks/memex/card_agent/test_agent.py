@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.agents.agent import AgentContext, ReportsEndState
-from pytest_agenteval.benchmarks.memex.card_agent import CardAgent
-from pytest_agenteval.errors import LimitReached
+from pytest_agenteval.benchmarks.memex.card_agent.agent import CardAgent
 from pytest_agenteval.records.plan import Allowance
+from pytest_agenteval.text.errors import LimitReached
 
 from .harness import FACT, SAVE, Acted, Turn, act, context
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from tests.benchmarks.ko_agentbench.importer.made_up_clone import agenteval_import, dump
 from tests.suites import run
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.benchmarks.memex.journal.entries import fact_id, find_entry, read, write
+from pytest_agenteval.tasks.workspace.workspace import Workspace
 from pytest_agenteval.tools.tool import ToolFailed
-from pytest_agenteval.workspace.workspace import Workspace
 
 DAY = """# Thursday
 ## <id:ts_1> 08:30:00 "{}"

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.benchmarks.memex.journal.entries import prepared
-from pytest_agenteval.errors import FixtureBroken
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.workspace.workspace import Workspace
+from pytest_agenteval.tasks.workspace.workspace import Workspace
+from pytest_agenteval.text.errors import FixtureBroken
 from tests.suites import only_our_plugin, run, suite, task, write
 
 pytest_plugins = ["pytester"]

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.benchmarks.memex.pkm_agent.agent import pkm_tools
-from pytest_agenteval.limits import Clock
 from pytest_agenteval.records.evidence import Tree
+from pytest_agenteval.records.limits import Clock
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall
+from pytest_agenteval.tasks.workspace.snapshot import snapshot
+from pytest_agenteval.tasks.workspace.workspace import Workspace
 from pytest_agenteval.tools.tool import ToolResult
 from pytest_agenteval.tools.toolbox import ToolBox
-from pytest_agenteval.workspace.snapshot import snapshot
-from pytest_agenteval.workspace.workspace import Workspace
 
 NOW = "2026-09-17T20:30:00+00:00"
 FACT = "2026/09/17.md#ts_1"

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.pkm_agent import PkmAgent
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import PkmAgent
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.trial import Trial
 from tests.engine.executing import execute, plan, registry

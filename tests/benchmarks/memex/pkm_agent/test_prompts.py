@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.benchmarks.memex.pkm_agent import PkmAgent
-from pytest_agenteval.prompts import Prompts
+from pytest_agenteval.benchmarks.memex.pkm_agent.agent import PkmAgent
+from pytest_agenteval.records.prompts import Prompts
 
 PARTS = ("identity", "para", "notes", "language", "skipping", "insight", "workflow", "principles")
 FACT = "2026/09/17.md#ts_1"

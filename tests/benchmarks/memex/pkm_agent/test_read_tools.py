@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.pkm_agent import read_tools
-from pytest_agenteval.benchmarks.memex.pkm_agent.agent import REMINDER
 from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import lines_of
-from pytest_agenteval.benchmarks.memex.pkm_agent.read_tools import excerpt
+from pytest_agenteval.benchmarks.memex.pkm_agent.read_tools import REMINDER, excerpt
 
 from .called import Called
 

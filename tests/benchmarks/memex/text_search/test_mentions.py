@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.benchmarks.memex.text_search.mentions import mentions, normalize_mention
 from pytest_agenteval.benchmarks.memex.text_search.tokens import number_readings
-from pytest_agenteval.json_values import fold_text
+from pytest_agenteval.text.json_values import fold_text
 
 SAID = [
     # numbers

@@ -35,8 +35,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_va
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.json_values import equal, fold_texts
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.json_values import equal, fold_texts
 
 Call = tuple[str, Mapping[str, Any]]
 

@@ -17,7 +17,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.json_values import equal
+from pytest_agenteval.text.json_values import equal
 
 
 def first_failure(task: KoTask, calls: Sequence[KoCall]) -> int:

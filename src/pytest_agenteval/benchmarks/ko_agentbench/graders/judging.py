@@ -37,13 +37,13 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import Combine, KoTask, Mode, as_json
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoMessage, KoTrace, trace_of
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.graders.judge.grader import format_score
 from pytest_agenteval.graders.judge.panel import ask_judge, gather_all
 from pytest_agenteval.graders.judge.prompt import RATIONALE
 from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
 from pytest_agenteval.graders.judge.shown_values import note_shown
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import digest
 
 MAX_RESULT_CHARS = 3_000
 MAX_TURN_CHARS = 4_000

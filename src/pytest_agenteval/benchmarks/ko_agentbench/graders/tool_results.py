@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import UpstreamError
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
-from pytest_agenteval.json_values import equal
+from pytest_agenteval.text.json_values import equal
 
 _ERROR_KEYS = ("error", "errors", "error_code", "error_message", "errorCode", "errorMessage")
 _FINE = (0, 200)

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval import misshapen
-from pytest_agenteval.canonical import canonical
-from pytest_agenteval.importers.source_files import read_all
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.store.importing import read_all
+from pytest_agenteval.text.canonical import canonical
 
 CATALOGUE = Path(__file__).with_name("catalogue.json")
 _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})

@@ -12,7 +12,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     oddities,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import ImportedTask
-from pytest_agenteval.canonical import compact
+from pytest_agenteval.text.canonical import compact
 
 REPORT_FILE = "ANOMALIES.md"
 NOTHING = "Nothing."

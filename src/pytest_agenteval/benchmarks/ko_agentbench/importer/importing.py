@@ -48,9 +48,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import (
     write_suite,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import trials_of
-from pytest_agenteval.importers.command import leftover_lines, writing
-from pytest_agenteval.importers.stored_runs import imported_runs
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.store.importing import imported_runs, leftover_lines, writing
 
 COMMAND = ("agenteval", "import", NAME)
 """How the commands begin whose runs an import replaces."""

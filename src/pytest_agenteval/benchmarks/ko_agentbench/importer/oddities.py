@@ -22,8 +22,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     turn_at,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import PLACEHOLDER, recorded_value
-from pytest_agenteval.canonical import canonical
-from pytest_agenteval.errors import nearest
+from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.errors import nearest
 
 KINDS: Mapping[str, tuple[type, ...]] = {
     "string": (str,),

@@ -21,9 +21,9 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     evaluated_turn,
     turn_at,
 )
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.value_paths import loose_path
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.value_paths import loose_path
 
 MOST_DEEP = 6
 

@@ -19,8 +19,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     turns_until,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import LoggedResult
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.records.replies import UNKNOWN
+from pytest_agenteval.text.canonical import compact
 
 
 @dataclass(slots=True)

@@ -54,12 +54,12 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.transcripts import (
     task_input,
     transcript_of,
 )
-from pytest_agenteval.canonical import digest
 from pytest_agenteval.chat.recording_chat import JudgeChat
+from pytest_agenteval.compare.scoring.aggregates import trial_score
 from pytest_agenteval.engine.digests import versioned_digest
 from pytest_agenteval.graders.grader import asks_judges, own_threshold, version_of
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.scoring.aggregates import trial_score
+from pytest_agenteval.text.canonical import digest
 
 JUDGED_METRICS: dict[str, JudgedMetric] = {
     grader.metric.label: grader.metric

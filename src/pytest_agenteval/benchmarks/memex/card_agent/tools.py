@@ -19,9 +19,9 @@ from pytest_agenteval.benchmarks.memex.journal.entries import (
     read,
     write,
 )
-from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import read_json
+from pytest_agenteval.text.errors import nearest
 
 TAGS = (
     "Project",

@@ -10,7 +10,7 @@ from pytest_agenteval import Check, Evidence, Grade, ToolCall
 from pytest_agenteval.benchmarks.memex.graders.end_state import undecided_where_unreadable
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, clean_path, files_below
 from pytest_agenteval.benchmarks.memex.graders.settings import Mode, check_mode
-from pytest_agenteval.workspace.globs import select
+from pytest_agenteval.tasks.workspace.globs import select
 
 
 @dataclass(slots=True)

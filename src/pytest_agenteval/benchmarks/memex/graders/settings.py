@@ -13,8 +13,8 @@ import yaml
 
 from pytest_agenteval.benchmarks.memex.text_search.dates import Day, parse_days
 from pytest_agenteval.benchmarks.memex.text_search.mentions import normalize_mention
-from pytest_agenteval.errors import nearest
-from pytest_agenteval.json_values import normal_text
+from pytest_agenteval.text.errors import nearest
+from pytest_agenteval.text.json_values import normal_text
 
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
 

@@ -10,8 +10,8 @@ from pytest_agenteval import Evidence, ToolCall, Tree
 from pytest_agenteval.benchmarks.memex.graders.end_state import State, UnreadableState
 from pytest_agenteval.benchmarks.memex.graders.pkm_changes import changed_below, count_marker, files_below
 from pytest_agenteval.graders.outcome.documents import UnreadableDocument, yaml_values
-from pytest_agenteval.json_values import normal_texts
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.json_values import normal_texts
 
 INSIGHT = "update_timeline_card_insight"
 SAVE = "save_timeline_card"

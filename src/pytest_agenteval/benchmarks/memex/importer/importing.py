@@ -22,12 +22,12 @@ from pytest_agenteval import (
     write_yaml,
 )
 from pytest_agenteval.benchmarks.memex.importer.suites import SOURCE_SUITE_FILE, SourceSuite, find_suites
-from pytest_agenteval.errors import nearest
-from pytest_agenteval.importers.command import leftover_lines, writing
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.store.importing import leftover_lines, writing
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import workspace_layers
+from pytest_agenteval.text.errors import nearest
 
 SUITE_FILE = "suite.yaml"
 MARK = "# Written by agenteval import memex.\n"

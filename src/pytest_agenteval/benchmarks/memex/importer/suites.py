@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval import ProblemsFound, UsageMistake, misshapen, read_json
-from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.field_types import SPELLINGS
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.text.errors import nearest
 
 TASKS = "tasks"
 TASK = "task.json"

@@ -9,9 +9,9 @@ from itertools import zip_longest
 from typing import Any
 
 from pytest_agenteval import OutsideWorkspace, ToolFailed, Workspace
-from pytest_agenteval.canonical import digest
-from pytest_agenteval.errors import KeyPath
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import KeyPath
 
 
 def describe_value(value: Any) -> str:

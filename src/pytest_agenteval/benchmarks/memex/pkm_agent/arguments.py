@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_agenteval import ToolFailed
 from pytest_agenteval.benchmarks.memex.journal.entries import describe_value
-from pytest_agenteval.errors import nearest
+from pytest_agenteval.text.errors import nearest
 
 MOST_LEVELS = 64
 """Nobody files that deep; a tree without end could no longer be walked."""

@@ -23,8 +23,8 @@ from pytest_agenteval.benchmarks.memex.pkm_agent.knowledge_base import (
     lines_of,
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.list_tools import matches_pattern, matching_files
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.threads import in_daemon_thread
 
 MODES = ("files_with_matches", "content", "count")
 TYPES: Mapping[str, tuple[str, ...]] = {

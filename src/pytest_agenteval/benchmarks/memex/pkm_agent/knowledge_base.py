@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pytest_agenteval import ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_path, format_path, parts_of
-from pytest_agenteval.errors import nearest
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.errors import nearest
 
 MAX_LINE_CHARS = 2000
 """A longer line is cut where it is shown."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
-from pytest_agenteval.canonical import compact
 from pytest_agenteval.chat.offline.spoilers.starting_tree import StartingTree
 from pytest_agenteval.chat.offline.spoilers.texts import Spans, is_prose, new_parts, words_of
 from pytest_agenteval.chat.offline.spoilers.turns import Spot, Turns, leaves, spots, turns_of
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import compact
 
 CallPlace = tuple[int, int]
 """A turn, and a call in it."""

@@ -23,7 +23,6 @@ from msgspec.structs import replace
 
 from pytest_agenteval import __version__
 from pytest_agenteval.chat.rate_limiting.exchange import Report, Share, Standing
-from pytest_agenteval.conftests import load_registry
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.exceptions import exception_line
 from pytest_agenteval.engine.executors.cluster.kept_workspaces import pack_workspace
@@ -50,12 +49,13 @@ from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.engine.trial_resources import cassette_files
-from pytest_agenteval.errors import UsageMistake
-from pytest_agenteval.portable.processes import end_owned_groups
-from pytest_agenteval.portable.tree_removal import remove_tree
+from pytest_agenteval.processes.processes import end_owned_groups
+from pytest_agenteval.processes.tree_removal import remove_tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.trial import ErrorDetails, Trial
+from pytest_agenteval.registry.conftests import load_registry
+from pytest_agenteval.text.errors import UsageMistake
 
 BEAT_S = 5.0
 """So often an actor that has nothing to give says that it is there."""

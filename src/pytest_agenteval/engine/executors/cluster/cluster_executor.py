@@ -36,11 +36,11 @@ from pytest_agenteval.engine.executors.executor import (
     UnusedRecordings,
     merge_unused,
 )
-from pytest_agenteval.errors import Problem, UsageMistake
+from pytest_agenteval.processes.threads import DaemonThreads, in_daemon_thread
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.registry import Registry
-from pytest_agenteval.threads import DaemonThreads, in_daemon_thread
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.text.errors import Problem, UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.executors.cluster.ray_binding import RayCluster

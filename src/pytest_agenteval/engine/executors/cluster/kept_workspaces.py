@@ -7,7 +7,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from pytest_agenteval.portable.tree_removal import remove_tree
+from pytest_agenteval.processes.tree_removal import remove_tree
 
 
 def pack_workspace(folder: Path) -> bytes:

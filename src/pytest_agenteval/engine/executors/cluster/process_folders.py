@@ -6,8 +6,8 @@ import os
 import tempfile
 from pathlib import Path
 
-from pytest_agenteval.portable.process_table import is_running
-from pytest_agenteval.portable.tree_removal import remove_tree
+from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.tree_removal import remove_tree
 
 
 def make_folder(name: str, parent: str | None = None) -> Path:

@@ -18,10 +18,10 @@ from typing import Any
 
 from pytest_agenteval.engine.executors.cluster.process_folders import make_folder
 from pytest_agenteval.engine.executors.executor import ExecutorBroken
-from pytest_agenteval.errors import exception_text
-from pytest_agenteval.portable.files import SHORT_TEMP
-from pytest_agenteval.portable.signal_handlers import handlers_kept
-from pytest_agenteval.portable.tree_removal import remove_tree
+from pytest_agenteval.processes.files import SHORT_TEMP
+from pytest_agenteval.processes.signal_handlers import handlers_kept
+from pytest_agenteval.processes.tree_removal import remove_tree
+from pytest_agenteval.text.errors import exception_text
 
 with handlers_kept():  # its import alone replaces sys.excepthook
     import ray

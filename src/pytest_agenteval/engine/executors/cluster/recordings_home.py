@@ -10,8 +10,8 @@ from pathlib import Path
 from pytest_agenteval.cassettes import files
 from pytest_agenteval.cassettes.interaction import Body, Interaction
 from pytest_agenteval.cassettes.request_identity import Key, key_of
-from pytest_agenteval.errors import Problem, ProblemsFound
-from pytest_agenteval.portable.files import locked
+from pytest_agenteval.processes.files import locked
+from pytest_agenteval.text.errors import Problem, ProblemsFound
 
 
 class RecordingsHome:

@@ -1,0 +1,349 @@
+"""Exact tests of old against new scores, paired by task: no distribution is assumed, nothing is drawn.
+
+Both tests ask how often chance alone would move the mean of the tasks' differences as far as it moved. All
+cases are counted by adding up distributions: how likely each sum is, in whole numbers. For that, scores are
+made whole: fractions with a small common denominator (halves, quarters, twelfths) exactly, others on a grid.
+Rounding treats old and new alike, so the test keeps its level.
+
+Where the grid would have to be too coarse, and the sum is smooth enough, p is a saddlepoint approximation
+(``tails``). Either is within about 3 % of the exact p, unless a few tasks change wholly and all others by
+less than a hundredth of that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations, pairwise
+from typing import TypeAlias
+
+from pytest_agenteval.compare.scoring.tails import SumTail, part_of
+from pytest_agenteval.records.record import FrozenValue
+
+PairedScores: TypeAlias = tuple[Sequence[float], Sequence[float]]
+"""The scores of one task's trials, old and new; either may have any number of them, 1 or more."""
+
+Ways: TypeAlias = Mapping[int, int]
+"""In how many ways a sum can come about, by sum; sums are 0 or more."""
+
+GRID, GRID_OF_FEW = 250, 20_000
+"""Steps of the largest score at least, when counting; and at most, for tasks of 20 labellings or fewer."""
+
+COARSE_GRID, FINE_GRID = 100, 100_000
+"""Steps of the largest score when approximating: of tasks with many different sums, and of others."""
+
+LARGEST_DENOMINATOR = 1_000_000
+SAME = 1e-9
+GOLDEN = (math.sqrt(5) - 1) / 2
+ALMOST_ONE = 1 - 1e-3
+
+DIGIT_BITS, WHOLE_BITS = 128, 90
+"""How a share is written when counting: certainty is 2^90, and the rest of a digit is room to multiply."""
+
+MOST_WORK = 5_000_000
+KARATSUBA = math.log2(3) - 1
+"""Multiplying two numbers of n and m digits, n the longer one, takes about n m^0.585 steps."""
+
+FINE, COARSE = 0.004, 0.03
+"""Of the standard deviation of the sum, what rounding may move it by: as a rule, and where sums are lumpy."""
+
+GAP = 4
+"""How many times as far as all others some tasks move the sum, where it is lumpy."""
+
+FEW_TRIALS = math.comb(6, 3)
+FEW_LABELLINGS = 1_000
+"""Up to how many labellings of a task are written out, and its different sums approximated with."""
+
+MOST_LABELLINGS = 1 << (DIGIT_BITS - WHOLE_BITS - 2)
+
+MOST_DISTINCT = 2_000
+"""Tasks with different scores from which on scores are rounded to 3 digits, so that more tasks are alike."""
+
+
+class ExactTest(FrozenValue, frozen=True):
+    """The share of all equally likely cases that are at least as far from no change as the case observed.
+
+    ``smallest_p`` is that of the most extreme case: no outcome could have given less, so a test whose
+    ``smallest_p`` is above the level can find nothing.
+    """
+
+    p: float
+    smallest_p: float
+
+
+NO_CHANGE = ExactTest(1.0, 1.0)
+
+
+def sign_flip_test(differences: Iterable[float]) -> ExactTest:
+    """Ask whether tasks like these change: were each task's difference as likely to have the other sign?
+
+    (Fisher's randomization test of symmetry about 0, two-sided.) One difference for each task, -1..1; a task
+    that did not change says nothing. With m tasks that changed, ``smallest_p`` is 2 / 2^m, and 1 with none.
+    """
+    return label_test(((0.0,), (difference,)) for difference in differences)
+
+
+def label_test(tasks: Iterable[PairedScores]) -> ExactTest:
+    """Ask whether these very tasks changed: were old and new only names, handed out anew within each task?
+
+    (An exact permutation test within blocks, two-sided, of the mean over tasks of new mean less old mean.)
+    All ways count in which a task's trials can be called old and new, as many old and as many new as there
+    are; repetitions may differ. With one repetition it is the sign-flip test, with scores 0 and 1 McNemar's.
+    """
+    alike = Counter((tuple(old), tuple(new)) for old, new in tasks)
+    blocks = _blocks(alike)
+    if len(blocks) > MOST_DISTINCT:
+        blocks = _blocks(_rounded(alike, max(block.largest for block, _ in blocks)))
+    if not blocks:
+        return NO_CHANGE
+    most_steps = _most_steps(blocks)
+    exact = _common_denominator(blocks)
+    if exact is not None and exact <= most_steps:
+        return _counted(blocks, exact)
+    largest, deviation = max(block.largest for block, _ in blocks), _deviation(blocks)
+    fine = max(GRID / largest, _rounding(blocks) / deviation / FINE)
+    if all(block.labellings <= FEW_TRIALS for block, _ in blocks):
+        fine = GRID_OF_FEW / largest
+    steps = int(min(fine, most_steps))
+    if steps and _rounding(blocks) <= (COARSE if _is_lumpy(blocks) else FINE) * deviation * (steps + 1):
+        return _counted(blocks, steps)
+    return _approximated(blocks, exact)
+
+
+class _Block:
+    """The trials of one task, old ones first: their scores above the lowest of them, weighed.
+
+    New mean less old mean is the sum of the new ones times ``1 / old + 1 / new``, less a constant. Weighed by
+    that, or by any multiple of it that is the same for all tasks, the sum of the new ones is all that varies.
+    """
+
+    def __init__(self, old: Sequence[float], new: Sequence[float], weight: float) -> None:
+        lowest = min(*old, *new)
+        self.scores = [(score - lowest) * weight for score in (*old, *new)]
+        self.old, self.new = len(old), len(new)
+        self.labellings = math.comb(self.old + self.new, self.new)
+        self.change = math.fsum(new) / self.new - math.fsum(old) / self.old
+        self.largest = max(self.scores)
+
+    @property
+    def spread(self) -> float:
+        """How far the largest sum of the new ones is from the smallest."""
+        ordered = sorted(self.scores)
+        return math.fsum(ordered[self.old :]) - math.fsum(ordered[: self.new])
+
+    @property
+    def variance(self) -> float:
+        """That of the sum of the new ones over all labellings: of draws without replacement."""
+        trials = self.old + self.new
+        mean = math.fsum(self.scores) / trials
+        squares = math.fsum((score - mean) ** 2 for score in self.scores)
+        return self.old * self.new * squares / trials / (trials - 1)
+
+    def whole(self, steps: int, tilt: float = 0.0) -> list[int]:
+        """Give the scores in whole steps.
+
+        What is halfway between two whole numbers is rounded up as often as down: ``tilt``, -0.5..0.5, says it
+        for this task. Else tasks that are alike would add up what rounding takes from each.
+        """
+        return [round(score * steps + tilt) for score in self.scores]
+
+    def new_sums(self, whole: Sequence[int]) -> Ways:
+        """Count the ways to choose the new ones by their sum."""
+        if self.labellings <= FEW_LABELLINGS:
+            return Counter(map(sum, combinations(whole, self.new)))
+        width = self.labellings.bit_length() // 8 + 1
+        # sums[j] holds the ways to choose j trials, those for the sum s at its byte s * width
+        sums = [1, *[0] * self.new]
+        for score in whole:
+            for chosen in range(self.new, 0, -1):
+                sums[chosen] += sums[chosen - 1] << (8 * width * score)
+        digits = sums[self.new].to_bytes(sums[self.new].bit_length() // 8 + width, "little")
+        ways = (int.from_bytes(digits[at : at + width], "little") for at in range(0, len(digits), width))
+        return {total: count for total, count in enumerate(ways) if count}
+
+
+_Blocks: TypeAlias = Sequence[tuple[_Block, int]]
+"""Tasks whose trials do not all score the same, each with the number of tasks that are alike."""
+
+
+def _blocks(alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int]) -> _Blocks:
+    sizes = {(len(old), len(new)) for old, new in alike}
+    weights = {size: Fraction(sum(size), size[0] * size[1]) for size in sizes}
+    heaviest = max(weights.values(), default=Fraction(1))
+    shares = {size: float(weight / heaviest) for size, weight in weights.items()}
+    return [
+        (_Block(old, new, shares[len(old), len(new)]), count)
+        for (old, new), count in alike.items()
+        if max(*old, *new) - min(*old, *new) > SAME
+    ]
+
+
+def _rounded(
+    alike: Mapping[tuple[tuple[float, ...], tuple[float, ...]], int], largest: float
+) -> Counter[tuple[tuple[float, ...], tuple[float, ...]]]:
+    """Round scores to a thousandth of the largest of those that vary."""
+    step = largest / 1_000
+    rounded: Counter[tuple[tuple[float, ...], tuple[float, ...]]] = Counter()
+    for (old, new), count in alike.items():
+        key = (
+            tuple(step * round(score / step) for score in old),
+            tuple(step * round(score / step) for score in new),
+        )
+        rounded[key] += count
+    return rounded
+
+
+def _most_steps(blocks: _Blocks) -> float:
+    """Give the finest grid, in steps of a score of 1, on which counting takes a tenth of a second or two."""
+    if max(block.labellings for block, _ in blocks) > MOST_LABELLINGS:
+        return 0.0
+    extent = math.fsum(count * block.spread for block, count in blocks)
+    each = math.fsum(count * block.spread**KARATSUBA for block, count in blocks)
+    return math.pow(MOST_WORK / extent / each, 1 / (1 + KARATSUBA))
+
+
+def _rounding(blocks: _Blocks) -> float:
+    """Give how far rounding moves the sum, in steps: its standard deviation."""
+    trials = math.fsum(count * block.old * block.new / (block.old + block.new) for block, count in blocks)
+    return math.sqrt(trials / 12)
+
+
+def _deviation(blocks: _Blocks) -> float:
+    """Give the standard deviation of the sum over all labellings."""
+    return math.sqrt(math.fsum(count * block.variance for block, count in blocks))
+
+
+def _is_lumpy(blocks: _Blocks) -> bool:
+    """Whether the sum lies in heaps: some tasks move it far, and the others do not fill the gaps."""
+    ordered = sorted(((block.spread, count * block.variance) for block, count in blocks), reverse=True)
+    rest = math.fsum(variance for _, variance in ordered)
+    for (spread, variance), (following, _) in pairwise(ordered):
+        rest -= variance
+        if spread > GAP * following and spread > 2 * math.sqrt(max(0.0, rest)):
+            return True
+    return False
+
+
+def _common_denominator(blocks: _Blocks) -> int | None:
+    """Give the number that makes all scores whole; None where there is no small one."""
+    common = 1
+    for value in {score for block, _ in blocks for score in block.scores}:
+        exact = Fraction(value).limit_denominator(LARGEST_DENOMINATOR)
+        common = math.lcm(common, exact.denominator)
+        if abs(exact - Fraction(value)) > SAME or common > LARGEST_DENOMINATOR:
+            return None
+    return common
+
+
+def _counted(blocks: _Blocks, steps: int) -> ExactTest:
+    """Count all labellings by the sum of the new scores, each of them in whole steps.
+
+    On a grid the sum may lie on the other side of its mean than the change of the scores themselves: then
+    neither is significant.
+    """
+    observed, ways = 0, []
+    for at, block in enumerate(_each(blocks)):
+        whole = block.whole(steps, ((at * GOLDEN) % 1 - 0.5) * ALMOST_ONE)
+        sums = block.new_sums(whole)
+        lowest = min(sums)
+        observed += sum(whole[block.old :]) - lowest
+        ways.append({total - lowest: count for total, count in sums.items()})
+    shares = _shares(ways)
+    mean = sum((_mean(each) for each in ways), Fraction(0))
+    highest = sum(map(max, ways))
+    whole_share = _at_least(shares, 0)
+
+    def share(distance: Fraction) -> float:
+        if not distance:
+            return 1.0
+        above = _at_least(shares, math.ceil(mean + distance))
+        below = whole_share - _at_least(shares, math.floor(mean - distance) + 1)
+        return float(Fraction(above + below, whole_share))
+
+    ends = {0: mean, highest: highest - mean}
+    farthest = max(ends.values())
+    smallest_p = math.fsum(_share_of(end, ways) for end, away in ends.items() if away == farthest)
+    change = math.fsum(count * block.change for block, count in blocks)
+    opposed = (observed - mean) * Fraction(change) < 0
+    p = 1.0 if opposed else share(abs(observed - mean))
+    return ExactTest(max(p, min(1.0, smallest_p)), min(1.0, smallest_p))
+
+
+def _each(blocks: _Blocks) -> Iterator[_Block]:
+    return (block for block, count in blocks for _ in range(count))
+
+
+def _mean(ways: Ways) -> Fraction:
+    return Fraction(sum(total * count for total, count in ways.items()), sum(ways.values()))
+
+
+def _share_of(end: int, ways: Sequence[Ways]) -> float:
+    """Give the share of all cases whose sum is the lowest of all, 0, or the highest."""
+    counts = math.prod(each[max(each) if end else 0] for each in ways)
+    return float(Fraction(counts, math.prod(sum(each.values()) for each in ways)))
+
+
+def _shares(ways: Iterable[Ways]) -> int:
+    """Add up distributions: the share of each sum s, as the digit s of one number to the base 2^128.
+
+    Two distributions are added by multiplying their numbers. What a digit then has too much is cut off at its
+    end: of shares that add up to 2^90, some 10^-25 of the whole.
+    """
+    packed, size, certainty = 1, 0, 1
+    width = DIGIT_BITS // 8
+    for each in ways:
+        digits = bytearray(width * (max(each) + 1))
+        for total, count in each.items():
+            digits[total * width : (total + 1) * width] = count.to_bytes(width, "little")
+        packed *= int.from_bytes(digits, "little")
+        size += max(each)
+        certainty *= sum(each.values())
+        if excess := max(0, certainty.bit_length() - WHOLE_BITS):
+            kept = ((1 << (DIGIT_BITS - excess)) - 1).to_bytes(width, "little") * (size + 1)
+            packed = (packed >> excess) & int.from_bytes(kept, "little")
+            certainty >>= excess
+    return packed
+
+
+def _at_least(shares: int, total: int) -> int:
+    """Add up the shares of sums of ``total`` or more."""
+    # modulo base - 1 a number is the sum of its digits, and that sum is smaller than base - 1
+    return (shares >> (max(total, 0) * DIGIT_BITS)) % ((1 << DIGIT_BITS) - 1)
+
+
+def _approximated(blocks: _Blocks, exact: int | None) -> ExactTest:
+    """Approximate how far from its mean the sum of the new scores lies, each of them in whole steps."""
+    ways: Counter[frozenset[tuple[int, int]]] = Counter()
+    observed = 0
+    largest = max(block.largest for block, _ in blocks)
+    steps = exact or math.ceil(FINE_GRID / largest)
+    for block, count in blocks:
+        many = block.labellings > FEW_LABELLINGS
+        scale = max(1, int(steps * largest / COARSE_GRID)) if many else 1
+        whole = [round(score / scale) for score in block.whole(steps)]
+        observed += count * scale * sum(whole[block.old :])
+        ways[frozenset((scale * total, number) for total, number in block.new_sums(whole).items())] += count
+    is_symmetric = all(block.old == block.new for block, _ in blocks)
+    return _tested({key: count for key, count in ways.items() if len(key) > 1}, observed, is_symmetric)
+
+
+def _tested(ways: Mapping[frozenset[tuple[int, int]], int], observed: int, is_symmetric: bool) -> ExactTest:
+    lattice = math.gcd(*(value - low for key in ways for low, _ in [min(key)] for value, _ in key))
+    up = SumTail((part_of(dict(key), count) for key, count in ways.items()), lattice)
+    down = up if is_symmetric else _mirrored(ways, lattice)
+
+    def share(distance: float) -> float:
+        if distance <= SAME:
+            return 1.0
+        sides = [side.at_least(side.next_from(side.mean + distance)) for side in {up, down}]
+        return min(1.0, math.fsum(sides) * 2 / len(sides))
+
+    return ExactTest(share(abs(observed - up.mean)), share(max(up.highest - up.mean, up.mean - up.lowest)))
+
+
+def _mirrored(ways: Mapping[frozenset[tuple[int, int]], int], lattice: int) -> SumTail:
+    return SumTail(
+        (part_of({-value: number for value, number in key}, count) for key, count in ways.items()), lattice
+    )

@@ -1,0 +1,215 @@
+"""How a run in which nothing changed scores: how often it is below a floor, or has a trial that misses.
+
+Such a run is the same agent on the same tasks, tried anew. Its mean differs from the stored one for two
+reasons: its own trials scatter, and the stored mean is an estimate too. Both need the scatter of a task's
+trials, so that most tasks need 2 stored trials or more; else the answer is None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from pytest_agenteval.compare.scoring.aggregates import ROUNDING, pass_hat_k
+from pytest_agenteval.compare.scoring.distributions import beta_cdf, log_beta
+from pytest_agenteval.records.record import FrozenValue
+
+MOST_UNITS = 1_000
+"""Trials up to which the sum over all cases is made; of more, a beta distribution is as good."""
+
+FINEST = 100
+"""The largest common denominator of scores that lets means lie on steps; scores with others fill the gaps."""
+
+NEGLIGIBLE = 1e-12
+MOST_PASSES = 100
+
+
+class NullMean(FrozenValue, frozen=True):
+    """The mean that a run in which nothing changed comes to.
+
+    It scatters as that of ``units`` trials that pass or miss at one rate, which is a beta variable of the
+    shapes ``passes`` and ``misses``: beta-binomial (Skellam 1948), with Jeffreys' prior of half a pass and
+    half a miss. The mean can only be a multiple of 1 / ``steps``.
+    """
+
+    units: int
+    passes: float
+    misses: float
+    steps: int
+
+    def chance_below(self, floor: float) -> float:
+        """Give the chance that the mean is less than ``floor``, 0..1."""
+        least = math.ceil(floor * self.steps - ROUNDING)
+        if least <= 0:
+            return 0.0
+        # Halfway between the highest mean that is below and the lowest that is not.
+        between = (min(least, self.steps) - 0.5) / self.steps
+        if self.units > MOST_UNITS:
+            return self._beta_below(between)
+        at = between * self.units - 0.5
+        whole = math.floor(at)
+        below = (at - whole) * self._chance_of(whole + 1)
+        for passed in range(whole, -1, -1):
+            chance = self._chance_of(passed)
+            below += chance
+            if chance < NEGLIGIBLE * below:
+                break
+        return min(1.0, below)
+
+    def highest_floor(self, share: float = 0.01) -> float:
+        """Give the highest floor of 2 digits that at most this share of runs is below."""
+        low, high = 0, 100
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.chance_below(middle / 100) <= share:
+                low = middle
+            else:
+                high = middle - 1
+        return low / 100
+
+    def _chance_of(self, passed: int) -> float:
+        missed = self.units - passed
+        ways = -math.log(self.units + 1) - log_beta(passed + 1, missed + 1)
+        known = log_beta(self.passes, self.misses)
+        return math.exp(ways + log_beta(self.passes + passed, self.misses + missed) - known)
+
+    def _beta_below(self, mean: float) -> float:
+        """Give the chance by the beta distribution of the same mean and variance."""
+        known = self.passes + self.misses
+        # Over m (1 - m), the variance of a beta variable is 1 / (k + 1); the beta-binomial's is on the right.
+        k = 1 / (1 / self.units + (1 - 1 / self.units) / (known + 1)) - 1
+        share = self.passes / known
+        return beta_cdf(mean, share * k, (1 - share) * k)
+
+
+class PassRates(FrozenValue, frozen=True):
+    """How the pass rates of a suite's tasks are distributed: a beta distribution of this mean.
+
+    What it says of one task weighs as much as ``weight`` trials of the task.
+    """
+
+    mean: float
+    weight: float
+
+    def chance_of_a_miss(self, tasks: Iterable[tuple[int, int]], repetitions: int) -> float:
+        """Give the chance that any trial misses of tasks that passed so many of so many trials.
+
+        A task that passed c of n passes r more with the chance of the product over i = 0 .. r-1 of
+        (w m + c + i) / (w + n + i): n passes of n are no rate of 1. With m = 1/2 and w = 1 this is Jeffreys'
+        prediction; here m and w are those of all tasks of the suite (empirical Bayes: Casella 1985), for that
+        overstates the misses of a suite in which most tasks nearly always pass.
+        """
+        known = self.mean * self.weight
+        return 1 - math.prod(
+            (known + passed + more) / (self.weight + trials + more)
+            for passed, trials in tasks
+            for more in range(repetitions)
+        )
+
+    def passes_needed(self, tasks: int, repetitions: int, share: float) -> int | None:
+        """Give how many passes of as many trials each task needs for a miss in at most this share of runs.
+
+        None where 100 are not enough.
+        """
+        most = 1 - (1 - share) ** (1 / tasks)
+        able = range(1, MOST_PASSES + 1)
+        return next(
+            (each for each in able if self.chance_of_a_miss([(each, each)], repetitions) <= most), None
+        )
+
+
+def null_mean(tasks: Sequence[Sequence[float]], repetitions: int) -> NullMean | None:
+    """Predict the mean of the tasks' mean scores in a run that repeats each of them so often.
+
+    ``tasks`` holds the stored scores of each task, 0..1, one or more. None where fewer than half of the tasks
+    have two: nobody knows how trials scatter then.
+    """
+    scatter = _scatter(tasks)
+    if scatter is None:
+        return None
+    mean = math.fsum(math.fsum(task) / len(task) for task in tasks) / len(tasks)
+    steps = len(tasks) * repetitions * _denominator(score for task in tasks for score in task)
+    return _null_mean(mean, scatter.variance, scatter.trials, len(tasks) * repetitions, steps)
+
+
+def null_pass_hat_k(tasks: Sequence[Sequence[bool]], k: int) -> NullMean | None:
+    """Predict pass^k of a run with k repetitions: the share of tasks of which all k trials pass.
+
+    How that share scatters follows from the distribution of the tasks' pass rates. None where fewer than half
+    of the tasks have two trials, and k.
+    """
+    rates, scatter = pass_rates(tasks), _scatter(tasks)
+    able = [(len(task), sum(task)) for task in tasks if len(task) >= k]
+    if rates is None or scatter is None or 2 * len(able) < len(tasks):
+        return None
+    mean = math.fsum(pass_hat_k(trials, passed, k) for trials, passed in able) / len(able)
+    all_pass, twice = (1 - rates.chance_of_a_miss([(0, 0)], times) for times in (k, 2 * k))
+    return _null_mean(mean, all_pass - twice, scatter.trials / k, len(tasks), len(tasks))
+
+
+def pass_rates(tasks: Sequence[Sequence[bool]]) -> PassRates | None:
+    """Estimate how pass rates are distributed over tasks like these, each with the outcomes of its trials.
+
+    The mean is that of ``null_mean``, the weight the likeliest of 1/4, 1/2, 1, 2, ... up to the number of
+    trials; where no trial missed, all weights fit, and it is that number. None where fewer than half of the
+    tasks have two trials.
+    """
+    null, scatter = null_mean(tasks, 1), _scatter(tasks)
+    if null is None or scatter is None:
+        return None
+    mean, most = null.passes / (null.passes + null.misses), scatter.trials
+    counts = Counter((sum(task), len(task) - sum(task)) for task in tasks)
+    if not any(missed for _, missed in counts):
+        return PassRates(mean, most)
+    weights = [2.0**power for power in range(-2, max(0, math.frexp(most)[1]))]
+    return PassRates(mean, max(weights, key=lambda weight: _log_likelihood(counts, mean, weight)))
+
+
+def _log_likelihood(counts: Mapping[tuple[int, int], int], mean: float, weight: float) -> float:
+    """Say how well a beta distribution of pass rates explains how many tasks passed and missed how often."""
+    a, b = mean * weight, (1 - mean) * weight
+    return math.fsum(
+        times * (log_beta(a + passed, b + missed) - log_beta(a, b))
+        for (passed, missed), times in counts.items()
+    )
+
+
+class _Scatter(FrozenValue, frozen=True):
+    """The variance of a task's trials, and how many trials of equally often tried tasks the mean rests on."""
+
+    variance: float
+    trials: float
+
+
+def _scatter(tasks: Sequence[Sequence[float]]) -> _Scatter | None:
+    """Pool the variance within tasks; half a jump more is seen, the largest within a task: it is never 0."""
+    if not tasks or 2 * sum(len(task) > 1 for task in tasks) < len(tasks):
+        return None
+    squares = 0.0
+    for task in tasks:
+        mean = math.fsum(task) / len(task)
+        squares += math.fsum((score - mean) ** 2 for score in task)
+    jump = max(max(task) - min(task) for task in tasks) or 1.0
+    freedom = sum(map(len, tasks)) - len(tasks)
+    typical = len(tasks) / math.fsum(1 / len(task) for task in tasks)
+    return _Scatter((squares + jump**2 * (1 - 1 / typical) / 2) / (freedom + 1), len(tasks) * typical)
+
+
+def _null_mean(mean: float, variance: float, stored: float, new: int, steps: int) -> NullMean:
+    """Say what trials of one rate scatter as these do: so many ``stored``, and so many ``new`` ones."""
+    per_trial = max(1.0, mean * (1 - mean) / variance)
+    known = stored * per_trial
+    return NullMean(max(1, round(new * per_trial)), mean * known + 0.5, (1 - mean) * known + 0.5, steps)
+
+
+def _denominator(scores: Iterable[float]) -> int:
+    """Give the common denominator of scores, or ``FINEST`` where it is larger or there is none."""
+    common = 1
+    for score in set(scores):
+        exact = Fraction(score).limit_denominator(FINEST)
+        common = math.lcm(common, exact.denominator)
+        if common > FINEST or abs(exact - score) > ROUNDING:
+            return FINEST
+    return common

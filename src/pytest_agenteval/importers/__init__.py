@@ -1,1 +1,0 @@
-"""What brings other benchmarks' suites and runs into ours: read from a user's own copy, never shipped."""

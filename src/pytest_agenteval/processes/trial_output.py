@@ -1,0 +1,176 @@
+"""What a trial prints and logs, kept apart from every other trial's, and from pytest's item."""
+
+from __future__ import annotations
+
+import io
+import logging
+import sys
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pytest
+
+
+MOST_CAPTURED = 1024 * 1024
+"""How many characters of a trial's output, and of its log, are kept."""
+
+
+class TrialOutput:
+    """The output and the log of one trial, bounded; each is made when first written to."""
+
+    __slots__ = ("_log", "_output")
+
+    def __init__(self) -> None:
+        self._output: _Bounded | None = None
+        self._log: _Bounded | None = None
+
+    def print(self, text: str) -> int:
+        """Add to what was printed."""
+        self._output = self._output or _Bounded()
+        return self._output.write(text)
+
+    def log(self, line: str) -> None:
+        """Add a line to the log."""
+        self._log = self._log or _Bounded()
+        self._log.write(line + "\n")
+
+    @property
+    def output(self) -> str:
+        """What was printed."""
+        return "" if self._output is None else self._output.text
+
+    @property
+    def log_text(self) -> str:
+        """What was logged."""
+        return "" if self._log is None else self._log.text
+
+
+class _Bounded:
+    """A text that grows to a certain length, and afterwards only counts."""
+
+    __slots__ = ("_left_out", "_room", "_text")
+
+    def __init__(self) -> None:
+        self._text, self._room, self._left_out = io.StringIO(), MOST_CAPTURED, 0
+
+    def write(self, text: str) -> int:
+        """Add to the text; gives what ``write`` of a stream gives."""
+        begin = text[: self._room]
+        self._room -= len(begin)
+        self._left_out += len(text) - len(begin)
+        self._text.write(begin)
+        return len(text)
+
+    @property
+    def text(self) -> str:
+        """What was kept; where something was not, the end says how much."""
+        text = self._text.getvalue()
+        return f"{text}… (cut: {self._left_out} characters more)\n" if self._left_out else text
+
+
+current_output: ContextVar[TrialOutput | None] = ContextVar("agenteval_captured", default=None)
+"""Whose output is being written: set while a trial runs, in its own context only."""
+
+
+class TrialLogHandler(logging.Handler):
+    """Puts log records of a trial into that trial's log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write the record down, if a trial made it."""
+        captured = current_output.get()
+        if captured is not None:
+            captured.log(self.format(record))
+
+
+def outside_trials(record: logging.LogRecord) -> bool:
+    """Whether a log record was made by no trial."""
+    return current_output.get() is None
+
+
+def redirect(streams: Iterable[Any]) -> Callable[[], None]:
+    """Send what trials write to these streams to the trials' own output; give the undoing.
+
+    The method is replaced on the stream objects themselves, because pytest swaps streams between phases.
+    """
+    undo = [_route_one(stream) for stream in {id(stream): stream for stream in streams}.values()]
+
+    def undo_all() -> None:
+        for undo_one in undo:
+            undo_one()
+
+    return undo_all
+
+
+def _route_one(stream: Any) -> Callable[[], None]:
+    write = stream.write
+
+    def write_to_trial(text: str) -> int:
+        captured = current_output.get()
+        return int(write(text)) if captured is None else captured.print(text)
+
+    try:
+        stream.write = write_to_trial
+    except AttributeError:  # a stream that takes no attributes keeps its output
+        return lambda: None
+    return lambda: stream.__dict__.pop("write", None)
+
+
+def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
+    """Send prints and log records of trials to their own records; give the undoing.
+
+    With ``-s`` prints are left where they are: somebody wants to see them as they come.
+    """
+    undo = [_divert_log(config)]
+    if config.getoption("capture", "fd") != "no":
+        undo.append(redirect(_streams(config)))
+
+    def undo_all() -> None:
+        for undo_one in reversed(undo):
+            undo_one()
+
+    return undo_all
+
+
+def _streams(config: pytest.Config) -> list[Any]:
+    """Give the streams behind and in front of pytest's capture."""
+    streams = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
+    capture = config.pluginmanager.get_plugin("capturemanager")
+    if capture is not None and not capture.is_globally_capturing():
+        return [stream for stream in streams if stream is not None]
+    if capture is not None:
+        # In a fixture capture is on already: what it shows now are the streams it put in place.
+        turns = [capture.suspend_global_capture, capture.resume_global_capture]
+        for turn in turns if is_captured(capture) else reversed(turns):
+            turn()
+            streams += [sys.stdout, sys.stderr]
+    return [stream for stream in streams if stream is not None]
+
+
+def is_captured(capture: Any) -> bool:
+    """Whether pytest keeps what is written now, which it does not between its phases."""
+    captured = getattr(capture, "_global_capturing", None)
+    return captured is not None and captured.is_started()
+
+
+def _divert_log(config: pytest.Config) -> Callable[[], None]:
+    root, handler = logging.getLogger(), TrialLogHandler()
+    root.addHandler(handler)
+    plugin = config.pluginmanager.get_plugin("logging-plugin")
+    handlers = (getattr(plugin, name, None) for name in ("caplog_handler", "report_handler"))
+    others: list[logging.Handler] = [other for other in handlers if other is not None]
+    # Pytest's handlers hang on the same logger, and would show a trial's lines with the item at hand.
+    for other in others:
+        other.addFilter(outside_trials)
+
+    def undo() -> None:
+        root.removeHandler(handler)
+        for other in others:
+            other.removeFilter(outside_trials)
+
+    return undo

@@ -1,0 +1,262 @@
+"""Prompt templates: an agent's own, replaced by name where a suite, task or variant says so; and forms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
+from functools import cache
+from importlib.resources import files
+from traceback import extract_tb
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import AgentEvalError, TrialBroken, exception_text, nearest
+
+if TYPE_CHECKING:
+    from jinja2 import Environment, Template
+    from jinja2.nodes import Node
+
+
+ENDING = ".jinja"
+
+_INCLUDED = re.compile(r"""{%-?\+?\s*(?:include|import|from|extends)\s+(?:\[\s*)?["']([^"']+)["']""")
+
+
+@cache
+def read_templates(package: str, folder: str = "prompts") -> Mapping[str, str]:
+    """Read the ``.jinja`` files of a folder inside a package: name without the ending, to text.
+
+    For an agent class beside a folder ``prompts``: ``templates = read_templates(__package__)``. The texts
+    are read once.
+    """
+    entries = files(package).joinpath(folder).iterdir()
+    return {
+        file.name.removesuffix(ENDING): file.read_text(encoding="utf-8")
+        for file in sorted(entries, key=lambda file: file.name)
+        if file.name.endswith(ENDING)
+    }
+
+
+def included_prompts(text: str) -> Collection[str]:
+    """Name the prompts that a template includes, imports from or extends, as far as it names them itself."""
+    return frozenset(_INCLUDED.findall(text))
+
+
+class PromptBroken(TrialBroken):
+    """A prompt file that replaces an agent's own prompt cannot be filled in."""
+
+    cause = "prompt"
+
+    def __init__(self, name: str, wrong: Exception, values: Mapping[str, Any]) -> None:
+        lines = [row.lineno for row in extract_tb(wrong.__traceback__) if row.filename == "<template>"]
+        line = getattr(wrong, "lineno", None) or (lines[-1] if lines else None)
+        place = f", line {line}" if line else ""
+        missing = getattr(wrong, "templates", None)  # as jinja2's TemplateNotFound has it
+        why = (
+            f"there is no prompt {missing[0]!r} to include"
+            if missing
+            else exception_text(wrong).split("\n")[0].removesuffix(".")
+        )
+        given = f"the agent gives it {', '.join(sorted(values)) or 'no values'}"
+        super().__init__(f"the prompt file for {name!r}{place}: {why}; {given}")
+
+
+class NoPrompt(TrialBroken):
+    """An agent asks for a prompt that it has not, and that nobody gives it."""
+
+    cause = "prompt"
+
+    def __init__(self, name: str, known: Collection[str]) -> None:
+        hint = nearest(name, known) or f"`prompts: {{{name}: FILE}}` in suite.yaml gives it one"
+        super().__init__(f"the agent asks for the prompt {name!r}, and there is none; {hint}")
+
+
+class Prompts:
+    """One agent's prompt texts, to be rendered by name.
+
+    ``own`` are the agent's templates; ``changed`` replaces some of them by name. Templates see the values
+    they are given and one another (``{% include "name" %}``); a value that is missing is an error. Of a
+    trial's prompts, ``names_read`` are those that its agent has read, and ``broken`` says why one could not
+    be filled in, for those from whom the agent hides it.
+    """
+
+    broken: PromptBroken | None = None
+
+    def __init__(self, own: Mapping[str, str], changed: Mapping[str, str]) -> None:
+        self.texts: Mapping[str, str] = {**own, **changed}
+        self._texts = self.texts
+        self._changed = frozenset(changed)
+        self.names_read: set[str] = set()
+        self._parts: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    def recorded_by(self, record: PromptRecord) -> Prompts:
+        """Give the same prompts for one trial, whose reads are handed to ``record``."""
+        return RecordedPrompts(self, record)
+
+    def record_read(self, name: str) -> None:
+        """Write down that a prompt is read, where a trial is under way: here is none."""
+
+    def digest(self) -> str:
+        """Give a digest of every text."""
+        return digest(self._texts)
+
+    def parts(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Give the prompt of that name, and those that it includes, each with a digest of its text."""
+        if name not in self._parts:
+            names, left = dict.fromkeys([name]), [name]
+            while left:
+                new = [
+                    part
+                    for part in sorted(included_prompts(self._texts.get(left.pop(), "")))
+                    if part not in names
+                ]
+                names |= dict.fromkeys(new)
+                left += new
+            self._parts[name] = tuple(
+                (part, digest(self._texts[part])) for part in names if part in self._texts
+            )
+        return self._parts[name]
+
+    def load(self) -> None:
+        """Load what templates need and compile them, so that no trial's seconds hold it."""
+        if not self._texts:
+            return
+        from jinja2 import TemplateError
+
+        environment = _environment(tuple(sorted(self._texts.items())))
+        for name in self._texts:
+            with suppress(TemplateError):  # told when it is asked for, if it ever is
+                environment.get_template(name)
+
+    def render(self, name: str, /, **values: Any) -> str:
+        """Fill in the template of that name; raises PromptBroken for a file that replaced the agent's own."""
+        if name not in self._texts:
+            raise NoPrompt(name, self._texts)
+        try:
+            environment = _environment(tuple(sorted(self._texts.items())))
+            return environment.get_template(name).render(**values).strip()
+        except Exception as wrong:
+            if name not in self._changed:  # the agent's own: its author sees where it was asked for
+                raise
+            self.broken = PromptBroken(name, wrong, values)
+            raise self.broken from None
+
+
+PromptRecord = Callable[[str, str], None]
+"""Is handed the name of a prompt that is read, and the digest of its text."""
+
+
+class RecordedPrompts(Prompts):
+    """The prompts of one trial: what is read of them, included ones too, is handed to ``record``."""
+
+    def __init__(self, prompts: Prompts, record: PromptRecord) -> None:
+        self._texts, self._changed, self._parts = prompts._texts, prompts._changed, prompts._parts
+        self._record, self.names_read = record, set()
+        self.texts = _RecordedTexts(self._texts, self.record_read, self.names_read)
+
+    def render(self, name: str, /, **values: Any) -> str:
+        """Fill in the template of that name; raises PromptBroken for a file that replaced the agent's own."""
+        self.record_read(name)
+        return super().render(name, **values)
+
+    def record_read(self, name: str) -> None:
+        """Write down that the agent reads a prompt, for agents that fill in ``texts`` themselves."""
+        for part, of_text in self.parts(name):
+            self.names_read.add(part)
+            self._record(part, of_text)
+
+
+class _RecordedTexts(dict[str, str]):
+    """The texts of one trial's prompts, by name: whoever takes one, or all, has read it."""
+
+    def __init__(
+        self, texts: Mapping[str, str], record_read: Callable[[str], None], names_read: set[str]
+    ) -> None:
+        super().__init__(texts)
+        self._record_read, self._names_read = record_read, names_read
+
+    def __getitem__(self, name: str) -> str:
+        self._record_read(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Give the text, if there is one."""
+        if name in self:
+            self._record_read(name)
+        return super().get(name, default)
+
+    def items(self) -> Any:
+        """Give all of them, to be put together elsewhere: which of them matter is told by ``record_read``."""
+        self._names_read.update(self)
+        return super().items()
+
+    def values(self) -> Any:
+        """Give all texts."""
+        self._names_read.update(self)
+        return super().values()
+
+
+@cache
+def _environment(texts: tuple[tuple[str, str], ...]) -> Environment:
+    # Kept per set of texts: compiling a template costs more than a whole offline trial.
+    from jinja2 import DictLoader, StrictUndefined
+    from jinja2.sandbox import SandboxedEnvironment
+
+    return SandboxedEnvironment(
+        loader=DictLoader(dict(texts)), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+
+
+class InvalidForm(AgentEvalError):
+    """A text that is no form: on which line, and what stands there."""
+
+    def __init__(self, line: int, found: str) -> None:
+        super().__init__(f"line {line}: {found}")
+        self.line, self.found = line, found
+
+
+class Form:
+    """One text with places for values: ``{{ name }}``, ``{% if name %}``, and nothing that computes.
+
+    So a value is written whole or not at all: no filter, loop or macro can take a piece out of it. Raises
+    InvalidForm where there is anything else. ``names`` holds each value's name and the line that names it.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._template, self.names = _form(text)
+
+    def render(self, values: Mapping[str, object]) -> str:
+        """Write every value into its place, as ``str`` gives it."""
+        return self._template.render(values).strip()
+
+
+def _form(text: str) -> tuple[Template, Mapping[str, int]]:
+    from jinja2 import StrictUndefined, TemplateSyntaxError
+    from jinja2.nodes import Name
+    from jinja2.sandbox import SandboxedEnvironment
+
+    environment = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    try:
+        nodes = list(_walk(environment.parse(text)))
+    except TemplateSyntaxError as wrong:
+        raise InvalidForm(wrong.lineno, wrong.message or "no template") from None
+    for node in nodes:
+        if type(node).__name__ not in _IN_FORMS:
+            raise InvalidForm(node.lineno, f"{type(node).__name__.lower()} in the template")
+    names: dict[str, int] = {}
+    for node in nodes:
+        if isinstance(node, Name):
+            names.setdefault(node.name, node.lineno)
+    if "self" in names:  # jinja2 puts the template itself there, whatever the values are
+        raise InvalidForm(names["self"], "the name self, which templates keep for themselves")
+    return environment.from_string(text), names
+
+
+_IN_FORMS = frozenset({"Template", "Output", "TemplateData", "Name", "If", "Not", "And", "Or"})
+
+
+def _walk(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.iter_child_nodes():
+        yield from _walk(child)

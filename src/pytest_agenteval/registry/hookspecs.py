@@ -1,0 +1,48 @@
+"""Hooks that pytest-agenteval calls. Implement them in a conftest or in a plugin.
+
+They are listed in the order in which a run calls them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_agenteval.records.trial import Trial
+    from pytest_agenteval.registry.registry import Registry
+
+
+@pytest.hookspec(historic=True)
+def pytest_agenteval_register(registry: Registry) -> None:
+    """Offer agents, models, graders, tools and all else that has a name; see ``Registry``.
+
+    Each implementation is called once: when the run is configured or, for a conftest
+    further down, when it is loaded, which is before the task files beside it are read.
+    Installed benchmarks, found by the entry points ``pytest_agenteval.benchmarks``, are
+    called when a name is first looked up, also by commands that are no pytest runs.
+    A name can be taken only once: a second claim is an error that shows both claimants.
+
+    The built-in agents and graders are registered through this same hook.
+
+    Example, in a ``conftest.py``::
+
+        def pytest_agenteval_register(registry):
+            registry.grader("polite", PoliteReply)
+    """
+
+
+@pytest.hookspec
+def pytest_agenteval_trial_finished(config: pytest.Config, trial: Trial) -> None:
+    """Look at a trial that has been graded and written to the journal.
+
+    Called on pytest's main thread in the process that ran the trial, once for each trial, when
+    its item reports. The trial is frozen: to change a grade, write a grader. It can be copied,
+    pickled and sent: ``trial.to_json()`` is all of it, ``Trial.from_json`` reads it back.
+
+    A trial that had ended before, in a run that goes on or in one that is reused, is among them:
+    ``trial.origin`` says where it was carried out, where that was another run.
+
+    A hook that raises changes no trial's ending; the end of the run says so once, with its file.
+    """

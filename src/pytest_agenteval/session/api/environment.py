@@ -1,0 +1,180 @@
+"""What trials from Python need around them: what is registered, a root, models, and who carries them out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from pytest_agenteval.engine.admission import NotRun
+from pytest_agenteval.engine.executors.executor import ExecutorContext
+from pytest_agenteval.engine.executors.local import LocalExecutor
+from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.slots import Slot
+from pytest_agenteval.records.plan import Plan, RecordMode
+from pytest_agenteval.records.prices import NO_PRICES, Prices
+from pytest_agenteval.records.record import FrozenMap
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+
+TICK = 0.1
+"""Seconds between two looks at whether a trial has ended, so that Ctrl-C is heard meanwhile."""
+POLL = 0.005
+"""Seconds between two such looks from an event loop."""
+AT_ONCE = 10
+MOST_PLANS = 10_000
+
+
+class Environment(Protocol):
+    """Where trials from Python are made: a script, or a pytest session.
+
+    ``record`` and ``record_chat`` are the modes where a call says none. ``keep_workspaces`` is the folder
+    that keeps workspaces; empty where none are kept.
+    """
+
+    registry: Registry
+    root: Path
+    aliases: Mapping[str, Any]
+    record: RecordMode
+    record_chat: RecordMode
+    seed: int
+    said_live: bool | None
+    prices: Prices
+    keep_workspaces: str
+
+    @property
+    def live(self) -> bool:
+        """Whether what code asks by itself goes out untaped."""
+        ...
+
+    def carry_out(self, slots: Sequence[Slot]) -> list[Trial]:
+        """Carry out trials side by side, and wait for them."""
+        ...
+
+    async def carry_out_async(self, slots: Sequence[Slot]) -> list[Trial]:
+        """Carry out trials side by side, without holding up the loop that asks."""
+        ...
+
+    def grade(self, slots: Sequence[Slot]) -> list[Trial]:
+        """Grade stored trials again, and wait for it; nothing of it is written down."""
+        ...
+
+
+class ScriptEnvironment:
+    """Trials of a script or a notebook: they are given back, and stand in no run."""
+
+    def __init__(self, registry: Registry, root: Path, settings: Settings) -> None:
+        self.registry, self.root, self.aliases, self.seed = registry, root, settings.aliases, settings.seed
+        self.record, self.record_chat = settings.record, settings.record_chat
+        self.said_live = settings.live
+        self.prices: Prices = FrozenMap(settings.prices) if settings.prices else NO_PRICES
+        self.keep_workspaces = ""
+        self.script: str | None = None
+
+    @property
+    def live(self) -> bool:
+        """Whether what code asks by itself goes out untaped."""
+        return bool(self.said_live)
+
+    def carry_out(self, slots: Sequence[Slot]) -> list[Trial]:
+        """Carry out trials side by side, and wait for them."""
+        pool = self._pool()
+        try:
+            pool.hand_over(slots)
+            return [_wait(pool, slot) for slot in slots]
+        finally:
+            _close(pool)
+
+    async def carry_out_async(self, slots: Sequence[Slot]) -> list[Trial]:
+        """Carry out trials side by side, without holding up the loop that asks."""
+        pool = self._pool()
+        try:
+            pool.hand_over(slots)
+            return [await wait_on_loop(pool, slot) for slot in slots]
+        finally:
+            await asyncio.to_thread(_close, pool)
+
+    def grade(self, slots: Sequence[Slot]) -> list[Trial]:
+        """Grade stored trials again, and wait for it."""
+        return self.carry_out(slots)
+
+    def _pool(self) -> Pool:
+        context = ExecutorContext(
+            root=str(self.root), started=time.time(), concurrency=AT_ONCE, script=self.script
+        )
+        return Pool(LocalExecutor(self.registry), context, _Unobserved())
+
+
+class _Unobserved:
+    """Keeps no journal."""
+
+    def started(self, plans: Sequence[Plan]) -> None:
+        """Nothing is written down."""
+
+    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
+        """Give the trials as they are."""
+        return trials
+
+    def not_run(self, plan: Plan, why: NotRun) -> None:
+        """Nothing is held back here."""
+
+
+def _wait(pool: Pool, slot: Slot) -> Trial:
+    trial = None
+    while trial is None:
+        trial = pool.wait(slot, TICK)
+    return trial
+
+
+async def wait_on_loop(pool: Pool, slot: Slot) -> Trial:
+    """Wait for a trial of another loop, and let this one go on."""
+    while (trial := pool.wait(slot, 0)) is None:
+        await asyncio.sleep(POLL)
+    return trial
+
+
+def _close(pool: Pool) -> None:
+    pool.close()
+    if pool.report.unsaved:
+        raise ProblemsFound(pool.report.unsaved)
+
+
+class _Origin(NamedTuple):
+    """Where a trial comes from."""
+
+    plan: Plan
+    environment: Environment
+
+
+_origins: OrderedDict[tuple[Any, ...], _Origin] = OrderedDict()
+
+
+def remember(plan: Plan, trial: Trial, environment: Environment) -> None:
+    """Keep the plan of a trial, for it to be graded again: a trial does not hold what its task asks."""
+    _origins[_identity(trial)] = _Origin(plan, environment)
+    while len(_origins) > MOST_PLANS:
+        _origins.popitem(last=False)
+
+
+def plan_of(trial: Trial) -> Plan | None:
+    """Give the plan of a trial that this process has carried out, unless very many came after it."""
+    origin = _origins.get(_identity(trial))
+    return None if origin is None else origin.plan
+
+
+def environment_of(trial: Trial) -> Environment | None:
+    """Give where a trial of this process was carried out."""
+    origin = _origins.get(_identity(trial))
+    return None if origin is None else origin.environment
+
+
+def _identity(trial: Trial) -> tuple[Any, ...]:
+    if not isinstance(trial, Trial):
+        kind = type(trial).__name__
+        raise UsageMistake(f"grade: expected one trial, as in [grade(each) for each in trials]; found {kind}")
+    return trial.key, trial.attempt, trial.started_at

@@ -1,0 +1,255 @@
+"""The fixture ``agenteval``: what ``run`` and ``record`` do, within a pytest session and its run."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Coroutine, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
+
+import pytest
+from msgspec.structs import replace
+
+from pytest_agenteval.engine.slots import Slot
+from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Transcript
+from pytest_agenteval.records.trial import TapeCounts, Trial, part_paid
+from pytest_agenteval.session.api.code_place import CodePlace, calling_place
+from pytest_agenteval.session.api.given import AgentGiven, GraderGiven
+from pytest_agenteval.session.api.planning import RunOptions, mode_of, plans_of
+from pytest_agenteval.session.api.record import pytest_ways
+from pytest_agenteval.session.api.recording import Recording
+from pytest_agenteval.session.api.recording_tapes import RecordingPlace
+from pytest_agenteval.session.api.regrade import regraded
+from pytest_agenteval.session.api.running import given_back, refuse_running_loop, tool_calls
+from pytest_agenteval.session.api.session_environment import SessionEnvironment
+from pytest_agenteval.session.api.task_choice import TaskGiven
+from pytest_agenteval.session.api.trials import Trials
+from pytest_agenteval.session.eval_session import EvalSession
+from pytest_agenteval.tasks.documents import path_in_root
+from pytest_agenteval.tasks.rows.row_tasks import safe_id
+from pytest_agenteval.text.canonical import digest_text
+
+_LOST_IN_IDS = re.compile(r"[\s/:\[\]]")
+
+
+def place_of(item: pytest.Item) -> CodePlace:
+    """Give where a test is written."""
+    function = inspect.unwrap(getattr(item, "function", place_of))
+    return CodePlace(item.path, function.__code__.co_firstlineno)
+
+
+def suite_of(item: pytest.Item) -> str:
+    """Give the suite that a test's trials stand in: its module."""
+    return path_in_root(item.path, item.config.rootpath)
+
+
+def task_of(item: pytest.Item) -> str:
+    """Give the id of the task that a test is: its name, with those of its classes and its parameters.
+
+    Where a parameter loses characters, a digest keeps ``a/b`` and ``a b`` apart: in journal and on tape.
+    """
+    name, bracket, parameter = item.nodeid.partition("::")[2].partition("[")
+    id = safe_id(f"{name.replace('::', '.')}{bracket}{parameter}")
+    lost = _LOST_IN_IDS.search(parameter.removesuffix("]"))
+    return f"{id}-{digest_text(parameter)[:8]}" if lost else id
+
+
+class AgentEval:
+    """What a test does with agents; its trials stand in the run of the session, journal and summary.
+
+    The suite of what it tries is the test's module, the task the test itself, unless a task's file says
+    otherwise. Where a call names no mode, ``--agent-record`` and ``--agent-record-chat`` hold.
+    """
+
+    def __init__(self, evals: EvalSession, item: pytest.Item) -> None:
+        self._environment = SessionEnvironment(evals, item)
+        self._item = item
+        self._repetition = 1
+        self._calls = 0
+        self._recordings: list[Recording] = []
+
+    @overload
+    def run(
+        self,
+        task: TaskGiven,
+        *,
+        agent: AgentGiven | None = None,
+        model: str | None = None,
+        repetitions: Literal[1] = 1,
+        record: str | None = None,
+        record_chat: str | None = None,
+        judge: Sequence[str] = (),
+        settings: Mapping[str, Any] = NOTHING,
+    ) -> Trial: ...
+    @overload
+    def run(
+        self,
+        task: TaskGiven,
+        *,
+        agent: AgentGiven | None = None,
+        model: str | None = None,
+        repetitions: int,
+        record: str | None = None,
+        record_chat: str | None = None,
+        judge: Sequence[str] = (),
+        settings: Mapping[str, Any] = NOTHING,
+    ) -> Trial | Trials: ...
+    def run(
+        self,
+        task: TaskGiven,
+        *,
+        agent: AgentGiven | None = None,
+        model: str | None = None,
+        repetitions: int = 1,
+        record: str | None = None,
+        record_chat: str | None = None,
+        judge: Sequence[str] = (),
+        settings: Mapping[str, Any] = NOTHING,
+    ) -> Trial | Trials:
+        """Try one task, as ``pytest_agenteval.session`` does, and write it down in the session's run."""
+        refuse_running_loop("run")
+        options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
+        plans = self._plans(task, options, calling_place())
+        return given_back(self._environment.carry_out(_slots(plans)), plans, self._environment)
+
+    @overload
+    def arun(
+        self,
+        task: TaskGiven,
+        *,
+        agent: AgentGiven | None = None,
+        model: str | None = None,
+        repetitions: Literal[1] = 1,
+        record: str | None = None,
+        record_chat: str | None = None,
+        judge: Sequence[str] = (),
+        settings: Mapping[str, Any] = NOTHING,
+    ) -> Coroutine[Any, Any, Trial]: ...
+    @overload
+    def arun(
+        self,
+        task: TaskGiven,
+        *,
+        agent: AgentGiven | None = None,
+        model: str | None = None,
+        repetitions: int,
+        record: str | None = None,
+        record_chat: str | None = None,
+        judge: Sequence[str] = (),
+        settings: Mapping[str, Any] = NOTHING,
+    ) -> Coroutine[Any, Any, Trial | Trials]: ...
+    def arun(
+        self,
+        task: TaskGiven,
+        *,
+        agent: AgentGiven | None = None,
+        model: str | None = None,
+        repetitions: int = 1,
+        record: str | None = None,
+        record_chat: str | None = None,
+        judge: Sequence[str] = (),
+        settings: Mapping[str, Any] = NOTHING,
+    ) -> Coroutine[Any, Any, Trial | Trials]:
+        """Do what ``run`` does in a test that is a coroutine."""
+        options = RunOptions(agent, model, repetitions, record, record_chat, judge, settings)
+        return self._arun(self._plans(task, options, calling_place()))
+
+    async def _arun(self, plans: list[Plan]) -> Trial | Trials:
+        trials = await self._environment.carry_out_async(_slots(plans))
+        return given_back(trials, plans, self._environment)
+
+    def grade(self, trial: Trial, graders: Sequence[GraderGiven] | None = None) -> Trial:
+        """Give a trial with new grades, as ``pytest_agenteval.grade`` does; the run keeps what it had."""
+        refuse_running_loop("grade")
+        return regraded(self._environment, trial, graders, calling_place())
+
+    def tool_calls(self, trial: Trial, name: str | None = None) -> list[ToolCall]:
+        """Give the calls of tools that a trial's agent made: all of them, or those of one tool."""
+        return tool_calls(trial, name)
+
+    def with_recordings(self, trial: Trial) -> Trial:
+        """Put what this repetition of the test has recorded into the trial that it is."""
+        recordings = self._recordings
+        if not recordings:
+            return trial
+        tools, chats = zip(*(each.tape_counts for each in recordings), strict=True)
+        transcript = _joined([each.transcript for each in recordings])
+        return replace(
+            trial,
+            transcript=transcript,
+            tool_tape=_sum(tools),
+            chat_tape=_sum(chats),
+            paid=part_paid(transcript.all_usage, sum((each.paid for each in recordings), NO_USAGE)),
+        )
+
+    def record(self, name: str, *, record: str | None = None, record_chat: str | None = None) -> Recording:
+        """See and tape everything that code inside asks, as ``pytest_agenteval.record`` does.
+
+        The recordings lie in ``cassettes/``, in folders of the test's module and of the test. In a test with
+        the mark ``agenteval`` what was seen is the transcript of its trial; each repetition has replies of
+        its own.
+        """
+        environment, item = self._environment, self._item
+        place = RecordingPlace(
+            cassette_folder(item) / name,
+            environment.root,
+            mode_of("record", record, environment.record),
+            mode_of("record_chat", record_chat, environment.record_chat),
+            environment.live,
+            self._repetition,
+            pytest_ways(item.nodeid),
+            has_trial=item.get_closest_marker("agenteval") is not None,
+            prices=environment.prices,
+        )
+        self._recordings.append(Recording(name, place))
+        return self._recordings[-1]
+
+    def _plans(self, task: TaskGiven, options: RunOptions, place: CodePlace) -> list[Plan]:
+        self._calls += 1
+        id = task_of(self._item) if self._calls == 1 else f"{task_of(self._item)}-{self._calls}"
+        plans = plans_of(self._environment, task, options, place, suite_of(self._item), id)
+        if self._repetition > 1 and len(plans) == 1:
+            return [replace(plan, repetition=self._repetition) for plan in plans]
+        return plans
+
+    def begin_repetition(self, number: int) -> None:
+        """Let what is tried from now on belong to this repetition of the test, from 1."""
+        self._repetition, self._calls = number, 0
+        self._recordings = []
+
+
+def _joined(transcripts: Sequence[Transcript]) -> Transcript:
+    """Put transcripts behind each other."""
+    first, *others = transcripts
+    for other in others:
+        first = Transcript(
+            (*first.messages, *other.messages),
+            (*first.calls, *other.calls),
+            (*first.asks, *other.asks),
+            (*first.events, *other.events),
+            first.usage + other.usage,
+            (*first.tools, *other.tools),
+        )
+    return first
+
+
+def _sum(counts: Sequence[TapeCounts]) -> TapeCounts:
+    return TapeCounts(
+        sum(each.hits for each in counts),
+        sum(each.misses for each in counts),
+        sum(each.recorded for each in counts),
+    )
+
+
+def _slots(plans: Sequence[Plan]) -> list[Slot]:
+    return [Slot(plan) for plan in plans]
+
+
+def cassette_folder(item: pytest.Item) -> Path:
+    """Give where a test's recordings lie: ``cassettes/``, its module's path and its name."""
+    module = Path(suite_of(item)).with_suffix("")
+    parts = module.parts[1:] if module.parts[0] == "evals" else module.parts
+    return item.config.rootpath.joinpath("cassettes", *parts, task_of(item))

@@ -1,0 +1,166 @@
+"""A calibration file as a test: judges are asked in its setup; its call asks if they agree enough."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
+from pytest_agenteval.engine.calibration_run import calibration_cassettes
+from pytest_agenteval.engine.executors.executor import CalibrationResult
+from pytest_agenteval.reports.formatting import printable
+from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
+from pytest_agenteval.session.items.file_problems import collect_items, reported_name
+from pytest_agenteval.session.items.trial_functions import declare_marks, marks_of
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.errors import Problem, ProblemsFound
+
+NO_JUDGE = "no judge: --agent-judge=MODEL decides it"
+MARK = "calibration"
+_files_by_id: pytest.StashKey[dict[str, Path]] = pytest.StashKey()
+
+
+class BelowThreshold(Exception):
+    """Judges that do not agree with the labels as far as the calibration wants."""
+
+
+class CalibrationFile(pytest.File):
+    """A file that holds one calibration."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Give the calibration as an item, or say everything that is wrong with its files."""
+        return collect_items(get_eval_session(self.config), lambda evals: [self._item(evals)])
+
+    def _item(self, evals: EvalSession) -> CalibrationItem:
+        plan = read_calibration(self.path, self.config.rootpath, evals.registry)
+        self._take_id(plan)
+        judges = "+".join(judge.name for judge in evals.cases.judges)
+        name = f"{plan.id}[{judges}]" if judges else plan.id
+        # The whole id: one that pytest 9.2 makes of a name in brackets is not known again by --lf and --sw.
+        nodeid = f"{self.nodeid}::{name}"
+        item: CalibrationItem = CalibrationItem.from_parent(
+            self, name=name, nodeid=nodeid, calibration=plan, evals=evals
+        )
+        item.extra_keyword_matches.update((plan.rubric.name, *plan.tags))
+        self._mark(item)
+        return item
+
+    def _mark(self, item: CalibrationItem) -> None:
+        """Mark the item with its tags, each declared as it comes."""
+        names = dict.fromkeys((MARK, *marks_of(item.calibration.tags)))
+        declare_marks(self.config, names, "calibrations")
+        for name in names:
+            item.add_marker(name)
+
+    def _take_id(self, plan: CalibrationPlan) -> None:
+        """See that no other file has this id: what is found is written down under it."""
+        files_by_id = self.config.stash.setdefault(_files_by_id, {})
+        first = files_by_id.setdefault(plan.id, self.path)
+        if first != self.path:
+            found = f"{plan.id!r}, which is also in {short_path(first)}"
+            problem = Problem(plan.file, plan.line, ("id",), "an id that no other calibration has", found)
+            raise ProblemsFound([problem])
+
+
+class CalibrationItem(pytest.Item):
+    """One calibration as a test."""
+
+    def __init__(self, *, calibration: CalibrationPlan, evals: EvalSession, **more: Any) -> None:
+        super().__init__(**more)
+        self.calibration, self.evals = calibration, evals
+        self.results: dict[str, Any] | None = None
+
+    def chat_cassettes(self) -> Iterator[str]:
+        """Give the files that the judges' chats are played from."""
+        yield from calibration_cassettes(self.calibration)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Point to the calibration's own line, where editors and JUnit look."""
+        return self.path, self.calibration.line - 1, reported_name(self.name)
+
+    def setup(self) -> None:
+        """Ask the judges about every example, and write down what was found."""
+        evals, option = self.evals, self.config.option
+        if not evals.cases.judges:
+            pytest.skip(NO_JUDGE)
+        if option.setuponly or option.setupplan:
+            pytest.skip("no judge is asked without a call")
+        self.results = self._calibrate(evals)
+        self.user_properties += properties(self.results)
+
+    def runtest(self) -> None:
+        """Pass where every threshold is reached."""
+        if self.results is not None and not self.results["passed"]:
+            raise BelowThreshold
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Say what was found and what was wanted, without a traceback."""
+        if isinstance(excinfo.value, BelowThreshold) and self.results is not None:
+            return "\n".join(shortfalls(self.results))
+        return super().repr_failure(excinfo)
+
+    def _calibrate(self, evals: EvalSession) -> dict[str, Any]:
+        from pytest_agenteval.calibration.analysis import analyze_calibration
+        from pytest_agenteval.calibration.storage import calibration_json, store_calibration
+        from pytest_agenteval.reports.html.calibration import calibration_page
+
+        runner, plan = evals.runner, self.calibration
+        result = runner.calibrate(self, plan)
+        if result.answers is None:
+            pytest.fail(_error_text(result), pytrace=False)
+        results = calibration_json(analyze_calibration(plan, result.answers))
+        try:
+            store_calibration(evals.folder, results, calibration_page(results))
+        except OSError as failed:  # a full disk
+            problem = f"the calibration cannot be written to {evals.folder}: {failed.strerror or failed}"
+            pytest.fail(problem, pytrace=False)
+        unread = list(unreadable(results))
+        if unread:
+            pytest.fail("\n".join(unread), pytrace=False)
+        return results
+
+
+def _error_text(result: CalibrationResult) -> str:
+    """Say what broke; the author's own frames follow where somebody's code raised."""
+    error = result.error
+    return "" if error is None else printable(f"{error.cause}: {error.message}\n{error.traceback}".rstrip())
+
+
+def unreadable(results: dict[str, Any]) -> Iterator[str]:
+    """Name each judge of which not one reply could be read: what it is worth is not known."""
+    from pytest_agenteval.reports.calibration_text import format_unreadable
+
+    for judge in results["judges"]:
+        unread = judge.get("unread")
+        if unread and unread["count"] == unread["asks"]:
+            yield f"unreadable: {format_unreadable(judge)}"
+
+
+def shortfalls(results: dict[str, Any]) -> Iterator[str]:
+    """Say which thresholds were not reached."""
+    from pytest_agenteval.reports.calibration_text import format_shortfall
+
+    missed = [threshold for threshold in results["thresholds"] if not threshold["reached"]]
+    yield f"{results['id']}: {len(missed)} of {len(results['thresholds'])} thresholds not reached"
+    yield from (f"  {format_shortfall(threshold)}" for threshold in missed)
+
+
+def properties(results: dict[str, Any]) -> list[tuple[str, str]]:
+    """Give the figures of whoever counts as properties for JUnit's file."""
+    facts = [
+        ("agenteval.calibration", results["id"]),
+        ("agenteval.labels", results["labels"]["said"]),
+        ("agenteval.judges", ", ".join(judge["name"] for judge in results["judges"])),
+    ]
+    counts = results["measured"][-1]["judge"]
+    figures = [
+        (f"agenteval.{result['dimension']}.{metric}", f"{figure['value']:.4f}")
+        for result in results["measured"]
+        if result["judge"] == counts
+        for metric, figure in result["figures"].items()
+        if figure["value"] is not None
+    ]
+    return facts + figures

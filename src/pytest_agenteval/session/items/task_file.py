@@ -1,0 +1,83 @@
+"""A file of tasks as a module: which files, which items, and all that is wrong with them."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
+from pytest_agenteval.session.items.file_problems import collect_items
+from pytest_agenteval.session.items.table_file import table_file
+from pytest_agenteval.session.items.trial_functions import PLUGIN, trial_functions
+from pytest_agenteval.session.items.trial_item import TrialItem
+from pytest_agenteval.session.planning.parametrization import Case
+from pytest_agenteval.tasks.task_detection import holds_calibration
+
+TABLES = frozenset({".csv", ".tsv", ".jsonl", ".ndjson"})
+"""Endings of files that hold rows, and never tasks of their own."""
+
+
+class TaskFile(pytest.Module):
+    """A file of tasks, as a module with one function for each task.
+
+    A module and no mere file: fixtures of module scope ask pytest for a node of that scope.
+    """
+
+    def _getobj(self) -> types.ModuleType:
+        # In place of importing the file, which is no Python; pytest says that this may be overwritten.
+        module = types.ModuleType("agenteval_tasks")
+        module.__file__ = str(self.path)
+        return module
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        """Give an item for each trial of each task, or say everything that is wrong with the file."""
+        return collect_items(get_eval_session(self.config), self._items)
+
+    def _items(self, evals: EvalSession) -> Iterator[TrialItem]:
+        named = self.session.isinitpath(self.path) and not self._is_someone_elses()
+        functions = trial_functions(self.config)
+        for task, settings in evals.planner.tasks(self.path, named=named):
+            cases = evals.cases_of(task, settings.models)
+            if cases:  # a task that a stored run does not hold has none
+                yield from functions.items(self, task, cases, evals)
+
+    def _is_someone_elses(self) -> bool:
+        """Whether another plugin collects this file too, so that it need not be ours."""
+        plugins = self.config.pluginmanager
+        ours = [plugin for plugin in plugins.get_plugins() if getattr(plugin, "__name__", "") == PLUGIN]
+        others = plugins.subset_hook_caller("pytest_collect_file", ours)
+        return bool(others(file_path=self.path, parent=self.parent))
+
+
+def generate_cases(metafunc: pytest.Metafunc) -> None:
+    """Give a task's function its cases."""
+    cases: tuple[Case, ...] | None = getattr(metafunc.function, "agenteval", None)
+    if cases is not None:
+        metafunc.parametrize("trial", cases, ids=[case.id for case in cases], indirect=True)
+
+
+def collect_file(path: Path, parent: pytest.Collector) -> pytest.File | None:
+    """Collect a file if it may hold tasks, or says that it is a calibration."""
+    evals = get_eval_session(parent.config)
+    if parent.session.isinitpath(path) and (table := table_file(evals, path, parent)):
+        return table
+    if path.suffix.lower() in TABLES:
+        return None
+    if not (evals.planner.suites.may_hold_tasks(path) or parent.session.isinitpath(path)):
+        return None
+    if holds_calibration(path):
+        from pytest_agenteval.session.items.calibration_item import CalibrationFile
+
+        calibration: CalibrationFile = CalibrationFile.from_parent(parent, path=path)
+        return calibration
+    return TaskFile.from_parent(parent, path=path)
+
+
+def without_callspecs(items: Iterable[pytest.Item]) -> None:
+    """Hide callspecs from VS Code's discovery, which takes every file of a parametrized test for Python."""
+    for item in items:
+        if isinstance(item, TrialItem):
+            item.__dict__.pop("callspec", None)

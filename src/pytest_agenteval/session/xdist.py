@@ -1,0 +1,194 @@
+"""Sharing trials out to xdist's workers: a deep queue for ours, xdist's own way for everyone else's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pytest
+from xdist.scheduler import LoadScheduling
+
+from pytest_agenteval.registry.stash import run_info_key
+from pytest_agenteval.session.held_back_trials import HeldBackTrials
+from pytest_agenteval.session.run_info import has_plan
+from pytest_agenteval.session.stop_signal import StopBroadcaster
+
+TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
+"""What the node ids of trials look like: the controller knows nothing else of them."""
+
+DEPTH = 32
+"""A queue at least this deep keeps a worker busy with quick trials."""
+
+
+class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is not typed
+    """Keeps as many trials queued at each worker as it can run at once, and more.
+
+    Tests that are not trials go first, in the chunks in which xdist's own ``load`` sends them. Without
+    trials this is ``load`` and nothing else.
+    """
+
+    def __init__(self, config: pytest.Config, log: Any, concurrency: int) -> None:
+        super().__init__(config, log)
+        self._concurrency = concurrency
+        self._depth = max(DEPTH, 2 * concurrency)
+        self._trials: list[int] = []
+        self._extra = HeldBackTrials(config)
+        self._begun = False
+
+    @property
+    def tests_finished(self) -> bool:
+        """Whether nothing is left to be sent and at most the last test of each worker is running."""
+        return not self._trials and not self._extra.undecided and bool(super().tests_finished)
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether anything is left to be run."""
+        return bool(self._trials or self._extra.undecided) or bool(super().has_pending)
+
+    def schedule(self) -> None:
+        """Share out the first tests, or look at every worker again."""
+        if (
+            self.collection is None
+            and self._has_planned_trials()
+            and self._check_nodes_have_same_collection()
+        ):
+            collected = next(iter(self.node2collection.values()))
+            self._trials = [index for index, name in enumerate(collected) if TRIAL.search(name)]
+            if self._trials:
+                held_back = self._extra.hold_back(collected)
+                self._trials = [index for index in self._trials if index not in held_back]
+                self._share_out(collected, held_back)
+                return
+        super().schedule()
+
+    def check_schedule(self, node: Any, duration: float = 0) -> None:
+        """Send a worker more when it needs more."""
+        if node.shutting_down:
+            return
+        ours = self._trials or self._extra.undecided
+        if self.pending or not ours:
+            super().check_schedule(node, duration)
+        if not self.pending and ours:
+            self._send_trials(node)
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Note that a worker is done with a test, which may be the one that a look was waiting for."""
+        self._extra.take_back([item_index])  # before the look a worker drops what it was given to go on
+        super().mark_test_complete(node, item_index, duration)
+        self._look_when_due()
+
+    def mark_test_pending(self, item: str) -> None:
+        """Take a test back, to be run again."""
+        assert self.collection is not None
+        if self._begun and TRIAL.search(item):
+            self._trials.insert(0, self.collection.index(item))
+            for node in self.node2pending:
+                self.check_schedule(node)
+        else:
+            super().mark_test_pending(item)
+
+    def remove_node(self, node: Any) -> str | None:
+        """Forget a worker; what it was to run goes to the others, except the test it was at."""
+        waiting = self._extra.take_back(self.node2pending[node])
+        pending = [index for index in self.node2pending[node] if index not in waiting]
+        collection = self.collection or []
+        # Taken out first: xdist would send what is left in chunks, as it does with everyone else's tests.
+        rest = [index for index in pending[1:] if self._begun and TRIAL.search(collection[index])]
+        self.node2pending[node] = [index for index in pending if index not in rest]
+        self._trials = rest + self._trials
+        crashed: str | None = super().remove_node(node)
+        self._look_when_due()
+        return crashed
+
+    def _has_planned_trials(self) -> bool:
+        """Whether the workers met task files: node ids alone may look like trials and be somebody else's."""
+        return has_plan(self.config)
+
+    def _share_out(self, collected: list[str], held_back: Collection[int]) -> None:
+        trials, self.collection, self._begun = {*self._trials, *held_back}, collected, True
+        folder = self.config.stash[run_info_key].folder
+        self.config.pluginmanager.register(StopBroadcaster(self.config, folder))
+        self.pending[:] = [index for index in range(len(collected)) if index not in trials]
+        most: int = self.config.getoption("maxschedchunk") or len(self.pending)
+        self.maxschedchunk = most
+        if self.pending:
+            self._first_chunks(most)
+        if not self.pending and len(self._trials) < 2 * len(self.nodes):
+            self._deal_out()
+        elif not self.pending:
+            for node in self.nodes:
+                self.check_schedule(node)
+
+    def _deal_out(self) -> None:
+        """Give trials that are fewer than two for each worker to one worker after the other."""
+        for node in self.nodes:
+            chosen, self._trials = self._trials[:1], self._trials[1:]
+            self._queue(node, chosen)
+        for node in self.nodes:
+            self.check_schedule(node)
+
+    def _first_chunks(self, most: int) -> None:
+        """Send everyone else's tests as ``load`` would at the start, were they alone."""
+        nodes = self.nodes
+        if len(self.pending) < 2 * len(nodes):
+            for number in range(len(self.pending)):
+                self._send_tests(nodes[number % len(nodes)], 1)
+            return
+        chunk = max(min(len(self.pending) // len(nodes) // 4, most), 2)
+        for node in nodes:
+            self._send_tests(node, chunk)
+
+    def _send_trials(self, node: Any) -> None:
+        """Fill a worker's queue, when half of it is empty."""
+        queued = len(self.node2pending[node])
+        # Near the end everyone gets a share: a deep queue here would leave other workers idle.
+        share = (len(self._trials) + self._queue_length()) // max(1, len(self.node2pending))
+        depth = max(2, min(self._depth, max(self._concurrency + 1, share // 2), share))
+        if queued <= depth // 2:
+            chosen = self._trials[: depth - queued]
+            del self._trials[: len(chosen)]
+            self._queue(node, chosen)
+        if self._extra.undecided:
+            self._keep_going(node)
+        elif not self._trials:
+            # A worker keeps its last test back until it knows which comes next, or that none does.
+            for other in self.nodes:
+                other.shutdown()
+
+    def _keep_going(self, node: Any) -> None:
+        """Give a worker that gets nothing else an extra trial: it runs the test before it, and then waits."""
+        if self._trials or any(self._extra.is_given(index) for index in self.node2pending[node]):
+            return
+        given = self._extra.give_one()
+        if given is None:
+            node.shutdown()
+        else:
+            self._queue(node, [given])
+
+    def _look_when_due(self) -> None:
+        """Decide about the extra trials once all others have ended, and go on with those that are needed."""
+        session = self.config.pluginmanager.get_plugin("session")
+        stopping = session is not None and (session.shouldfail or session.shouldstop)
+        if stopping or not self._extra.undecided or self._trials or self.pending or not self.node2pending:
+            return
+        queued = (index for pending in self.node2pending.values() for index in pending)
+        if all(map(self._extra.is_given, queued)):
+            self._trials = self._extra.look()
+            for node in self.nodes:
+                self.check_schedule(node)
+
+    def _queue(self, node: Any, chosen: list[int]) -> None:
+        if chosen:
+            self.node2pending[node].extend(chosen)
+            node.send_runtest_some(chosen)
+
+    def _queue_length(self) -> int:
+        return sum(map(len, self.node2pending.values()))
+
+
+def scheduler(config: pytest.Config, log: Any, concurrency: Callable[[], int]) -> DepthScheduling | None:
+    """Give our scheduler for ``--dist load``; every other way of sharing is xdist's own."""
+    if config.getvalue("dist") != "load":
+        return None
+    return DepthScheduling(config, log, concurrency())

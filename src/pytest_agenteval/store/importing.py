@@ -1,0 +1,258 @@
+"""What importers are made from: arguments, source files with their problems, and runs that are stored."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval import __version__
+from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.interaction import Interaction, Response, tool_interaction
+from pytest_agenteval.processes.files import read_pointer
+from pytest_agenteval.records.plan import Kind
+from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.records.trial_redaction import redact_trial
+from pytest_agenteval.store.file_writing import replace_link
+from pytest_agenteval.store.journal_writer import JournalWriter
+from pytest_agenteval.store.run_metadata import RunHeader, RunModel, RunSuite, planned_groups
+from pytest_agenteval.store.runs import LATEST, ROOT, end_run, list_runs, new_run, write_planned
+from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
+
+MOST_NAMED = 3
+
+
+def add_common_arguments(parser: argparse.ArgumentParser, target: str) -> None:
+    """Declare ``--to``, whose help is ``target``, ``--mode`` and ``--force``."""
+    parser.add_argument("--to", required=True, metavar="DIR", help=target)
+    parser.add_argument(
+        "--mode",
+        choices=("default", "upstream"),
+        default="default",
+        help="how the tasks' graders count: what the benchmark documents, or what its code does",
+    )
+    parser.add_argument("--force", action="store_true", help="write over what was imported there before")
+
+
+@contextmanager
+def writing() -> Iterator[None]:
+    """Say in one sentence what cannot be written, or that not all of it was."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("agenteval: the import is not whole: --force makes it anew", file=sys.stderr)
+        raise
+    except OSError as refused:
+        raise UsageMistake(f"{refused.filename}: {refused.strerror}") from None
+
+
+def leftover_lines(others: Sequence[Path]) -> Iterator[str]:
+    """Name files in the target that are not of this import, the first few of them."""
+    if others:
+        more = f" and {len(others) - MOST_NAMED} more" if len(others) > MOST_NAMED else ""
+        yield f"not of this import, left as they are: {', '.join(map(str, others[:MOST_NAMED]))}{more}"
+
+
+WIDTH = 110
+PYTEST_INI = "[pytest]\ntestpaths = evals\n"
+CONFIGS = (
+    "pytest.toml",
+    ".pytest.toml",
+    "pytest.ini",
+    ".pytest.ini",
+    "pyproject.toml",
+    "tox.ini",
+    "setup.cfg",
+)
+
+
+def write_yaml(path: Path, content: Mapping[str, Any]) -> Path:
+    """Write one file, and the folders above it; give its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(yaml_text(content), encoding="utf-8", newline="\n")
+    return path
+
+
+def yaml_text(content: Mapping[str, Any]) -> str:
+    """Write a map as YAML."""
+    import yaml
+
+    return yaml.dump(content, Dumper=_dumper(), allow_unicode=True, sort_keys=False, width=WIDTH)
+
+
+@cache
+def _dumper() -> Any:
+    """Give PyYAML's safe dumper without anchors, which are hard to read and to edit."""
+    import yaml
+
+    base: Any = yaml.SafeDumper
+    return type("PlainDumper", (base,), {"ignore_aliases": lambda *_: True})
+
+
+def make_project(folder: Path) -> None:
+    """Write a pytest.ini where the folder has no settings for pytest yet."""
+    if not any((folder / name).exists() for name in CONFIGS):
+        (folder / "pytest.ini").write_text(PYTEST_INI, encoding="utf-8", newline="\n")
+
+
+def read_json(path: Path) -> Any:
+    """Read a JSON file; raises ProblemsFound with the line where it breaks."""
+    text = read_text(path)
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as broken:
+        raise ProblemsFound([not_json(path, broken)]) from None
+
+
+def read_text(path: Path) -> str:
+    """Read a UTF-8 text; raises ProblemsFound where it is none."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as broken:
+        line = path.read_bytes().count(b"\n", 0, broken.start) + 1
+        raise ProblemsFound([Problem(str(path), line, (), "text in UTF-8", str(broken))]) from None
+    except OSError as refused:
+        found = refused.strerror or str(refused)
+        raise ProblemsFound([Problem(str(path), None, (), "a file that can be read", found)]) from None
+
+
+def not_json(path: Path, broken: Exception, line: int | None = None) -> Problem:
+    """Say where a file stops being JSON."""
+    return Problem(str(path), line or getattr(broken, "lineno", None), (), "JSON", str(broken))
+
+
+def read_all(paths: Iterable[Path]) -> Iterator[tuple[Path, Any]]:
+    """Read many JSON files; raises ProblemsFound with the problems of all of them after the last."""
+    problems: list[Problem] = []
+    for path in paths:
+        try:
+            yield path, read_json(path)
+        except ProblemsFound as broken:
+            problems += broken.problems
+    if problems:
+        raise ProblemsFound(problems)
+
+
+def misshapen(path: Path, expected: str, found: object, *key: str | int, hint: str = "") -> ProblemsFound:
+    """Make the error for JSON that is not what it should be; the key says where."""
+    return ProblemsFound([Problem(str(path), None, key, expected, _short(found), hint)])
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+PROCESS = "import"
+EXIT_STATUS = 0
+
+
+class ImportedRun(Record, frozen=True):
+    """What one model did in one suite: its finished trials, and when they began and ended (ISO 8601).
+
+    ``judges`` are who judged, by name, each with a note that is shown beside it (``verdicts as published``).
+    """
+
+    model: str
+    suite: str
+    kind: Kind
+    agent: str
+    started_at: str
+    ended_at: str
+    trials: tuple[Trial, ...]
+    judges: tuple[tuple[str, str], ...] = ()
+
+
+def imported_runs(target: Path, command: Sequence[str]) -> list[Path]:
+    """Give the folders of the runs below ``target`` that a command which begins so imported before."""
+    begin = tuple(command)
+    runs = list_runs(target / ROOT)
+    return [run.path for run in runs if run.header.command[: len(begin)] == begin]
+
+
+def replace_imported_runs(
+    target: Path, begin: Sequence[str], runs: Sequence[ImportedRun], command: Sequence[str]
+) -> list[Path]:
+    """Remove what a command that begins with ``begin`` imported before, write these runs; give their folders.
+
+    ``command`` is what was typed now, stored in each run's header. ``latest`` stays with a run that was made
+    here, which no import is newer than.
+    """
+    earlier = imported_runs(target, begin)
+    # Looked up before the runs are written: each of them becomes the latest for a moment.
+    latest = _own_latest(target / ROOT, earlier)
+    for folder in earlier:
+        shutil.rmtree(folder)
+    folders = [_write(target / ROOT, run, command) for run in runs]
+    if folders and latest:
+        replace_link(target / ROOT / LATEST, latest)
+    return folders
+
+
+def _own_latest(root: Path, imported: Sequence[Path]) -> str:
+    """Give the name of the latest run, where it is one that was made here."""
+    name = read_pointer(root / LATEST)
+    own = name and name not in {folder.name for folder in imported} and (root / name).is_dir()
+    return name if own else ""
+
+
+def _write(root: Path, run: ImportedRun, command: Sequence[str]) -> Path:
+    folder = new_run(root, _header(run, command))
+    write_planned(folder, planned_groups((trial.key, trial.bucket) for trial in run.trials))
+    journal = JournalWriter(folder, PROCESS)
+    try:
+        journal.finished([redact_trial(trial) for trial in run.trials])
+    finally:
+        journal.close()
+    end_run(folder, run.ended_at, EXIT_STATUS)
+    return folder
+
+
+def _header(run: ImportedRun, command: Sequence[str]) -> RunHeader:
+    return RunHeader(
+        started_at=run.started_at,
+        command=tuple(command),
+        models=(RunModel(run.model, run.model),),
+        variants=("",),
+        suites=(RunSuite(run.suite, run.kind, run.agent),),
+        repetitions=1,
+        package=__version__,
+        judges=tuple(_judges(run)),
+    )
+
+
+def _judges(run: ImportedRun) -> Iterator[RunModel]:
+    return (RunModel(name, name, note=note) for name, note in run.judges)
+
+
+class RecordedCall(Record, frozen=True):
+    """One call of a tool and its result, both JSON; ``remarks`` are further keys of the stored response."""
+
+    tool: str
+    args: Mapping[str, Any]
+    result: Any
+    remarks: Mapping[str, Any] = {}
+
+
+def write_tool_cassette(path: Path, calls: Iterable[RecordedCall]) -> Path:
+    """Write one cassette file (JSON or YAML by its ending), in place of one that is there; give its path."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write(path, Recording(tuple(map(_interaction, calls))))
+    return path
+
+
+def _interaction(call: RecordedCall) -> Interaction:
+    interaction = tool_interaction(call.tool, call.args, result=call.result)
+    response = interaction.response
+    extra = dict(call.remarks)
+    return Interaction(
+        interaction.request,
+        Response(response.status, response.message, response.headers, response.body, extra),
+    )

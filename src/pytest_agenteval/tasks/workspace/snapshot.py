@@ -1,0 +1,213 @@
+"""Looking at a tree: every file's text, bounded, with the digest of the whole content."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from pytest_agenteval.records.bounds import MOST_DEEP
+from pytest_agenteval.records.evidence import FileText, Tree, Why
+from pytest_agenteval.text.canonical import DIGEST_CHARS
+
+MOST_BYTES = 256 * 1024
+"""A file larger than this is kept by digest only."""
+
+MOST_HASHED = 64 * 1024 * 1024
+"""Of a file larger than this the digest is that of its size, its beginning and its end."""
+
+MOST_HASHED_TOGETHER = 1024 * 1024 * 1024
+"""So many bytes of new files are hashed whole; further ones as if they were larger than ``MOST_HASHED``."""
+
+END_BYTES = 64 * 1024
+"""What is read of either end of a file that is too large to be hashed."""
+
+MOST_TEXT = 64 * 1024 * 1024
+"""So many bytes of new or changed text are kept of one tree; further files by digest only."""
+
+MOST_NEW = 20_000
+"""So many files that were not there before are looked at, and so many folders more than there were files."""
+
+MORE = "…"
+"""The entry that stands for all files beyond ``MOST_NEW``."""
+
+EMPTY = Tree()
+
+
+def snapshot(root: Path, earlier: Tree = EMPTY) -> Tree:
+    """Read a tree; a file equal to one of ``known`` shares its text. Links are not followed.
+
+    Files of ``known`` are looked at wherever they are, of others so many as a trial can hold: what is left
+    out is never taken for deleted, and an entry says that it is there.
+    """
+    files: dict[str, FileText] = {}
+    new, room = 0, _Room()
+    for path, folder in _paths(root, MOST_NEW + len(earlier.files)):
+        if path not in earlier.files:
+            new += 1
+            if new > MOST_NEW or folder == "too many":
+                files[MORE] = _unseen("too many")
+                break
+        file = _unseen(folder) if folder else _read_file(root / path, earlier.files.get(path), room)
+        if file is not None:
+            files[path] = file
+    else:
+        if "unreadable" not in {file.why for file in files.values()}:
+            return Tree(dict(sorted(files.items()))) if files else EMPTY
+    # Files that the walk did not come to would count as deleted.
+    room.text = 0
+    for path in earlier.files.keys() - files.keys():
+        above = [*_folders_above(path)]
+        if any(folder in files and files[folder].why == "unreadable" for folder in above):
+            files[path] = _unseen("unreadable")
+        elif os.path.lexists(root / path) and not any(os.path.islink(root / folder) for folder in above):
+            file = _read_file(root / path, earlier.files[path], room)
+            files |= {path: file} if file is not None else {}
+    return Tree(dict(sorted(files.items())))
+
+
+class _Room:
+    """How many bytes of new text may yet be kept of a tree, and of new files be hashed."""
+
+    def __init__(self) -> None:
+        self.text, self.hashed = MOST_TEXT, MOST_HASHED_TOGETHER
+
+
+def _unseen(why: Why) -> FileText:
+    """Give what stands for something that is there and was not looked at."""
+    return FileText(_digest(b""), 0, None, why)
+
+
+def snapshot_layers(layers: Sequence[Path]) -> Tree:
+    """Give the tree that layers make together, read once per process."""
+    if not layers:
+        return EMPTY
+    return _merged_layers(tuple(layers))
+
+
+def with_texts(tree: Tree, texts: Mapping[str, str]) -> Tree:
+    """Give a tree with these texts in it, whatever stood at their paths."""
+    if not texts:
+        return tree
+    raw = {path: text.encode("utf-8", "replace") for path, text in texts.items()}
+    laid = {path: FileText(_digest(data), len(data), data.decode()) for path, data in raw.items()}
+    return Tree(dict(sorted({**tree.files, **laid}.items())))
+
+
+# Kept: all trials of a task, and all tasks of one base fixture, start from the same texts.
+@lru_cache(maxsize=4096)
+def _merged_layers(layers: tuple[Path, ...]) -> Tree:
+    if len(layers) == 1:
+        return snapshot(layers[0])
+    below, above = _merged_layers(layers[:-1]), _merged_layers(layers[-1:])
+    folders = {folder for path in above for folder in _folders_above(path)}
+    files = {path: file for path, file in below.files.items() if path not in folders}
+    files = {
+        path: file
+        for path, file in files.items()
+        if not any(folder in above for folder in _folders_above(path))
+    }
+    return Tree(dict(sorted({**files, **above.files}.items())))
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    """Give the folders that a path lies in."""
+    cut = path.rfind("/")
+    while cut > 0:
+        yield path[:cut]
+        cut = path.rfind("/", 0, cut)
+
+
+def _paths(root: Path, most_folders: int) -> Iterator[tuple[str, Why]]:
+    """Give the path of every file, by name within each folder, and of folders not looked into, with why."""
+    waiting, looked_into = [""], 0
+    while waiting:
+        above = waiting.pop()
+        looked_into += 1
+        try:
+            inside = _inside(root / above)
+        except FileNotFoundError:  # gone since
+            continue
+        except OSError:
+            if above:
+                yield above, "unreadable"
+            continue
+        folders: list[str] = []
+        for name, is_folder in inside:
+            path = f"{above}/{name}" if above else name
+            if not is_folder:
+                yield path, ""
+            elif path.count("/") >= MOST_DEEP:
+                yield path, "too deep"
+            elif looked_into + len(waiting) + len(folders) > most_folders:
+                yield path, "too many"
+            else:
+                folders.append(path)
+        waiting.extend(reversed(folders))
+
+
+def _inside(folder: Path) -> list[tuple[str, bool]]:
+    with os.scandir(folder) as entries:
+        return sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries)
+
+
+def _read_file(path: Path, earlier: FileText | None, room: _Room) -> FileText | None:
+    """Look at a file; a text that is new is kept while there is room. None where the file is gone."""
+    try:
+        if path.is_symlink():
+            target = os.readlink(path).encode("utf-8", "surrogateescape")
+            return FileText(_digest(target), len(target), None, "link")
+        size = _size(path)
+        is_new = earlier is None or earlier.size != size
+        if size > MOST_HASHED or (is_new and size > room.hashed):
+            return FileText(_digest_of_ends(path, size), size, None, "too large")
+        room.hashed -= size if is_new else 0
+        if size > MOST_BYTES:
+            return FileText(_digest_of(path), size, None, "too large")
+        content = path.read_bytes()
+    except FileNotFoundError:  # whatever the agent has left running works on
+        return None
+    except PermissionError:
+        return _unseen("unreadable")
+    except OSError:  # a pipe, a socket: it is there, and that is all
+        return _unseen("binary")
+    digest = _digest(content)
+    if earlier is not None and earlier.digest == digest:
+        return earlier
+    if len(content) > room.text:
+        return FileText(digest, len(content), None, "too large")
+    try:
+        text = FileText(digest, len(content), content.decode("utf-8"))
+    except UnicodeDecodeError:
+        return FileText(digest, len(content), None, "binary")
+    room.text -= len(content)
+    return text
+
+
+def _size(path: Path) -> int:
+    """Give the size of a file; raises OSError for what is none: reading a pipe would wait for ever."""
+    status = path.stat()
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(f"no file: {path}")
+    return status.st_size
+
+
+def _digest_of(path: Path) -> str:
+    """Give the digest of a file that is too large to be read at once."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:DIGEST_CHARS]
+
+
+def _digest_of_ends(path: Path, size: int) -> str:
+    """Give a digest of a file that is too large to be hashed, be it a hole of many gigabytes."""
+    with path.open("rb") as file:
+        begin = file.read(END_BYTES)
+        file.seek(max(0, size - END_BYTES))
+        return _digest(b"%d %b %b" % (size, begin, file.read(END_BYTES)))
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:DIGEST_CHARS]

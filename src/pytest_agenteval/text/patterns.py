@@ -1,0 +1,170 @@
+"""Regular expressions that authors write, also in JSON Schemas, searched for where they can be ended.
+
+Python's own ``re`` cannot be ended, and lets nothing else of the process run while it searches: one pattern
+with a repetition inside a repetition, such as ``(a+)+$``, would hold up every trial, and Ctrl-C. So the
+search is done by the package ``regex``, which keeps to a time and lets others run. What a pattern means is
+what it means to ``re``, which reads it first.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from types import FunctionType
+from typing import TYPE_CHECKING, Any
+
+from pytest_agenteval.text.errors import TrialBroken
+from pytest_agenteval.text.json_values import composed_text, normal_text
+
+if TYPE_CHECKING:
+    import regex
+    from jsonschema.protocols import Validator
+
+
+SECONDS = 3.0
+"""How much of the processor's time one search may take."""
+
+_NAMES_LINE_ENDS = re.compile(r"(?<!\\)(?:\\\\)*\\(?:r|x0d|u000d|ufeff)|[\r\ufeff]", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"""
+      \\N\{[^}]*\}                              # a character by its name
+    | \\.                                       # anything escaped
+    | \[\^?\]?(?:\\.|[^\]\\])*\]                # a set of characters
+    | \{(?:[0-9]+(?:,[0-9]*)?|,[0-9]*)\}        # a repetition
+    | (?P<brace>\{)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class PatternTooSlow(TrialBroken):
+    """A pattern took too long for a text, which is a mistake of the pattern's author."""
+
+    cause = "pattern_too_slow"
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """A regular expression as ``re`` reads it, with the flags of ``re``."""
+
+    pattern: str
+    flags: int = 0
+
+    def search(self, text: str) -> regex.Match[str] | None:
+        """Give the first match; raises PatternTooSlow where that takes longer than anyone waits."""
+        with _naming_the_pattern(self.pattern, text):
+            return _compiled(self.pattern, self.flags).search(text, concurrent=True, timeout=SECONDS)
+
+    @property
+    def names_line_ends(self) -> bool:
+        """Whether the pattern names ``\\r`` or a byte order mark, which its texts then keep."""
+        return _NAMES_LINE_ENDS.search(self.pattern) is not None
+
+    def matches(self, text: str) -> bool:
+        """Whether the pattern is found in a text in normal form."""
+        return self.search(composed_text(text) if self.names_line_ends else normal_text(text)) is not None
+
+    def sub(self, mark: str, text: str, seconds: float = SECONDS) -> str:
+        """Put a mark in place of each match; raises PatternTooSlow as ``search`` does."""
+        with _naming_the_pattern(self.pattern, text):
+            compiled = _compiled(self.pattern, self.flags)
+            return str(compiled.sub(lambda _: mark, text, concurrent=True, timeout=seconds))
+
+
+@contextmanager
+def _naming_the_pattern(pattern: str, text: str) -> Iterator[None]:
+    try:
+        yield
+    except TimeoutError:
+        raise PatternTooSlow(
+            f"the pattern {pattern!r} took too long: more than {SECONDS:g} s on {len(text)} "
+            "characters (one repetition inside another?)"
+        ) from None
+
+
+def read_pattern(pattern: str, flags: int = 0) -> Pattern:
+    """Read a pattern; raises ``re.error``, RecursionError or OverflowError for what ``re`` cannot read."""
+    re.compile(pattern, flags)
+    return Pattern(pattern, flags)
+
+
+def author_pattern(pattern: str, flags: int = 0) -> Pattern:
+    """Read a pattern as ``read_pattern`` does, in NFC as are the texts that it is looked for in."""
+    return read_pattern(composed_text(pattern), flags)
+
+
+@lru_cache(maxsize=512)
+def _compiled(pattern: str, flags: int) -> regex.Pattern[str]:
+    import regex
+
+    meant = regex.VERSION0
+    for name in ("IGNORECASE", "MULTILINE", "DOTALL", "VERBOSE", "ASCII"):
+        if flags & re.RegexFlag[name]:
+            meant |= regex.RegexFlag[name]
+    return regex.compile(_as_re_reads_it(pattern), meant)
+
+
+def _as_re_reads_it(pattern: str) -> str:
+    """Escape what ``regex`` gives a meaning that ``re`` does not: ``{e<=1}``, and ``[:alpha:]`` in a set."""
+    return _TOKEN.sub(_plain, pattern)
+
+
+def _plain(token: re.Match[str]) -> str:
+    text = token[0]
+    if token["brace"]:
+        return r"\{"
+    if text.startswith("[") and "[" in text[1:]:
+        return "[" + re.sub(r"(?s)(\\.)|\[", lambda match: match[1] or r"\[", text[1:])
+    return text
+
+
+@lru_cache(maxsize=16)
+def with_bounded_patterns(validator: type[Validator]) -> type[Validator]:
+    """Give the validator class whose patterns end in time: they raise PatternTooSlow.
+
+    Its keywords are those of jsonschema, which takes its ``re`` from us.
+    """
+    from jsonschema import validators
+
+    extend: Any = validators.extend  # not typed
+    keywords: dict[str, Any] = dict(validator.VALIDATORS)
+    spaces: dict[str, dict[str, Any]] = {}
+    made: type[Validator] = extend(
+        validator, {name: _with_our_re(check, spaces) for name, check in keywords.items()}
+    )
+    return made
+
+
+class _Re:
+    """What jsonschema uses of ``re``."""
+
+    @staticmethod
+    def search(pattern: str, text: str) -> Any:
+        """Search for a pattern as ``re`` does, for as long as anyone waits."""
+        return Pattern(pattern).search(text)
+
+
+def _with_our_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
+    """Give a copy of a function of jsonschema that finds our ``re`` by that name, as do those it calls."""
+    if not isinstance(function, FunctionType) or not function.__module__.startswith("jsonschema."):
+        return function
+    space = _space(function.__module__, spaces)
+    own = FunctionType(
+        function.__code__, space, function.__name__, function.__defaults__, function.__closure__
+    )
+    own.__kwdefaults__ = function.__kwdefaults__
+    return own
+
+
+def _space(module: str, spaces: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    """Give the names that functions of a module see."""
+    if module not in spaces:
+        names = spaces[module] = dict(vars(sys.modules[module]))
+        names |= {name: _with_our_re(value, spaces) for name, value in names.items()}
+        if "re" in names:
+            names["re"] = _Re
+    return spaces[module]
