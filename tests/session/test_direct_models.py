@@ -12,6 +12,7 @@ from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import write
 
 pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("quick")
 
 GUARD = """
 import os
@@ -68,7 +69,9 @@ def record_of(pytester: pytest.Pytester) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(
-    ("workers", "processes"), [((), 1), (("-n2",), 3)], ids=["one-process", "two-workers"]
+    ("workers", "processes"),
+    [((), 1), (("-p", "xdist.plugin", "-n2"), 3)],
+    ids=["one-process", "two-workers"],
 )
 def test_a_run_of_shipped_models_never_imports_litellm(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, workers: tuple[str, ...], processes: int
@@ -83,16 +86,6 @@ def test_a_run_of_shipped_models_never_imports_litellm(
     assert litellm_modules(pytester) == [False] * processes
     result.stdout.no_fnmatch_line("*cost unknown*")
     assert record_of(pytester) == [("gpt", "direct"), ("claude", "direct")]
-
-
-def test_who_wants_litellm_names_it(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    """``via`` in the model's table says so, and the same comes of it."""
-    result = asked(pytester, monkeypatch, "--agent-model=slow")
-
-    result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*slow (openai/gpt-6.1-sol, via litellm)*"])
-    assert litellm_modules(pytester) == [True]
-    assert record_of(pytester) == [("slow", "litellm")]
 
 
 def test_an_address_that_cannot_be_asked_is_refused_before_any_trial(pytester: pytest.Pytester) -> None:

@@ -24,7 +24,7 @@ from tests.suites import only_our_plugin
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SAMPLE = (
     "card/ambiguous",
     "pkm/starter_mixed",

@@ -16,7 +16,7 @@ from tests.suites import only_our_plugin, run
 
 pytest_plugins = ["pytester"]
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 REGISTERED = '''
 """Registers an agent that does what the references say: as a plain function, or as a program of its own."""

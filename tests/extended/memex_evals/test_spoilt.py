@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
-from tests.benchmarks.memex.evals.spoiling import (
+from tests.extended.memex_evals.spoiling import (
     FACT_MARK,
     Spoilt,
     Turns,

@@ -16,7 +16,7 @@ from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.planning.planner import Planner
 from tests.engine.executing import execute, registry
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 ORACLE = Model("oracle", "oracle", offline=True)
 AT_ONCE = 200
 
