@@ -323,9 +323,9 @@ class _TrialRun:
         tools, self.servers = context.tools(task), context.servers_for(task, self.budget)
         if tools or context.has_own_agent(task):
             # Not at the first request: a process forked while a thread imports waits for that for ever.
-            import pytest_agenteval.cassettes.library
-            import pytest_agenteval.chat.model_traffic
-            import pytest_agenteval.tools.tape  # noqa: F401
+            from pytest_agenteval.cassettes import library  # noqa: F401
+            from pytest_agenteval.chat import model_traffic  # noqa: F401
+            from pytest_agenteval.tools import tape  # noqa: F401
         return ToolBox(
             self.recorder,
             tape=partial(open_tool_tape, plan, context) if task.cassette else None,

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.registry.stash import get_registry, registry_key
 from pytest_agenteval.text.errors import UsageMistake
+
+if TYPE_CHECKING:
+    from pytest_agenteval.registry.registry import Registry
 
 PLUGIN = "pytest_agenteval.plugin"
 
