@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import isawaitable
 from typing import Any, Self, TypeAlias
 
-from pytest_agenteval.cassettes.wire.chat_call_pieces import join_call
+from pytest_agenteval.cassettes.wire.openai_chat import join_call
 from pytest_agenteval.text.json_values import whole_text
 
 Builder: TypeAlias = Callable[..., Any]

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.wire.error_bodies import error_response
 from pytest_agenteval.cassettes.wire.reader import FORMATS, prompt_identity, read_reply, read_request
+from pytest_agenteval.cassettes.wire.response_bodies import error_response
 from pytest_agenteval.cassettes.wire.traffic import ModelRefused, UnreadableTraffic
 from pytest_agenteval.records.replies import PricedApart
 

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.cassettes.wire.json_body import text_of_body
+from pytest_agenteval.cassettes.wire.traffic import text_of_body
 from pytest_agenteval.text.redaction.secrets import Secrets
 
 SECRET = "hunter2-XYZZY-9876"

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.wire.classification import classify
-from pytest_agenteval.cassettes.wire.json_body import raw_body
 from pytest_agenteval.cassettes.wire.reader import prompt_identity, read_reply, read_request
-from pytest_agenteval.cassettes.wire.traffic import ModelReply, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import ModelReply, UnreadableTraffic, raw_body
 from pytest_agenteval.records.replies import INCOMPLETE
 
 from .exchanges import exchanges

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.cassettes.wire.asked import ReplyParts
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.direct import anthropic_messages

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts
-from pytest_agenteval.cassettes.wire.normal_form import WireCall
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
 from pytest_agenteval.chat.direct.anthropic_headers import headers_of
 from pytest_agenteval.chat.direct.anthropic_messages import body_of
 from pytest_agenteval.chat.direct.anthropic_reply import reply_of

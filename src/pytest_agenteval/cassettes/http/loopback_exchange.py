@@ -175,6 +175,6 @@ def _begun(data: bytes, key: bytes) -> int:
 def refusal(status: int, kind: str, message: str, request: Request | None = None) -> Response:
     """Give a response that refuses a request for good, in the words of the provider that was asked."""
     from pytest_agenteval.cassettes.wire.classification import classify
-    from pytest_agenteval.cassettes.wire.error_bodies import error_response
+    from pytest_agenteval.cassettes.wire.response_bodies import error_response
 
     return error_response("" if request is None else classify(request).format, status, kind, message)

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, placeholder, url_placeholder
-from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
-from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
-from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall, usage_of
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
+    as_count,
+    as_map,
+    as_text,
+    base64_placeholder,
+    maps_in,
+    placeholder,
+    rest_of,
+    tool_spec,
+    url_placeholder,
 )
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool import ToolSpec
@@ -39,13 +44,13 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     conversation = Conversation()
     if system := text_of(body.get("system")):
         conversation.add("system", system)
-    for message in maps(body.get("messages")):
+    for message in maps_in(body.get("messages")):
         _add(conversation, as_text(message.get("role")), message.get("content"))
     return ModelRequest(
         FORMAT,
         as_text(body.get("model")) or model,
         tuple(conversation.messages),
-        tuple(map(_spec, maps(body.get("tools")))),
+        tuple(map(_spec, maps_in(body.get("tools")))),
         bool(body.get("stream")) or streamed,
         rest_of(body, *_READ),
     )
@@ -57,7 +62,7 @@ def _spec(tool: Json) -> ToolSpec:
 
 
 def _add(conversation: Conversation, role: str, content: Any) -> None:
-    blocks = maps(content)
+    blocks = maps_in(content)
     if role == "assistant":
         conversation.add_reply(text_of(content, ""), _calls(blocks))
         return
@@ -74,7 +79,7 @@ def text_of(content: Any, between: str = "\n") -> str:
     """Give content as a text, be it one, or blocks of which some are no text; thoughts and calls are none."""
     if isinstance(content, str):
         return content
-    return between.join(filter(None, map(_block_text, maps(content))))
+    return between.join(filter(None, map(_block_text, maps_in(content))))
 
 
 def _block_text(block: Json) -> str:
@@ -138,7 +143,7 @@ def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply."""
     if not isinstance(body.get("content"), list):
         raise UnreadableTraffic("the reply holds no content")
-    blocks, reason = maps(body["content"]), as_text(body.get("stop_reason"))
+    blocks, reason = maps_in(body["content"]), as_text(body.get("stop_reason"))
     return ReplyParts(
         text_of(blocks, ""),
         _calls(blocks),

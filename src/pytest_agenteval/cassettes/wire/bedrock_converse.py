@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, placeholder
-from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
-from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall
-from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall, usage_of
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
+    as_count,
+    as_map,
+    as_text,
+    base64_placeholder,
+    maps_in,
+    placeholder,
+    rest_of,
+    tool_spec,
 )
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool import ToolSpec
@@ -37,13 +41,13 @@ _FINISHES = {
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
     conversation = Conversation()
-    if system := text_of(maps(body.get("system"))):
+    if system := text_of(maps_in(body.get("system"))):
         conversation.add("system", system)
-    for message in maps(body.get("messages")):
-        _add(conversation, as_text(message.get("role")), maps(message.get("content")))
+    for message in maps_in(body.get("messages")):
+        _add(conversation, as_text(message.get("role")), maps_in(message.get("content")))
     config = as_map(body.get("toolConfig"))
     settings = rest_of({**body, "toolChoice": config.get("toolChoice")}, "messages", "system", "toolConfig")
-    specs = tuple(spec for tool in maps(config.get("tools")) for spec in _specs(tool))
+    specs = tuple(spec for tool in maps_in(config.get("tools")) for spec in _specs(tool))
     return ModelRequest(FORMAT, model, tuple(conversation.messages), specs, streamed, settings)
 
 
@@ -62,7 +66,7 @@ def _add(conversation: Conversation, role: str, blocks: Sequence[Json]) -> None:
     results = [as_map(block["toolResult"]) for block in blocks if "toolResult" in block]
     for result in results:
         failed, id = result.get("status") == "error", as_text(result.get("toolUseId"))
-        conversation.add_result(id, text_of(maps(result.get("content"))), failed=failed)
+        conversation.add_result(id, text_of(maps_in(result.get("content"))), failed=failed)
     text = text_of(blocks)
     if text or not results:
         conversation.add(role, text)
@@ -82,7 +86,7 @@ def _block_text(block: Json) -> str:
     if guarded := as_map(block.get("guardContent")):
         return as_text(as_map(guarded.get("text")).get("text"))
     if cited := as_map(block.get("citationsContent")):
-        return text_of(maps(cited.get("content")), "")
+        return text_of(maps_in(cited.get("content")), "")
     return as_text(block.get("text"))
 
 
@@ -104,7 +108,7 @@ def _call(use: Json, answer: Json | None) -> WireCall:
     id, name = as_text(use.get("toolUseId")), as_text(use.get("name"))
     if use.get("type") != "server_tool_use":
         return WireCall(id, name, use.get("input"))
-    text = text_of(maps(as_map(answer).get("content")))
+    text = text_of(maps_in(as_map(answer).get("content")))
     error = ToolError("tool_error", text) if as_map(answer).get("status") == "error" else None
     return WireCall(id, name, use.get("input"), "provider", text, error)
 
@@ -114,7 +118,7 @@ def read_reply(body: Json) -> ReplyParts:
     message = as_map(as_map(body.get("output")).get("message"))
     if not isinstance(message.get("content"), list):
         raise UnreadableTraffic("the reply holds no message")
-    blocks, reason = maps(message["content"]), as_text(body.get("stopReason"))
+    blocks, reason = maps_in(message["content"]), as_text(body.get("stopReason"))
     router = as_map(as_map(body.get("trace")).get("promptRouter"))
     return ReplyParts(
         text_of(blocks, ""),
@@ -140,7 +144,7 @@ def _usage(usage: Json) -> Usage:
 
 
 def _priced_apart(usage: Json) -> PricedApart:
-    kept = [it for it in maps(usage.get("cacheDetails")) if it.get("ttl") == "1h"]
+    kept = [it for it in maps_in(usage.get("cacheDetails")) if it.get("ttl") == "1h"]
     for_an_hour = sum(as_count(it.get("inputTokens")) for it in kept)
     return PricedApart(as_count(usage.get("cacheWriteInputTokens")), for_an_hour)
 

@@ -1,27 +1,115 @@
-"""Which requests ask a model, and in which wire format: told by path and body, whatever the host."""
+"""Which requests ask a model, and in which wire format: found by path and body, whatever the host."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
+from fnmatch import fnmatchcase
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
-from pytest_agenteval.cassettes.wire.json_body import as_text, json_object, maps
-from pytest_agenteval.cassettes.wire.model_hosts import is_known, is_named
-from pytest_agenteval.cassettes.wire.traffic import Classified, Json, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import (
+    Classified,
+    Json,
+    UnreadableTraffic,
+    as_text,
+    json_object,
+    maps_in,
+)
 from pytest_agenteval.records.record import NOTHING, FrozenValue
+
+KNOWN_MODEL_HOSTS = (
+    "api.openai.com",
+    "*.api.openai.com",
+    "*.openai.azure.com",
+    "*.services.ai.azure.com",
+    "*.cognitiveservices.azure.com",
+    "*.models.ai.azure.com",
+    "models.inference.ai.azure.com",
+    "models.github.ai",
+    "api.anthropic.com",
+    "generativelanguage.googleapis.com",
+    "*aiplatform.googleapis.com",
+    "bedrock-runtime*.amazonaws.com",
+    "bedrock-mantle*.amazonaws.com",
+    "openrouter.ai",
+    "api.groq.com",
+    "api.mistral.ai",
+    "codestral.mistral.ai",
+    "api.deepseek.com",
+    "api.x.ai",
+    "api.together.xyz",
+    "api.together.ai",
+    "api.fireworks.ai",
+    "api.cohere.com",
+    "api.cohere.ai",
+    "api.perplexity.ai",
+    "api.cerebras.ai",
+    "api.moonshot.ai",
+    "api.moonshot.cn",
+    "dashscope*.aliyuncs.com",
+    "api.z.ai",
+    "open.bigmodel.cn",
+    "api.minimax.io",
+    "router.huggingface.co",
+    "api-inference.huggingface.co",
+    "integrate.api.nvidia.com",
+    "api.sambanova.ai",
+    "api.deepinfra.com",
+    "api.studio.nebius.ai",
+    "api.hyperbolic.xyz",
+    "api.replicate.com",
+    "api.ai21.com",
+    "gateway.ai.cloudflare.com",
+    "ai-gateway.vercel.sh",
+    "localhost:11434",
+    "127.0.0.1:11434",
+)
+"""Hosts of model APIs; one with a port is known at that port alone (Ollama's)."""
+
+
+def is_known_model_host(address: SplitResult) -> bool:
+    """Whether models are known to be served at an address."""
+    host, port = _place(address)
+    return any(fnmatchcase(f"{host}:{port}" if ":" in known else host, known) for known in KNOWN_MODEL_HOSTS)
+
+
+def is_named_model_host(address: SplitResult, hosts: Collection[str]) -> bool:
+    """Whether an address is one of those that a user names: hosts, with a port or not, or base URLs."""
+    return any(_is_below(address, named) for named in hosts)
+
+
+def _is_below(address: SplitResult, named: str) -> bool:
+    base = urlsplit(named if "://" in named else f"//{named}")
+    host, port = _place(address)
+    named_host, named_port = _place(base) if base.scheme else (base.hostname or "", _port(base))
+    same_host = fnmatchcase(host, named_host) and named_port in (None, port)
+    below = f"{address.path}/".startswith(f"{base.path.rstrip('/')}/")
+    return same_host and below
+
+
+def _place(address: SplitResult) -> tuple[str, int | None]:
+    port = _port(address)
+    return address.hostname or "", port or {"http": 80, "https": 443}.get(address.scheme)
+
+
+def _port(address: SplitResult) -> int | None:
+    try:
+        return address.port
+    except ValueError:
+        return None
+
 
 OTHER, AUXILIARY, UNREAD = Classified("other"), Classified("auxiliary"), Classified("unread")
 
 
 def _has_messages(body: Json) -> bool:
-    return bool(maps(body.get("messages")))
+    return bool(maps_in(body.get("messages")))
 
 
 def _has_named_messages(body: Json) -> bool:
     """Whether a model and messages are given: user interfaces post the latter alone."""
-    roles = [message.get("role") for message in maps(body.get("messages"))]
+    roles = [message.get("role") for message in maps_in(body.get("messages"))]
     return isinstance(body.get("model"), str) and bool(roles) and all(isinstance(role, str) for role in roles)
 
 
@@ -102,12 +190,12 @@ def classify(request: Request, model_hosts: Collection[str] = ()) -> Classified:
     address = _address(request.uri)
     # A slash that is part of a name, as in the ARNs of Bedrock, stays written as it is.
     path = unquote(re.sub("%2f", "%252f", address.path, flags=re.I))
-    named = is_named(address, model_hosts)
+    named = is_named_model_host(address, model_hosts)
     if request.method.upper() == "POST" and (format := _format(path, request, named)):
         return Classified("ask", format)
     if _SERVES_MODELS.search(path):
         return AUXILIARY
-    return _at_model_host(request, path) if named or is_known(address) else OTHER
+    return _at_model_host(request, path) if named or is_known_model_host(address) else OTHER
 
 
 def may_ask_a_model(request: Request) -> bool:
@@ -115,7 +203,7 @@ def may_ask_a_model(request: Request) -> bool:
     if request.method.upper() != "POST" or '"model"' not in text_of(request.body):
         return False
     body = _body(request)
-    return isinstance(body.get("model"), str) and bool(body.get("prompt") or maps(body.get("messages")))
+    return isinstance(body.get("model"), str) and bool(body.get("prompt") or maps_in(body.get("messages")))
 
 
 def may_be_of_a_model(response: Response) -> bool:

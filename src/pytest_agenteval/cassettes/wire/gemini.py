@@ -6,15 +6,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import base64_placeholder, url_placeholder
-from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of, wrapped_result
-from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
-from pytest_agenteval.cassettes.wire.tool_specs import tool_spec
+from pytest_agenteval.cassettes.wire.normal_form import (
+    Conversation,
+    ReplyParts,
+    WireCall,
+    normal_role,
+    usage_of,
+)
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
+    as_count,
+    as_map,
+    as_text,
+    base64_placeholder,
+    maps_in,
+    rest_of,
+    tool_spec,
+    url_placeholder,
+    wrapped_result,
 )
 from pytest_agenteval.records.replies import UNKNOWN, PricedApart
 from pytest_agenteval.records.tool import ToolSpec
@@ -45,13 +56,13 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     if instructions := text_of(_parts(system)):
         conversation.add("system", instructions)
     contents = body.get("contents")
-    for content in [contents] if isinstance(contents, dict) else maps(contents):
+    for content in [contents] if isinstance(contents, dict) else maps_in(contents):
         _add(conversation, normal_role(as_text(content.get("role"))), _parts(content))
     return ModelRequest(
         FORMAT,
         model or as_text(body.get("model")),
         tuple(conversation.messages),
-        tuple(spec for tool in maps(body.get("tools")) for spec in _specs(tool)),
+        tuple(spec for tool in maps_in(body.get("tools")) for spec in _specs(tool)),
         streamed,
         rest_of(body, *_READ),
     )
@@ -67,14 +78,14 @@ def _parts(content: Any) -> list[Json]:
     if isinstance(content, str):
         return [{"text": content}]
     parts = as_map(content).get("parts")
-    return maps([parts] if isinstance(parts, dict) else parts)
+    return maps_in([parts] if isinstance(parts, dict) else parts)
 
 
 def _specs(tool: Json) -> list[ToolSpec]:
     declared = _either(tool, "functionDeclarations")
     if declared is None:
         return [tool_spec(name, None, None) for name in tool]
-    return list(map(_spec, maps(declared)))
+    return list(map(_spec, maps_in(declared)))
 
 
 def _spec(function: Json) -> ToolSpec:
@@ -89,7 +100,7 @@ def _add(conversation: Conversation, role: str, parts: Sequence[Json]) -> None:
     answers = [as_map(_either(part, "functionResponse")) for part in parts]
     for answer in filter(None, answers):
         text, failed = wrapped_result(answer.get("response"))
-        attached = text_of(maps(answer.get("parts")))
+        attached = text_of(maps_in(answer.get("parts")))
         name, id = as_text(answer.get("name")), as_text(answer.get("id"))
         content = "\n".join(filter(None, (text, attached)))
         conversation.add_result(id, content, name=name, failed=failed)
@@ -144,7 +155,7 @@ def _searches(candidate: Json) -> list[WireCall]:
     grounding = as_map(candidate.get("groundingMetadata"))
     if not grounding.get("webSearchQueries"):
         return []
-    pages = [as_map(chunk.get("web")) for chunk in maps(grounding.get("groundingChunks"))]
+    pages = [as_map(chunk.get("web")) for chunk in maps_in(grounding.get("groundingChunks"))]
     asked = {"queries": grounding["webSearchQueries"]}
     return [WireCall("search_1", "google_search", asked, "provider", [dict(page) for page in pages if page])]
 
@@ -152,7 +163,7 @@ def _searches(candidate: Json) -> list[WireCall]:
 def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply; of several candidates the first, as clients do."""
     blocked = as_text(as_map(body.get("promptFeedback")).get("blockReason"))
-    candidates = maps(body.get("candidates"))
+    candidates = maps_in(body.get("candidates"))
     if not (candidates or blocked or "usageMetadata" in body):
         raise UnreadableTraffic("the reply holds no candidates")
     candidate = min(candidates, key=lambda it: as_count(it.get("index")), default={})
@@ -184,7 +195,9 @@ def _usage(usage: Json) -> Usage:
 
 def _priced_apart(usage: Json) -> PricedApart:
     read, cached, written = (
-        sum(as_count(it.get("tokenCount")) for it in maps(usage.get(name)) if it.get("modality") == "AUDIO")
+        sum(
+            as_count(it.get("tokenCount")) for it in maps_in(usage.get(name)) if it.get("modality") == "AUDIO"
+        )
         for name in ("promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails")
     )
     tier = _TIERS.get(as_text(usage.get("trafficType")), "")
@@ -198,7 +211,7 @@ def join(events: Iterable[Json]) -> Json:
     parts: list[Json] = []
     for event in events:
         whole.update(rest_of(event, "candidates"))
-        for piece in maps(event.get("candidates")):
+        for piece in maps_in(event.get("candidates")):
             if not as_count(piece.get("index")):
                 candidate.update(rest_of(piece, "content"))
                 parts += _parts(piece.get("content"))

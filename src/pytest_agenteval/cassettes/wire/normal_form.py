@@ -1,28 +1,81 @@
-"""Messages and calls in one form, so that a reply and its echo in the next request are equal.
+"""Messages, calls and replies in one form, so that a reply and its echo in the next request are equal.
 
 Clients send a reply back in their own way: arguments written anew, no text or an empty one, thoughts or none,
-an id where there was none. What they may change is brought into one form here, for both.
-"""
+an id where there was none. What they may change is brought into one form here, for both."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Literal
 
-from pytest_agenteval.cassettes.wire.smolagents_text import (
-    CALLING,
-    OBSERVED,
-    observed,
-    with_closed_code,
-    written_calls,
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelReply,
+    ModelRequest,
+    UnreadableTraffic,
+    as_count,
+    as_map,
+    as_text,
 )
-from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.replies import split_thoughts
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.replies import UNKNOWN, PricedApart, credible_usage, finish_of, split_thoughts
 from pytest_agenteval.records.tool import parse_arguments
-from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.records.transcript import ToolCall, ToolError, Usage
 from pytest_agenteval.text.canonical import canonical, compact, digest_text
 from pytest_agenteval.text.json_values import whole_text
+
+CALLS_MARK, OBSERVATION_MARK = "Calling tools:\n", "Observation:\n"
+_CODE = "python_interpreter"
+_OPENED, _CLOSED = "<code>", "</code>"
+
+
+def written_calls(content: str) -> tuple[str, Sequence[Any]]:
+    """Part a text from the calls written behind it, as maps of OpenAI's shape; a text without any is whole.
+
+    Code that was run is no call: the model wrote it into its text.
+    """
+    said, mark, listed = content.rpartition(CALLS_MARK)
+    if not mark or not listed.startswith("["):
+        return content, ()
+    calls = _python_list(listed)
+    names = [call["function"]["name"] for call in calls if _is_call(call)]
+    if not names or len(names) < len(calls):
+        return content, ()
+    return said, () if names == [_CODE] else calls
+
+
+def observed_results(content: str, calls: int) -> list[str]:
+    """Give the result of each of so many calls: a line each, or all of the text where it has other lines."""
+    text = content.removeprefix(OBSERVATION_MARK)
+    lines = text.split("\n")
+    return lines if len(lines) == calls else [text] * calls
+
+
+def with_closed_code(content: str) -> str:
+    """Close the code that a stop word cut off, as smolagents does before it sends a reply back."""
+    if content.rfind(_OPENED) > content.rfind(_CLOSED):
+        return content + _CLOSED
+    return content.removesuffix(_CLOSED).rstrip() + _CLOSED if content.endswith(_CLOSED) else content
+
+
+def _python_list(text: str) -> list[Any]:
+    """Read a list as Python writes it; the empty one for what is none."""
+    from ast import literal_eval
+
+    try:
+        value = literal_eval(text.strip())
+    # A warning may be an error: Python warns of odd escapes in what it reads.
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError, Warning):
+        return []
+    return value if isinstance(value, list) else []
+
+
+def _is_call(call: Any) -> bool:
+    function = call.get("function") if isinstance(call, dict) else None
+    return isinstance(function, dict) and isinstance(function.get("name"), str) and "arguments" in function
+
 
 # So litellm and pydantic-ai wrap what a model wrote in place of an object, where the API takes objects only.
 _WRAPPED = "INVALID_JSON"
@@ -68,8 +121,8 @@ class Conversation:
 
     def add(self, role: str, content: str) -> None:
         """Add what a system or a user says."""
-        if self._in_text and content.startswith(OBSERVED):
-            for id, result in zip(self._in_text, observed(content, len(self._in_text)), strict=True):
+        if self._in_text and content.startswith(OBSERVATION_MARK):
+            for id, result in zip(self._in_text, observed_results(content, len(self._in_text)), strict=True):
                 self.add_result(id, result)
             self._in_text = []
             return
@@ -78,7 +131,7 @@ class Conversation:
     def add_reply(self, content: str, calls: Sequence[WireCall] = ()) -> None:
         """Add what a model said; calls of its provider's are left out."""
         own = [call for call in calls if call.by == "agent"]
-        if not own and CALLING in content:
+        if not own and CALLS_MARK in content:
             content, written = written_calls(content)
             own = [_written_call(call) for call in written]
             self._in_text = [call.id for call in own]
@@ -172,3 +225,82 @@ def _whole_numbers(value: Any) -> Any:
     if isinstance(value, list):
         return list(map(_whole_numbers, value))
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 2**53 else value
+
+
+class ReplyParts(FrozenValue, frozen=True):
+    """What a format's reader takes out of a response."""
+
+    content: str = ""
+    calls: Sequence[WireCall] = ()
+    usage: Usage = UNKNOWN
+    finish: str = "stop"
+    refused: bool = False
+    reasoning: str = ""
+    model: str = ""
+    id: str = ""
+    items: Mapping[str, Json] = NOTHING
+    priced_apart: PricedApart = PricedApart()
+
+
+class AnsweredRequest:
+    """The request that a reply answers; ``numbered`` says that the format has no ids of calls."""
+
+    def __init__(self, read: Callable[[], ModelRequest], *, numbered: bool = False) -> None:
+        self._read = read
+        self._numbered = numbered
+
+    @cached_property
+    def request(self) -> ModelRequest | None:
+        """The request, or None where it cannot be read: the reply is readable all the same."""
+        try:
+            return self._read()
+        except UnreadableTraffic:
+            return None
+
+    def reply(self, parts: ReplyParts) -> ModelReply:
+        """Give the reply in normal form."""
+        own = [call for call in parts.calls if call.by == "agent"]
+        ids = normal_ids(own, self._prior_calls(own), numbered=self._numbered)
+        places = [place for place, call in enumerate(parts.calls) if call.by == "agent"]
+        return ModelReply(
+            assistant_message(parts.content, own, ids),
+            tool_calls(parts.calls, dict(zip(places, ids, strict=True))),
+            credible_usage(parts.usage),
+            finish_of(parts.finish, calls=bool(own), refused=parts.refused),
+            parts.reasoning,
+            parts.model or (self.request.model if self.request else ""),
+            parts.id,
+            parts.items,
+            parts.priced_apart,
+        )
+
+    def _prior_calls(self, calls: Sequence[WireCall]) -> int:
+        """Count the calls that the conversation holds, where an id has to be made of that."""
+        needed = self._numbered or len({call.id for call in calls if call.id}) < len(calls)
+        if not needed or self.request is None:
+            return 0
+        return sum(len(message.get("tool_calls", ())) for message in self.request.messages)
+
+
+def usage_of(
+    read: object, written: object, *, cached: object = None, reasoning: object = None, cost: object = None
+) -> Usage:
+    """Give the usage of one reply of counts that may be missing; ``cost`` is in dollars, if it is known.
+
+    Perplexity says of what it is made up, too: searches, which tokens say nothing of, are most of it.
+    """
+    cost = as_map(cost).get("total_cost", cost)
+    known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
+    counts = [None if count is None else as_count(count) for count in (read, written, cached, reasoning)]
+    return Usage(counts[0], counts[1], counts[2], counts[3], None if known is None else float(known), 1, 1)
+
+
+def priced_apart(usage: Json, service_tier: object, *, read: str, written: str) -> PricedApart:
+    """Give what a usage in OpenAI's words says of tokens that have prices of their own."""
+    of_prompt, of_reply = as_map(usage.get(read)), as_map(usage.get(written))
+    return PricedApart(
+        as_count(of_prompt.get("cache_write_tokens")),
+        audio_input=as_count(of_prompt.get("audio_tokens")),
+        audio_output=as_count(of_reply.get("audio_tokens")),
+        service_tier=as_text(service_tier),
+    )

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts, usage_of
-from pytest_agenteval.cassettes.wire.attachments import base64_placeholder
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps, rest_of
-from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
-from pytest_agenteval.cassettes.wire.tool_specs import function_spec
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelRequest, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.normal_form import (
+    Conversation,
+    ReplyParts,
+    WireCall,
+    normal_role,
+    usage_of,
+)
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelRequest,
+    UnreadableTraffic,
+    as_map,
+    as_text,
+    base64_placeholder,
+    function_spec,
+    maps_in,
+    rest_of,
+)
 
 FORMAT = "ollama.chat"
 NUMBERED = True
@@ -21,13 +33,13 @@ _READ = ("model", "messages", "tools", "stream")
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     """Read a request's body; a stream is what this API gives unless told not to."""
     conversation = Conversation(numbered=True)
-    for message in maps(body.get("messages")):
+    for message in maps_in(body.get("messages")):
         _add(conversation, message)
     return ModelRequest(
         FORMAT,
         as_text(body.get("model")) or model,
         tuple(conversation.messages),
-        tuple(map(function_spec, maps(body.get("tools")))),
+        tuple(map(function_spec, maps_in(body.get("tools")))),
         body.get("stream") is not False,
         rest_of(body, *_READ),
     )
@@ -47,7 +59,7 @@ def _add(conversation: Conversation, message: Json) -> None:
 
 
 def _calls(message: Json) -> list[WireCall]:
-    asked = [as_map(call.get("function")) for call in maps(message.get("tool_calls"))]
+    asked = [as_map(call.get("function")) for call in maps_in(message.get("tool_calls"))]
     return [WireCall("", as_text(call.get("name")), call.get("arguments")) for call in asked]
 
 
@@ -74,6 +86,6 @@ def join(events: Iterable[Json]) -> Json:
         piece = as_map(event.get("message"))
         for name in ("content", "thinking"):
             message[name] += as_text(piece.get(name))
-        message["tool_calls"] += maps(piece.get("tool_calls"))
+        message["tool_calls"] += maps_in(piece.get("tool_calls"))
         whole.update({**rest_of(event), "message": message})
     return whole

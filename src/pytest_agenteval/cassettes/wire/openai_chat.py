@@ -5,26 +5,90 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts, priced_apart, usage_of
-from pytest_agenteval.cassettes.wire.attachments import (
-    base64_placeholder,
-    data_placeholder,
-    placeholder,
-    url_placeholder,
+from pytest_agenteval.cassettes.wire.normal_form import (
+    Conversation,
+    ReplyParts,
+    WireCall,
+    normal_role,
+    priced_apart,
+    usage_of,
 )
-from pytest_agenteval.cassettes.wire.chat_call_pieces import join_call, join_function
-from pytest_agenteval.cassettes.wire.error_bodies import refusal_in
-from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
-from pytest_agenteval.cassettes.wire.normal_form import Conversation, WireCall, normal_role
-from pytest_agenteval.cassettes.wire.streams import DONE
-from pytest_agenteval.cassettes.wire.tool_specs import function_spec
+from pytest_agenteval.cassettes.wire.response_bodies import DONE, refusal_in
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
+    as_count,
+    as_map,
+    as_text,
+    base64_placeholder,
+    data_placeholder,
+    function_spec,
+    maps_in,
+    placeholder,
+    rest_of,
+    url_placeholder,
 )
 from pytest_agenteval.records.replies import PricedApart
+from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.records.transcript import Usage
+
+
+def join_call(calls: list[dict[str, Any]], piece: Json) -> int:
+    """Put a piece into the call that it goes on with, or begin a call with it; give the call's place."""
+    asked = as_map(piece.get("function") or piece.get("custom"))
+    written = {**asked, "arguments": asked.get("arguments", asked.get("input"))}
+    place = _place_of(calls, piece, written)
+    call = calls[place]
+    call["id"] = call["id"] or as_text(piece.get("id"))
+    join_function(call["function"], written)
+    return place
+
+
+def join_function(function: dict[str, Any], piece: Json) -> None:
+    """Put a piece of name and arguments behind what came before."""
+    name, arguments = as_text(piece.get("name")), piece.get("arguments")
+    if name != function["name"]:  # a server that repeats it with each piece means the same one
+        function["name"] += name
+    if isinstance(arguments, str) and isinstance(function["arguments"], str):
+        # Some servers begin with an empty object, and bring the arguments behind it.
+        is_first = function["arguments"].strip() == "{}" and arguments.lstrip().startswith("{")
+        function["arguments"] = arguments if is_first else function["arguments"] + arguments
+    elif isinstance(arguments, dict):
+        function["arguments"] = arguments
+
+
+def _place_of(calls: list[dict[str, Any]], piece: Json, written: Json) -> int:
+    """Find a piece's call, or begin one; some servers count none, or give each the number 0.
+
+    Others give each piece an id of its own: what names no function goes on with the call before.
+    """
+    index, id = piece.get("index"), as_text(piece.get("id"))
+    for place in reversed(range(len(calls))):
+        started = calls[place]
+        same_place = index is None or started["index"] == index
+        same_id = not id or not started["id"] or id == started["id"] or not written.get("name")
+        if same_place and same_id:
+            if _begins_another(started["function"], written):
+                break
+            return place
+    calls.append({"index": index, "id": "", "function": {"name": "", "arguments": ""}})
+    return len(calls) - 1
+
+
+def _begins_another(started: Json, written: Json) -> bool:
+    """Whether a piece names a function and cannot go on with a call, as that has all of its arguments.
+
+    A server that repeats the name with each piece has then nothing more to add.
+    """
+    name, added = as_text(written.get("name")), written.get("arguments")
+    if not name or not (name != started["name"] or added):
+        return False
+    before = started["arguments"]
+    if isinstance(before, str):
+        return before.rstrip().endswith("}") and parse_arguments(before)[1] is None
+    return True
+
 
 FORMAT = "openai.chat"
 NUMBERED = False
@@ -47,9 +111,9 @@ _FINISHES = {
 def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     """Read a request's body; ``model`` and ``streamed`` are what the path says of both."""
     conversation = Conversation()
-    for message in maps(body.get("messages")):
+    for message in maps_in(body.get("messages")):
         _add(conversation, message)
-    specs = [*maps(body.get("tools")), *({"function": spec} for spec in maps(body.get("functions")))]
+    specs = [*maps_in(body.get("tools")), *({"function": spec} for spec in maps_in(body.get("functions")))]
     return ModelRequest(
         FORMAT,
         as_text(body.get("model")) or model,
@@ -77,7 +141,7 @@ def text_of(content: Any, between: str = "\n") -> str:
     """Give a message's content as a text, be it one, or parts of which some are no text."""
     if isinstance(content, str):
         return content
-    return between.join(filter(None, map(_part, maps(content))))
+    return between.join(filter(None, map(_part, maps_in(content))))
 
 
 def _part(part: Json) -> str:
@@ -108,7 +172,7 @@ def _spoken_text(message: Json) -> str:
 
 
 def _calls(message: Json) -> list[WireCall]:
-    calls = [_call(call) for call in maps(message.get("tool_calls"))]
+    calls = [_call(call) for call in maps_in(message.get("tool_calls"))]
     legacy = as_map(message.get("function_call"))
     return calls or ([WireCall("", as_text(legacy.get("name")), legacy.get("arguments"))] if legacy else [])
 
@@ -121,7 +185,7 @@ def _call(call: Json) -> WireCall:
 
 def read_reply(body: Json) -> ReplyParts:
     """Read a whole reply; of several choices the first, as clients do."""
-    choices = maps(body.get("choices"))
+    choices = maps_in(body.get("choices"))
     if not choices:
         raise UnreadableTraffic("the reply holds no choices")
     choice = min(choices, key=lambda choice: as_count(choice.get("index")))
@@ -148,7 +212,7 @@ def read_reply(body: Json) -> ReplyParts:
 
 def _thoughts(message: Json) -> str:
     """Give the thoughts of a reply, which servers put into fields of their own, or into parts (Mistral)."""
-    parts = [text_of(part.get("thinking"), "") for part in maps(message.get("content"))]
+    parts = [text_of(part.get("thinking"), "") for part in maps_in(message.get("content"))]
     return next(filter(None, (as_text(message.get(name)) for name in _THOUGHTS)), "") or "".join(parts)
 
 
@@ -184,7 +248,7 @@ def join(events: Iterable[Json]) -> Json:
                 whole[name] = value
         if "x_groq" in event and (served := as_map(event["x_groq"]).get("usage")):
             whole["usage"] = served
-        for piece in maps(event.get("choices")):
+        for piece in maps_in(event.get("choices")):
             if as_count(piece.get("index")):  # of several choices the first, as of a whole reply
                 continue
             for name, value in piece.items():
@@ -219,7 +283,7 @@ class _StreamedMessage:
             elif name == "audio":
                 self._texts.setdefault("transcript", []).append(as_text(as_map(value).get("transcript")))
             elif name == "tool_calls":
-                for call in maps(value):
+                for call in maps_in(value):
                     join_call(self._calls, call)
             elif name == "function_call" and isinstance(value, dict):
                 self._legacy = self._legacy or {"name": "", "arguments": ""}

@@ -6,25 +6,125 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts, priced_apart, usage_of
-from pytest_agenteval.cassettes.wire.json_body import as_count, as_map, as_text, maps, rest_of
-from pytest_agenteval.cassettes.wire.normal_form import Conversation, normal_role
-from pytest_agenteval.cassettes.wire.responses_items import (
-    OWN_CALLS,
-    calls_in,
-    kind_of,
-    output_text,
-    said_in,
-    text_of,
+from pytest_agenteval.cassettes.wire.normal_form import (
+    Conversation,
+    ReplyParts,
+    WireCall,
+    normal_role,
+    priced_apart,
+    usage_of,
 )
-from pytest_agenteval.cassettes.wire.tool_specs import function_spec
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
+    as_count,
+    as_map,
+    as_text,
+    base64_placeholder,
+    data_placeholder,
+    function_spec,
+    maps_in,
+    placeholder,
+    rest_of,
+    url_placeholder,
 )
 from pytest_agenteval.records.replies import PricedApart
-from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.transcript import ToolError, Usage
+from pytest_agenteval.text.canonical import compact
+
+OWN_CALLS = (
+    "function_call",
+    "custom_tool_call",
+    "computer_call",
+    "local_shell_call",
+    "shell_call",
+    "apply_patch_call",
+)
+"""Calls that the client answers, by an item of the same type with ``_output`` behind it."""
+_RESULTS = ("result", "results", "output", "outputs")
+
+
+def kind_of(item: Json) -> str:
+    """Give an item's type; a message may leave it out."""
+    return as_text(item.get("type")) or ("message" if "role" in item else "")
+
+
+def text_of(content: Any, between: str = "\n") -> str:
+    """Give an item's content as a text, be it one, or parts of which some are no text."""
+    if isinstance(content, str):
+        return content
+    return between.join(filter(None, map(_part, maps_in(content))))
+
+
+def _part(part: Json) -> str:
+    kind = as_text(part.get("type"))
+    if kind in ("input_image", "computer_screenshot"):
+        url = as_text(part.get("image_url"))
+        return url_placeholder("image", url) if url else placeholder("image", as_text(part.get("file_id")))
+    if kind == "input_audio":
+        audio = as_map(part.get("input_audio"))
+        return base64_placeholder("audio", audio.get("data"), as_text(audio.get("format")))
+    if kind == "input_file":
+        name = as_text(part.get("filename"))
+        if data := as_text(part.get("file_data")):
+            return data_placeholder("file", data, name)
+        if url := as_text(part.get("file_url")):
+            return url_placeholder("file", url, name)
+        return placeholder("file", name, as_text(part.get("file_id")))
+    return as_text(part.get("text")) or as_text(part.get("refusal"))
+
+
+def output_text(output: Any) -> str:
+    """Give what a client's tool gave as a text."""
+    if isinstance(output, list) and all(isinstance(part, dict) and "type" in part for part in output):
+        return text_of(output)
+    if isinstance(output, dict) and output.get("type") == "computer_screenshot":
+        return _part(output)
+    return output if isinstance(output, str) else "" if output is None else compact(output)
+
+
+def messages_text(items: Iterable[Json]) -> str:
+    """Give what the messages among items say; parts follow each other without a break."""
+    return "".join(text_of(item.get("content"), "") for item in items if kind_of(item) == "message")
+
+
+def calls_in(items: Iterable[Json]) -> list[WireCall]:
+    """Give the calls among items, those of the provider's with their results."""
+    return [_call(item, kind_of(item)) for item in items if kind_of(item).endswith("_call")]
+
+
+def _call(item: Json, kind: str) -> WireCall:
+    if kind not in OWN_CALLS:
+        return _provider_call(item, kind)
+    id = as_text(item.get("call_id")) or as_text(item.get("id"))
+    arguments = next((item[name] for name in ("arguments", "input") if name in item), None)
+    if kind not in ("function_call", "custom_tool_call"):
+        arguments = item.get("action") or item.get("actions") or item.get("operation")
+    return WireCall(id, as_text(item.get("name")) or kind.removesuffix("_call"), arguments)
+
+
+def _provider_call(item: Json, kind: str) -> WireCall:
+    """Read a call that the provider has carried out itself, with what came of it."""
+    result = next((item[name] for name in _RESULTS if item.get(name) is not None), None)
+    if kind == "image_generation_call":
+        result = base64_placeholder("image", result, f"image/{as_text(item.get('output_format')) or 'png'}")
+    asked = item.get("arguments") or item.get("action") or rest_of(item, *_OF_CALL, *_RESULTS)
+    name = as_text(item.get("name")) or kind.removesuffix("_call")
+    return WireCall(as_text(item.get("id")), name, asked, "provider", result, _error(item))
+
+
+_OF_CALL = ("id", "type", "status", "error", "server_label", "name", "arguments", "approval_request_id")
+
+
+def _error(item: Json) -> ToolError | None:
+    error = item.get("error")
+    if not error and item.get("status") != "failed":
+        return None
+    kind = as_text(as_map(error).get("type")) or "tool_error"
+    message = as_text(as_map(error).get("message")) or (as_text(error) or compact(error or "failed"))
+    return ToolError(kind, message)
+
 
 FORMAT = "openai.responses"
 NUMBERED = False
@@ -44,12 +144,14 @@ def read_request(body: Json, model: str, streamed: bool) -> ModelRequest:
     if isinstance(instructions, str):
         conversation.add("system", instructions)
     items = body.get("input")
-    _add_items(conversation, [{"role": "user", "content": items}] if isinstance(items, str) else maps(items))
+    _add_items(
+        conversation, [{"role": "user", "content": items}] if isinstance(items, str) else maps_in(items)
+    )
     return ModelRequest(
         FORMAT,
         as_text(body.get("model")) or model,
         tuple(conversation.messages),
-        tuple(map(function_spec, maps(body.get("tools")))),
+        tuple(map(function_spec, maps_in(body.get("tools")))),
         bool(body.get("stream")) or streamed,
         rest_of(body, *_READ, *_CONTINUED),
         _continues(body),
@@ -64,13 +166,13 @@ def _continues(body: Json) -> str:
 
 def _add_items(conversation: Conversation, items: Sequence[Json]) -> None:
     """Add items; what a model said and called at once is one message, as it is one reply."""
-    for said, group in groupby(items, _is_said):
+    for said, group in groupby(items, _is_model_item):
         listed = list(group)
         if not said:
             for item in listed:
                 _add_item(conversation, item, kind_of(item))
-        elif any(map(_speaks, listed)):
-            conversation.add_reply(said_in(listed), calls_in(listed))
+        elif any(map(_is_reply_item, listed)):
+            conversation.add_reply(messages_text(listed), calls_in(listed))
 
 
 def _add_item(conversation: Conversation, item: Json, kind: str) -> None:
@@ -81,7 +183,7 @@ def _add_item(conversation: Conversation, item: Json, kind: str) -> None:
         conversation.add(as_text(item.get("role")), text_of(item.get("content")))
 
 
-def _is_said(item: Json) -> bool:
+def _is_model_item(item: Json) -> bool:
     """Whether an item is a model's or its provider's, also one of a type that is not known here."""
     kind = kind_of(item)
     if kind == "message":
@@ -89,7 +191,7 @@ def _is_said(item: Json) -> bool:
     return kind not in _ANSWERS
 
 
-def _speaks(item: Json) -> bool:
+def _is_reply_item(item: Json) -> bool:
     kind = kind_of(item)
     return kind == "message" or kind in OWN_CALLS
 
@@ -100,10 +202,10 @@ def read_reply(body: Json) -> ReplyParts:
         raise UnreadableTraffic("the reply holds no output")
     if (status := as_text(body.get("status"))) in ("failed", "cancelled"):
         raise UnreadableTraffic(f"the reply has the status {status}")
-    items = maps(body["output"])
-    parts = [part for item in items for part in maps(item.get("content")) if kind_of(item) == "message"]
+    items = maps_in(body["output"])
+    parts = [part for item in items for part in maps_in(item.get("content")) if kind_of(item) == "message"]
     return ReplyParts(
-        said_in(items),
+        messages_text(items),
         calls_in(items),
         _usage(as_map(body.get("usage"))),
         _finish(body),
@@ -119,7 +221,7 @@ def read_reply(body: Json) -> ReplyParts:
 def _thought(item: Json) -> str:
     if kind_of(item) != "reasoning":
         return ""
-    parts = maps(item.get("content")) or maps(item.get("summary"))
+    parts = maps_in(item.get("content")) or maps_in(item.get("summary"))
     return "\n\n".join(as_text(part.get("text")) for part in parts)
 
 
@@ -162,7 +264,7 @@ def join(events: Iterable[Json]) -> Json:
             whole = {**held, "ended": kind in _ENDINGS}
     if not (whole or items):
         return {}
-    if not maps(whole.get("output")):  # cut off, or a server that tells the items only one by one
+    if not maps_in(whole.get("output")):  # cut off, or a server that tells the items only one by one
         whole["output"] = [items[place] for place in sorted(items)]
     return whole if whole.get("ended") else {**whole, "status": "incomplete"}
 

@@ -13,16 +13,17 @@ import msgspec
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.wire.asked import Asked, ReplyParts
 from pytest_agenteval.cassettes.wire.classification import model_in_path, streamed_by_path
-from pytest_agenteval.cassettes.wire.error_bodies import refusal_in, refusal_of
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, json_object
-from pytest_agenteval.cassettes.wire.streams import parts_of
+from pytest_agenteval.cassettes.wire.normal_form import AnsweredRequest, ReplyParts
+from pytest_agenteval.cassettes.wire.response_bodies import body_parts, refusal_in, refusal_of
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelReply,
     ModelRequest,
     UnreadableTraffic,
+    as_map,
+    as_text,
+    json_object,
 )
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.replies import split_thoughts
@@ -41,7 +42,7 @@ FORMATS = {
 
 _sorted = msgspec.json.Encoder(enc_hook=plain, order="sorted").encode
 
-MADE_UP = frozenset(
+IGNORED_SETTINGS = frozenset(
     {
         "user",
         "metadata",
@@ -95,7 +96,7 @@ def read_reply(format: str, request: Request, response: Response) -> ModelReply:
     Raises ModelRefused for an error of the provider's, be it the status or an event in the stream, and
     UnreadableTraffic for what is not in the format.
     """
-    asked = Asked(lambda: read_request(format, request), numbered=_reader(format).NUMBERED)
+    asked = AnsweredRequest(lambda: read_request(format, request), numbered=_reader(format).NUMBERED)
     parts = read_parts(format, whole_reply(format, response))
     try:
         return asked.reply(parts)
@@ -111,7 +112,7 @@ def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Js
     try:
         if response.status >= 400:
             raise refusal_of(response)
-        parts = parts_of(response, streamed=streamed)
+        parts = body_parts(response, streamed=streamed)
         for event in parts.objects:
             if refused := refusal_in(response.status, event):
                 raise refused
@@ -135,7 +136,7 @@ def read_parts(format: str, whole: Json) -> ReplyParts:
 def prompt_identity(request: ModelRequest) -> str:
     """Give a digest of model, messages, tools and settings, without the ids that clients make up."""
     tools = [(spec.name, spec.description, spec.parameters) for spec in request.tools]
-    settings = {name: value for name, value in request.settings.items() if name not in MADE_UP}
+    settings = {name: value for name, value in request.settings.items() if name not in IGNORED_SETTINGS}
     messages = [without_ids(message) for message in request.messages]
     asked = {"model": request.model, "messages": messages, "tools": tools, "settings": settings}
     # msgspec writes a long prompt ten times as quickly; models send halves of surrogate pairs, it does not.

@@ -1,14 +1,20 @@
-"""What traffic with a model API says: an ask, a reply, or why it cannot be read."""
+"""Requests to models and their replies as plain values, and how values are read out of JSON that others wrote."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
+import msgspec
+
+from pytest_agenteval.cassettes.interaction import Body
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import PricedApart
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool import JSON_DECODER, ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
+from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import AgentEvalError
 
 Json: TypeAlias = Mapping[str, Any]
@@ -93,3 +99,139 @@ class ModelRefused(UnreadableTraffic):
     def kind(self) -> str:
         """The provider's first word for what went wrong, or empty."""
         return self.words[0] if self.words else ""
+
+
+def read_json(text: str) -> Any:
+    """Read a JSON text; raises UnreadableTraffic for what is none, NaN and bottomless nesting included."""
+    # msgspec is much quicker, and knows no halves of surrogate pairs, which models send.
+    with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+        return msgspec.json.decode(text)
+    try:
+        return JSON_DECODER.decode(text)
+    except (ValueError, RecursionError) as odd:
+        raise UnreadableTraffic(f"the body is no JSON: {odd}") from None
+
+
+def json_object(body: Body, errors: str = "replace") -> Json:
+    """Read a body that is a JSON object; raises UnreadableTraffic for any other."""
+    value = read_json(text_of_body(body, errors))
+    if not isinstance(value, dict):
+        raise UnreadableTraffic("the body is no JSON object")
+    return value
+
+
+def text_of_body(body: Body, errors: str = "replace") -> str:
+    """Give a body as text; a byte that is no UTF-8 becomes U+FFFD, or what ``errors`` says."""
+    return body.decode("utf-8-sig", errors) if isinstance(body, bytes) else (body or "").lstrip("\ufeff")
+
+
+def raw_body(body: Body) -> bytes:
+    """Give a body as the bytes that it was on the wire."""
+    return body if isinstance(body, bytes) else (body or "").encode("utf-8", "surrogatepass")
+
+
+def as_map(value: Any) -> Json:
+    """Give a map, or the empty one."""
+    return value if isinstance(value, dict) else NOTHING
+
+
+def maps_in(value: Any) -> list[Json]:
+    """Give the maps of a list, without what is none."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def as_text(value: Any) -> str:
+    """Give a text, or the empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def as_count(value: Any) -> int:
+    """Give a whole number, or 0; a float that is whole is one, and so are digits as a text."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 18:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if value == value and abs(value) < 1e18 else 0
+
+
+def rest_of(body: Json, *read: str) -> dict[str, Any]:
+    """Give what a body holds besides the keys that were read; what is null counts as absent."""
+    return {name: value for name, value in body.items() if name not in read and value is not None}
+
+
+def wrapped_result(result: Any) -> tuple[str, bool]:
+    """Give a tool's result as a text, and whether it is an error, where an API takes nothing but objects.
+
+    Clients call the one key in their own way; what has more keys is the result itself.
+    """
+    if isinstance(result, dict) and len(result) == 1:
+        (name, inner), *_ = result.items()
+        if name in _WRAPPERS:
+            return _result_text(inner), name in _FAILED
+    return _result_text(result), False
+
+
+def _result_text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else compact(value)
+
+
+_FAILED = ("error", "call_error")
+_WRAPPERS = ("result", "output", "content", "return_value", *_FAILED)
+
+
+def function_spec(tool: Json) -> ToolSpec:
+    """Read a tool of OpenAI's, its function inside or flat; one of the provider's has its type for a name."""
+    kind = as_text(tool.get("type"))
+    inner = as_map(tool.get("function") or tool.get("custom")) or tool
+    name = as_text(inner.get("name")) or as_text(tool.get("server_label")) or kind
+    return tool_spec(name, inner.get("description"), inner.get("parameters"))
+
+
+def tool_spec(name: str, description: Any, parameters: Any) -> ToolSpec:
+    """Give a tool; what the wire leaves out is empty."""
+    return ToolSpec(name, as_text(description), as_map(parameters))
+
+
+_DATA_URL = re.compile(r"data:([\w.+/-]*)(?:;[\w.=+-]+)*?;base64,", re.I)
+_LONGEST = 200
+
+
+def placeholder(kind: str, *words: str) -> str:
+    """Write an attachment as ``[image image/png, 2.1 kB]``; empty words are left out."""
+    about = ", ".join(word for word in words if word)
+    return f"[{kind} {about}]" if about else f"[{kind}]"
+
+
+def base64_placeholder(kind: str, data: object, mime: str = "", name: str = "") -> str:
+    """Tell an attachment by its base64 text."""
+    return placeholder(kind, name, mime, size_of_base64(data if isinstance(data, str) else ""))
+
+
+def url_placeholder(kind: str, url: object, name: str = "") -> str:
+    """Tell an attachment by its address, or by type and size where the address holds it all."""
+    url = url if isinstance(url, str) else ""
+    if url[:5].lower() != "data:":
+        return placeholder(kind, name, url if len(url) <= _LONGEST else f"{url[:_LONGEST]}…")
+    match = _DATA_URL.match(url)
+    return (
+        base64_placeholder(kind, url[match.end() :], match[1], name)
+        if match
+        else placeholder(kind, name, "data")
+    )
+
+
+def data_placeholder(kind: str, data: str, name: str = "") -> str:
+    """Tell an attachment by its base64 text, which may stand in an address of its own."""
+    return (
+        url_placeholder(kind, data, name)
+        if data[:5].lower() == "data:"
+        else base64_placeholder(kind, data, name=name)
+    )
+
+
+def size_of_base64(data: str) -> str:
+    """Give how much a base64 text holds, as people write it."""
+    size = len(data) * 3 // 4 - data[-2:].count("=")
+    if size < 1000:
+        return f"{size} B"
+    return f"{size / 1000:.1f} kB" if size < 1_000_000 else f"{size / 1_000_000:.1f} MB"

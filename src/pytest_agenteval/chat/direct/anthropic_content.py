@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
-from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
 from pytest_agenteval.records.tool import parse_arguments
 
 Block = dict[str, Any]
@@ -172,7 +171,7 @@ def _file(file: Mapping[str, Any]) -> Block:
 
 def blocks_of(messages: object) -> Iterator[Json]:
     """Give every block of a body's messages, those of results included."""
-    for message in maps(messages):
-        for block in maps(message.get("content")):
+    for message in maps_in(messages):
+        for block in maps_in(message.get("content")):
             yield block
-            yield from maps(block.get("content"))
+            yield from maps_in(block.get("content"))

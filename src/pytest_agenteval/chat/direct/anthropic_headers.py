@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
-from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
 from pytest_agenteval.chat.direct.anthropic_content import blocks_of
 
 VERSION = "2023-06-01"
@@ -44,7 +43,7 @@ def _betas(body: Mapping[str, Any]) -> Iterator[str]:
         yield "context-management-2025-06-27"
     if body.get("mcp_servers"):
         yield "mcp-client-2025-04-04"
-    for tool in maps(body.get("tools")):
+    for tool in maps_in(body.get("tools")):
         for kind, beta in _BETAS_OF_TOOLS.items():
             if as_text(tool.get("type")).startswith(kind):
                 yield beta

@@ -8,10 +8,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
-from pytest_agenteval.cassettes.wire.normal_form import WireCall
-from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
+from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
 from pytest_agenteval.chat.direct.anthropic_tools import REPLY_TOOL, tool_names
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 
@@ -19,7 +17,7 @@ from pytest_agenteval.chat.direct.model_request import ModelAsk
 def echo_of(whole: Json) -> Any:
     """Give the thoughts of a whole reply: the provider wants them back with the results of its calls."""
     kinds = ("thinking", "redacted_thinking")
-    return [dict(block) for block in maps(whole.get("content")) if block.get("type") in kinds] or None
+    return [dict(block) for block in maps_in(whole.get("content")) if block.get("type") in kinds] or None
 
 
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.json_body import as_map
-from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.cassettes.wire.traffic import Json, as_map
 from pytest_agenteval.chat.direct.anthropic_content import blocks_of
 from pytest_agenteval.chat.direct.anthropic_schema import reply_schema
 from pytest_agenteval.chat.direct.anthropic_tools import (

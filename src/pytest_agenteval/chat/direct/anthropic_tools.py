@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text
+from pytest_agenteval.cassettes.wire.traffic import as_map, as_text
 from pytest_agenteval.chat.direct.anthropic_content import marked
 from pytest_agenteval.chat.direct.anthropic_schema import input_schema
 from pytest_agenteval.records.tool import NO_PARAMETERS

@@ -14,11 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.cassettes.wire.asked import ReplyParts
-from pytest_agenteval.cassettes.wire.json_body import raw_body
-from pytest_agenteval.cassettes.wire.normal_form import WireCall
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
-from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic, raw_body
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.event_stream import read_stream

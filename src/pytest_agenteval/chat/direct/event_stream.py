@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
-from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
 
 REST_S = 0.05
 """For how long the end of a response is waited for whose reply is whole."""
@@ -72,7 +71,7 @@ class EventListener:
 
 def says_something(event: Json) -> bool:
     """Whether an event of a stream brings a part of what the model says, thinks or calls."""
-    for choice in maps(event.get("choices")):
+    for choice in maps_in(event.get("choices")):
         if any(as_map(choice.get("delta")).get(field) for field in _TOLD_FIELDS):
             return True
     delta: Any = event.get("delta")

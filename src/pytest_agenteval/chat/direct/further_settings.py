@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.json_body import as_map
+from pytest_agenteval.cassettes.wire.traffic import as_map
 
 _IN_BOTH = frozenset(
     {"user", "parallel_tool_calls", "top_logprobs", "store", "safety_identifier"}

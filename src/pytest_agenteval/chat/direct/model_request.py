@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
 from pytest_agenteval.cassettes.wire.traffic import Json
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts
-from pytest_agenteval.cassettes.wire.json_body import as_map, maps
-from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
+from pytest_agenteval.cassettes.wire.traffic import Json, as_map, maps_in
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.openai_replies import in_our_words
 from pytest_agenteval.chat.direct.openai_settings import (
@@ -59,7 +58,7 @@ def headers_of(key: str, body: Mapping[str, Any]) -> dict[str, str]:
 
 def echo_of(whole: Json) -> Any:
     """Give the signed thoughts of a whole reply, or None."""
-    message = as_map(next((choice.get("message") for choice in maps(whole.get("choices"))), None))
+    message = as_map(next((choice.get("message") for choice in maps_in(whole.get("choices"))), None))
     return {name: message[name] for name in _ECHOED if message.get(name)} or None
 
 

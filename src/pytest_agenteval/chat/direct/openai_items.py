@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
-from pytest_agenteval.cassettes.wire.responses_items import kind_of, said_in
-from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.cassettes.wire.openai_responses import kind_of, messages_text
+from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
 from pytest_agenteval.records.tool import parse_arguments
 
 _OF_FILES = ("file_id", "file_data", "filename")
@@ -40,7 +39,7 @@ def items_of(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> list[dict
     if role == "tool":
         id, output = message.get("tool_call_id"), _parts(content, "tool")
         return [{"type": "function_call_output", "call_id": id, "output": output}]
-    calls = maps(message.get("tool_calls"))
+    calls = maps_in(message.get("tool_calls"))
     echo = echoes.get(as_text(calls[0].get("id"))) if calls else None
     if echo and _says_the_same(echo, as_text(content), calls):
         return list(echo)
@@ -62,8 +61,8 @@ def echo_in(items: Sequence[Json]) -> list[dict[str, Any]] | None:
 def _echoed(item: Json) -> dict[str, Any]:
     kept = {name: item[name] for name in _KEPT[kind_of(item)] if item.get(name) is not None}
     if kept.get("type") == "message":
-        parts = maps(kept.get("content"))
-        kept["content"] = [{"type": "output_text", "text": said_in([{**item, "content": parts}])}]
+        parts = maps_in(kept.get("content"))
+        kept["content"] = [{"type": "output_text", "text": messages_text([{**item, "content": parts}])}]
     return kept
 
 
@@ -71,7 +70,7 @@ def _says_the_same(echo: Sequence[Json], text: str, calls: Sequence[Json]) -> bo
     """Whether a message still is the reply that an echo was kept of: an agent may have changed it."""
     echoed = [item for item in echo if kind_of(item) == "function_call"]
     written = [_call(call) for call in calls]
-    return said_in(echo) == text and list(map(_meaning, echoed)) == list(map(_meaning, written))
+    return messages_text(echo) == text and list(map(_meaning, echoed)) == list(map(_meaning, written))
 
 
 def _meaning(call: Json) -> tuple[Any, ...]:

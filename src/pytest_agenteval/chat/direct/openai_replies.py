@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text, maps
-from pytest_agenteval.cassettes.wire.normal_form import WireCall
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
+from pytest_agenteval.cassettes.wire.traffic import as_map, as_text, maps_in
 from pytest_agenteval.records.tool import parse_arguments
 from pytest_agenteval.text.canonical import compact
 
@@ -24,7 +23,7 @@ def in_our_words(parts: ReplyParts) -> ReplyParts:
 
 def _meant(call: WireCall) -> Iterator[WireCall]:
     """Give the calls that a call means: itself, but for the one that names several."""
-    uses = maps(parse_arguments(call.arguments_text)[0].get("tool_uses")) if call.name == _PARALLEL else []
+    uses = maps_in(parse_arguments(call.arguments_text)[0].get("tool_uses")) if call.name == _PARALLEL else []
     if not uses:
         yield call
     for place, use in enumerate(uses):

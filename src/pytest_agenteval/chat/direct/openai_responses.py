@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.asked import ReplyParts
-from pytest_agenteval.cassettes.wire.json_body import as_map, maps
-from pytest_agenteval.cassettes.wire.responses_items import kind_of
-from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
+from pytest_agenteval.cassettes.wire.openai_responses import kind_of
+from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic, as_map, maps_in
 from pytest_agenteval.chat.direct.further_settings import for_responses
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.openai_items import echo_in, instructions_of, items_of
@@ -56,7 +55,7 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
 
 def echo_of(whole: Json) -> Any:
     """Give the items of a whole reply whose thoughts led to its calls, or None."""
-    return echo_in(maps(whole.get("output")))
+    return echo_in(maps_in(whole.get("output")))
 
 
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.json_body import as_map, as_text
+from pytest_agenteval.cassettes.wire.traffic import as_map, as_text
 
 _OF_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 _SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")

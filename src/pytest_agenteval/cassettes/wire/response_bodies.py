@@ -1,0 +1,300 @@
+"""Bodies of responses: server-sent events, JSON lines, AWS frames or one JSON value; and the errors in them."""
+
+from __future__ import annotations
+
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from pytest_agenteval.cassettes.interaction import Response
+from pytest_agenteval.cassettes.wire.traffic import (
+    Json,
+    ModelRefused,
+    UnreadableTraffic,
+    as_map,
+    as_text,
+    json_object,
+    raw_body,
+    read_json,
+    text_of_body,
+)
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.tool import JSON_DECODER
+from pytest_agenteval.text.canonical import compact
+
+_PRELUDE = Struct(">III")
+_U32, _U16 = Struct(">I"), Struct(">H")
+_FIXED_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+"""How long the values of header types are that have one length; 6 and 7, bytes and text, say theirs."""
+_SMALLEST = _PRELUDE.size + _U32.size
+
+
+def is_aws_event_stream(raw: bytes) -> bool:
+    """Whether bytes begin with a frame's prelude, which its checksum tells."""
+    return len(raw) >= _PRELUDE.size and crc32(raw[:8]) == _PRELUDE.unpack_from(raw)[2]
+
+
+def aws_events(raw: bytes) -> Iterator[Json]:
+    """Give each event as a map from its type to its payload; an error as ``{"error": …}``.
+
+    An event that holds another format's event (``chunk``) gives that.
+    """
+    for headers, payload in aws_frames(raw):
+        yield _event(_headers(headers), payload)
+
+
+def aws_frames(raw: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Give the headers and the payload of each frame.
+
+    A last frame that is not whole, as a connection that broke leaves it, is left out; raises
+    UnreadableTraffic for a frame that was damaged.
+    """
+    place = 0
+    while place + _SMALLEST <= len(raw):
+        length, headers_length, checksum = _PRELUDE.unpack_from(raw, place)
+        if crc32(raw[place : place + 8]) != checksum or length < _SMALLEST + headers_length:
+            raise UnreadableTraffic(f"the frame at byte {place} has a damaged prelude")
+        frame = raw[place : place + length]
+        if len(frame) < length:
+            return
+        if crc32(frame[:-4]) != _U32.unpack_from(frame, length - 4)[0]:
+            raise UnreadableTraffic(f"the frame at byte {place} has a wrong checksum")
+        begin = _PRELUDE.size + headers_length
+        yield frame[_PRELUDE.size : begin], frame[begin:-4]
+        place += length
+
+
+def aws_frame(headers: bytes, payload: bytes) -> bytes:
+    """Write a frame, with its lengths and checksums."""
+    length = _SMALLEST + len(headers) + len(payload)
+    lengths = _U32.pack(length) + _U32.pack(len(headers))
+    frame = lengths + _U32.pack(crc32(lengths)) + headers + payload
+    return frame + _U32.pack(crc32(frame))
+
+
+def _headers(raw: bytes) -> dict[str, str]:
+    """Read the headers that are texts; the others say nothing that is needed."""
+    headers: dict[str, str] = {}
+    place = 0
+    while place < len(raw):
+        name_end = place + 1 + raw[place]
+        name, kind = raw[place + 1 : name_end].decode("utf-8", "replace"), raw[name_end]
+        start = name_end + 1
+        if kind in (6, 7):
+            start += 2
+            place = start + _U16.unpack_from(raw, start - 2)[0]
+        elif kind in _FIXED_SIZES:
+            place = start + _FIXED_SIZES[kind]
+        else:
+            raise UnreadableTraffic(f"a frame has a header of the unknown type {kind}")
+        if kind == 7:
+            headers[name] = raw[start:place].decode("utf-8", "replace")
+    return headers
+
+
+def _event(headers: dict[str, str], payload: bytes) -> Json:
+    kind = headers.get(":message-type", "event")
+    if kind == "error":
+        told = {"type": headers.get(":error-code", ""), "message": headers.get(":error-message", "")}
+        return {"error": told}
+    held = json_object(payload, "surrogateescape") if payload.strip() else {}
+    if kind == "exception":
+        return {"error": {**held, "type": headers.get(":exception-type", "")}}
+    name = headers.get(":event-type", "")
+    if name == "chunk" and "bytes" in held:
+        return json_object(b64decode(as_text(held["bytes"])), "surrogateescape")
+    return {name: held}
+
+
+DONE: Json = {"type": "[DONE]"}
+"""Stands for the line that ends a stream of OpenAI's, which is no JSON."""
+
+_LINES = msgspec.json.Decoder()
+_LINE = re.compile(r"\r\n|\n|\r")
+_SSE_FIELD = re.compile(r"(?:data|event|id|retry)?:")
+
+
+class BodyParts(FrozenValue, frozen=True):
+    """The JSON objects of a response; ``streamed`` says that they are events, and not one whole reply."""
+
+    objects: Sequence[Json]
+    streamed: bool
+
+
+def body_parts(response: Response, *, streamed: bool = True) -> BodyParts:
+    """Read a response's body; raises UnreadableTraffic for what is in none of these forms.
+
+    Where no stream was asked for (``streamed`` is False) nothing may follow the one object of a reply: it
+    would be lost.
+
+    The body tells its form, not the header: recordings lose headers, and servers are wrong about them. What
+    a stream that was cut off ends in is left out, as its client left it out.
+    """
+    raw = raw_body(response.body)
+    if is_aws_event_stream(raw):
+        return BodyParts(list(aws_events(raw)), True)
+    # A server may cut a character between two events: its bytes are put together where their texts are.
+    text = text_of_body(response.body, "surrogateescape").strip()
+    if not text:
+        raise UnreadableTraffic("the body is empty")
+    if _SSE_FIELD.match(text):
+        return BodyParts(_sse_objects(text), True)
+    if text.startswith("["):
+        return BodyParts(_array_objects(text), True)
+    if not streamed and text.startswith("{"):
+        return BodyParts([json_object(text)], False)
+    objects, whole = _line_objects(text)
+    return BodyParts(objects, not whole)
+
+
+def _sse_objects(text: str) -> list[Json]:
+    blocks = list(_sse_data(text))
+    ended = bool(blocks) and blocks[-1].strip() == "[DONE]"
+    values = _values_at_once(blocks[:-1] if ended else blocks)
+    if values is None:
+        return list(_values_one_by_one(blocks))
+    return [*values, DONE] if ended else values
+
+
+def _values_at_once(blocks: list[str]) -> list[Json] | None:
+    """Read blocks each of which is one object; None where that is not sure: it is much quicker.
+
+    Where each begins and ends with a brace, no value goes on from one into the next: JSON has no brace that
+    opens right behind one that closes.
+    """
+    if not all(block.startswith("{") and block.endswith("}") for block in blocks):
+        return None
+    try:
+        values: list[Json] = _LINES.decode_lines("\n".join(blocks))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    return values if len(values) == len(blocks) else None
+
+
+def _values_one_by_one(blocks: list[str]) -> Iterator[Json]:
+    for place, data in enumerate(blocks, start=1):
+        if data.strip() == "[DONE]":
+            yield DONE
+            continue
+        try:
+            value = read_json(data)
+        except UnreadableTraffic:
+            if place == len(blocks):
+                return
+            raise
+        if isinstance(value, dict):
+            yield value
+
+
+def _sse_data(text: str) -> Iterator[str]:
+    """Give the data of each event; what has none, as comments that keep a connection open, is left out."""
+    data: list[str] = []
+    # Most servers end lines in one way alone: to split there takes a tenth of the pattern's time.
+    for line in (*(_LINE.split(text) if "\r" in text else text.split("\n")), ""):
+        if not line:
+            if data:
+                yield "\n".join(data)
+            data = []
+        elif line.startswith("data:"):
+            data.append(line[5:].removeprefix(" "))
+
+
+def _line_objects(text: str) -> tuple[list[Json], bool]:
+    """Read JSON values that follow each other; say whether it is one alone."""
+    values = list(_values(text, 0))
+    if not values:
+        read_json(text)  # says what is wrong with it
+        raise UnreadableTraffic("the body is no JSON object")
+    return values, len(values) == 1
+
+
+def _array_objects(text: str) -> list[Json]:
+    return list(_values(text, 1))
+
+
+def _values(text: str, place: int) -> Iterator[Json]:
+    """Give the objects from a place on, until what is none: commas and blanks may stand between them."""
+    while match := _NEXT.match(text, place):
+        try:
+            value, place = JSON_DECODER.raw_decode(text, match.end())
+        except (ValueError, RecursionError):
+            return
+        if isinstance(value, dict):
+            yield value
+
+
+_NEXT: Any = re.compile(r"[\s,]*(?=\{)")
+
+
+_GOOGLE_WORDS = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+def error_response(format: str, status: int, kind: str, message: str) -> Response:
+    """Write an error as the provider of a format would, so that its clients can tell what it says.
+
+    ``kind`` is one word, such as ``not_recorded``. Clients of OpenAI and Anthropic are told not to ask again.
+    """
+    headers = {"Content-Type": ("application/json",), "x-should-retry": ("false",)}
+    if format.startswith("bedrock."):
+        headers["x-amzn-ErrorType"] = (kind,)
+    return Response(status, "", headers, compact(_body(format, status, kind, message)))
+
+
+def _body(format: str, status: int, kind: str, message: str) -> dict[str, Any]:
+    if format.startswith("anthropic."):
+        return {"type": "error", "error": {"type": kind, "message": message}}
+    if format == "gemini":
+        reason = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": kind, "domain": "agenteval"}
+        word = _GOOGLE_WORDS.get(status, "UNKNOWN")
+        return {"error": {"code": status, "message": message, "status": word, "details": [reason]}}
+    if format.startswith("ollama."):
+        return {"error": f"{kind}: {message}"}
+    if format.startswith("bedrock."):
+        return {"message": message}
+    return {"error": {"message": message, "type": kind, "param": None, "code": kind}}
+
+
+def refusal_of(response: Response) -> ModelRefused:
+    """Read a response whose status says that it is an error; a body that is no JSON is quoted."""
+    try:
+        words, message = _error_parts(body_parts(response).objects[0])
+    except (UnreadableTraffic, IndexError):
+        words, message = (), text_of_body(response.body).strip() or response.message
+    header = next((it[0] for name, it in response.headers.items() if name.lower() == "x-amzn-errortype"), "")
+    kinds = words or tuple(filter(None, (header.partition(":")[0],)))
+    return ModelRefused(response.status, kinds, message)
+
+
+def refusal_in(status: int, event: Json) -> ModelRefused | None:
+    """Give the error that a body or an event of a stream tells, though the status says that all is well."""
+    told = as_map(event.get("response")) or event
+    if not told.get("error") and event.get("type") != "error":
+        return None
+    return ModelRefused(status, *_error_parts(told))
+
+
+def _error_parts(body: Json) -> tuple[tuple[str, ...], str]:
+    """Give an error's words, the most telling last, and its message."""
+    error = body.get("error", body)
+    if not isinstance(error, dict):
+        return (), as_text(error) or compact(error)
+    words = (as_text(error.get(name)) for name in ("type", "status", "code", "__type"))
+    message = as_text(error.get("message")) or as_text(error.get("Message"))
+    return tuple(word for word in words if word and word != "error"), message or compact(error)
