@@ -6,7 +6,7 @@ import inspect
 
 import pytest
 
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
 
 REGISTRY = installed_registry()
 GRADERS = [name for name in REGISTRY.graders if not REGISTRY.group(name)]

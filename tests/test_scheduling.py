@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from xdist.scheduler import LoadScheduling
 
-from pytest_agenteval.registry.stash import run_info_key
 from pytest_agenteval.session.run_info import worker_run_info
+from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.session.xdist import DepthScheduling, scheduler
 
 pytest_plugins = ["pytester"]

@@ -119,8 +119,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.trial import Origin as Origin
     from pytest_agenteval.records.trial import TapeCounts as TapeCounts
     from pytest_agenteval.records.trial import Trial as Trial
-    from pytest_agenteval.registry.examples import Example as Example
-    from pytest_agenteval.registry.name_table import UnknownName as UnknownName
+    from pytest_agenteval.registry.lazy_names import UnknownName as UnknownName
+    from pytest_agenteval.registry.registry import Example as Example
     from pytest_agenteval.registry.registry import Importer as Importer
     from pytest_agenteval.registry.registry import Registry as Registry
     from pytest_agenteval.reports.scorecard import Metric as Metric
@@ -241,9 +241,8 @@ _NAMES = {
     "records.tool": "ToolSpec",
     "records.transcript": "Ask Event Message ToolCall ToolError Transcript Usage",
     "records.trial": "Digests Ending ErrorDetails Origin TapeCounts Trial",
-    "registry.examples": "Example",
-    "registry.name_table": "UnknownName",
-    "registry.registry": "Importer Registry",
+    "registry.lazy_names": "UnknownName",
+    "registry.registry": "Example Importer Registry",
     "reports.scorecard": (
         "Metric MetricGroup RegisteredScorecard ReportFormat ReportOption Scorecard ScorecardMaker Total "
         "TotalPart"

@@ -67,8 +67,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Declare marks and take the names that agents, models and graders are offered under."""
     from pytest_agenteval.processes.own_imports import leave_to
-    from pytest_agenteval.registry.registration import begin_registration
-    from pytest_agenteval.registry.stash import open_configs
+    from pytest_agenteval.registry.registration import open_configs, register_plugins
     from pytest_agenteval.session import run_hooks
 
     if getattr(config.option, "dist", "no") != "no":
@@ -81,15 +80,15 @@ def pytest_configure(config: pytest.Config) -> None:
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(run_hooks, "agenteval-run")
-    begin_registration(config)
+    register_plugins(config)
 
 
 def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager) -> None:
     """Take what a conftest further down, or another plugin that comes later, has to offer."""
-    from pytest_agenteval.registry.registration import check_hook_names, offer_to_later
+    from pytest_agenteval.registry.registration import check_hook_names, register_late_plugins
 
     check_hook_names(plugin)
-    offer_to_later(manager)
+    register_late_plugins(manager)
 
 
 @pytest.fixture
@@ -133,7 +132,7 @@ def agenteval(request: pytest.FixtureRequest) -> AgentEval:
 @pytest.hookimpl(wrapper=True)
 def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
     """End with the collection what the first task file begins for the rest of it."""
-    from pytest_agenteval.registry.stash import until_collected_key
+    from pytest_agenteval.session.stash import until_collected_key
 
     with ExitStack() as until_collected:
         session.config.stash[until_collected_key] = until_collected
@@ -170,7 +169,7 @@ def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector]
     Looking for some takes a tenth of a first run, and as much of one with thousands of items, which all stay.
     """
     from pytest_agenteval.processes.garbage import garbage_rarely_collected, garbage_uncollected
-    from pytest_agenteval.registry.stash import until_collected_key
+    from pytest_agenteval.session.stash import until_collected_key
 
     if until_collected_key in config.stash:  # whoever collects without pytest's hook does without
         config.stash[until_collected_key].enter_context(garbage_rarely_collected())
@@ -271,7 +270,7 @@ def pytest_collection_modifyitems(
         left_out = evals.select(items)
         if left_out:
             config.hook.pytest_deselected(items=left_out)
-    from pytest_agenteval.registry.stash import all_collected_key
+    from pytest_agenteval.session.stash import all_collected_key
 
     config.stash[all_collected_key] = True
     return result
@@ -280,7 +279,7 @@ def pytest_collection_modifyitems(
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """See that nothing is missing for the selected trials, before the first starts."""
-    from pytest_agenteval.registry.stash import all_collected_key
+    from pytest_agenteval.session.stash import all_collected_key
 
     if all_collected_key not in session.config.stash:
         return  # Ctrl-C or a complaint meanwhile: pytest ends, and what it has found is nobody's plan
@@ -340,7 +339,7 @@ def pytest_xdist_node_collection_finished(node: Any) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any, error: object) -> None:
     """Take over what a worker has to say; one that died left word in its journal only."""
-    from pytest_agenteval.registry.stash import run_info_key
+    from pytest_agenteval.session.stash import run_info_key
 
     info = node.config.stash.get(run_info_key, None)
     if error and info is not None:
@@ -369,7 +368,7 @@ def _own_tests(items: Iterable[pytest.Item]) -> Iterator[pytest.Item]:
 
 def _eval_session(config: pytest.Config) -> EvalSession | None:
     """Give the session's evals, if a task file was met."""
-    from pytest_agenteval.registry.stash import eval_session_key
+    from pytest_agenteval.session.stash import eval_session_key
 
     evals: EvalSession | None = config.stash.get(eval_session_key, None)
     return evals
@@ -377,7 +376,7 @@ def _eval_session(config: pytest.Config) -> EvalSession | None:
 
 def _remember_uncollected(path: Path, config: pytest.Config) -> None:
     """Remember the first files that were nobody's tasks, for a hint where that may be a mistake."""
-    from pytest_agenteval.registry.stash import uncollected_key
+    from pytest_agenteval.session.stash import uncollected_key
 
     paths = config.stash.setdefault(uncollected_key, [])
     if len(paths) < MOST_REMEMBERED:

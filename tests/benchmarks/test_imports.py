@@ -18,7 +18,7 @@ def test_a_run_that_names_nothing_of_a_benchmark_imports_nothing_of_it(tmp_path:
     rooms = {
         name.removeprefix("pytest_agenteval.benchmarks.") for name in modules(done) if ".benchmarks." in name
     }
-    assert "pytest_agenteval.registry.discovery" in modules(done)
+    assert "pytest_agenteval.registry.installed" in modules(done)
     assert rooms <= {
         *("memex", "memex.register", "memex.plugin"),
         *("ko_agentbench", "ko_agentbench.register", "ko_agentbench.graders"),

@@ -20,7 +20,7 @@ from pytest_agenteval.records.grade import CRASH, UNDECIDED, Check, Grade
 from pytest_agenteval.records.prompts import read_templates
 from pytest_agenteval.records.transcript import Message, ToolCall
 from pytest_agenteval.records.trial import Ending
-from pytest_agenteval.registry.builtin import pytest_agenteval_register
+from pytest_agenteval.registry.installed import pytest_agenteval_register
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.errors import CAUSES, ProblemsFound, TrialBroken

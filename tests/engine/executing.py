@@ -9,7 +9,7 @@ from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registry import Registry
 
 SCRIPTED = Model("scripted", "scripted", offline=True)

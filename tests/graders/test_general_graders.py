@@ -15,7 +15,7 @@ from pytest_agenteval.graders.outcome.files import FileExists
 from pytest_agenteval.graders.transcript.tool_usage import CallsInOrder
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Transcript
-from pytest_agenteval.registry.builtin import GRADERS
+from pytest_agenteval.registry.installed import GRADERS
 from pytest_agenteval.text.canonical import canonical
 from tests.graders.sample_evidence import call, tree
 from tests.suites import only_our_plugin, run, suite, task, write

@@ -21,7 +21,7 @@ from pytest_agenteval.records.plan import (
     PlannedTask,
     Variant,
 )
-from pytest_agenteval.registry.conftests import load_registry
+from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.text.errors import UsageMistake
 from tests.engine.executing import execute, plan
 
@@ -115,7 +115,7 @@ ELSEWHERE = """
 import asyncio, json, sys
 from pathlib import Path
 
-from pytest_agenteval.registry.conftests import load_registry
+from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.records.plan import Plan

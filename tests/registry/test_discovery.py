@@ -93,7 +93,7 @@ def modules(done: subprocess.CompletedProcess[str]) -> set[str]:
 def test_a_run_without_evals_looks_for_no_benchmark(tmp_path: Path) -> None:
     """Whoever has the plugin installed and no task file pays nothing for what might be there."""
     write(tmp_path, {"conftest.py": LOOKING, "test_plain.py": "def test_plain(): pass\n"})
-    assert "pytest_agenteval.registry.discovery" not in modules(run(tmp_path))
+    assert "pytest_agenteval.registry.installed" not in modules(run(tmp_path))
 
 
 def test_an_installed_benchmark_offers_names_and_fixtures(tmp_path: Path) -> None:

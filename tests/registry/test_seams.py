@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.registry.name_table import NotImported, UnknownName
+from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
 

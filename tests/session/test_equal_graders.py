@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.registry import builtin
+from pytest_agenteval.registry import installed
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.text.errors import ProblemsFound
@@ -31,7 +31,7 @@ def _task(id: str, count: Any) -> dict[str, Any]:
 def test_tasks_share_graders_that_are_the_same(tmp_path: Path) -> None:
     """True is not 1 to a grader: what is equal to Python alone is not shared."""
     registry = Registry(lambda registry: None)
-    builtin.pytest_agenteval_register(registry)
+    installed.pytest_agenteval_register(registry)
     file = tmp_path / "tasks.json"
     file.write_text(json.dumps([_task("a", 1), _task("b", 1), _task("c", True)]))
     planned = Planner(registry, tmp_path).tasks(file, named=True)
@@ -44,7 +44,7 @@ def test_tasks_share_graders_that_are_the_same(tmp_path: Path) -> None:
 def test_a_misspelt_tool_is_told_though_it_was_taken_for_another_before(tmp_path: Path) -> None:
     """A conftest further down may register what a task of an earlier folder named, and nearly."""
     registry = Registry(lambda registry: None)
-    builtin.pytest_agenteval_register(registry)
+    installed.pytest_agenteval_register(registry)
     planner = Planner(registry, tmp_path)
     graders = [{"name": "tool_called", "config": {"tools": ["serch_mail"]}}]
     first, second = tmp_path / "a.json", tmp_path / "b.json"
@@ -60,7 +60,7 @@ def test_a_misspelt_tool_is_told_though_it_was_taken_for_another_before(tmp_path
 def test_tasks_with_the_same_group_share_its_graders(tmp_path: Path) -> None:
     """A group is no grader, and nobody can ask it which tools it names."""
     registry = Registry(lambda registry: None)
-    builtin.pytest_agenteval_register(registry)
+    installed.pytest_agenteval_register(registry)
     registry.grader_group("both", [("answer_contains", "one"), ("answer_contains", "two")])
     graders = [{"name": "both", "config": {"text": "a"}}]
     file = tmp_path / "tasks.json"
@@ -87,7 +87,7 @@ class Listed:
 def test_a_file_that_graders_name_is_read_beside_each_task(tmp_path: Path) -> None:
     """Two folders have a file of one name: each task is graded by its own."""
     registry = Registry(lambda registry: None)
-    builtin.pytest_agenteval_register(registry)
+    installed.pytest_agenteval_register(registry)
     registry.grader("listed", Listed)
     planner = Planner(registry, tmp_path)
     graders = [{"name": "listed", "config": {"words": "words.txt"}}]

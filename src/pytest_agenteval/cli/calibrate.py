@@ -95,7 +95,7 @@ def _pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
 
     Where the document goes to the standard output, what pytest prints goes to the standard error.
     """
-    from pytest_agenteval.registry.conftests import without_addopts
+    from pytest_agenteval.registry.registration import without_addopts
 
     options = [f"--agent-judge={judge}" for judge in args.judge]
     options += [f"--agent-record-chat={args.record_chat}"] if args.record_chat else []
@@ -144,7 +144,7 @@ def _thresholds(options: Sequence[str]) -> Iterator[tuple[str, Any]]:
 
 def _about(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Give kind, id, labels and rubric of a calibration of these labels."""
-    from pytest_agenteval.registry.discovery import installed_registry
+    from pytest_agenteval.registry.installed import installed_registry
 
     rubric = labels.stem
     names = installed_registry().rubric_names if args.rubric is None else ()

@@ -11,8 +11,7 @@ import pytest
 
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.registry.conftests import without_addopts
-from pytest_agenteval.registry.stash import get_registry
+from pytest_agenteval.registry.registration import get_registry, without_addopts
 from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
 from pytest_agenteval.text.errors import Problem, dotted
 

@@ -75,7 +75,7 @@ def import_(args: argparse.Namespace) -> int:
 
     0 when all that was imported can be used, else 1. Only the importer that is named is imported itself.
     """
-    from pytest_agenteval.registry.discovery import installed_registry
+    from pytest_agenteval.registry.installed import installed_registry
 
     registry = installed_registry()
     if args.importer is None:

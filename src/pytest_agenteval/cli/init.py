@@ -37,7 +37,7 @@ class InitDocument(Document, frozen=True, kw_only=True):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told; which examples there are, installed benchmarks say."""
-    from pytest_agenteval.registry.discovery import installed_registry
+    from pytest_agenteval.registry.installed import installed_registry
 
     names = ", ".join(installed_registry().examples) or "none is installed"
     parser.add_argument(

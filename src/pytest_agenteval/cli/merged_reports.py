@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 from pytest_agenteval.cli.one_run import one_run_lines
 from pytest_agenteval.cli.output import STDOUT, print_lines
 from pytest_agenteval.compare.comparison import Comparison
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.reports.comparison.brief import verdict_lines
 from pytest_agenteval.reports.comparison.documents import comparison_markdown
 from pytest_agenteval.reports.formatting import one_line

@@ -33,7 +33,7 @@ ROW_FILES = (".csv", ".parquet")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
-    from pytest_agenteval.registry.discovery import installed_registry
+    from pytest_agenteval.registry.installed import installed_registry
     from pytest_agenteval.reports.report_files import FILE_KINDS
     from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 

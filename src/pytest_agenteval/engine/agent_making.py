@@ -10,7 +10,7 @@ from typing import Any
 from pytest_agenteval.agents.agent import Agent
 from pytest_agenteval.records.factories import AGENT
 from pytest_agenteval.records.plan import PlannedTask
-from pytest_agenteval.registry.name_table import raised_where
+from pytest_agenteval.registry.lazy_names import exception_with_place
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import find_suite
 from pytest_agenteval.text.canonical import canonical
@@ -49,7 +49,7 @@ def _refused_settings(task: PlannedTask, refused: Exception) -> Problem:
         line=line,
         path=path,
         expected=f"settings that the agent {task.agent!r} can be made with",
-        found=f"{canonical(task.settings)}, and it raised {raised_where(refused)}",
+        found=f"{canonical(task.settings)}, and it raised {exception_with_place(refused)}",
     )
 
 

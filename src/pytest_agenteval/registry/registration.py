@@ -1,21 +1,36 @@
-"""When names are registered in a pytest run: as soon as somebody offers some, else before the first look-up.
-
-Imported in every pytest run, used or not; the registry itself is not, where nobody needs it.
-"""
+"""When names are registered: in a pytest run by the hook, elsewhere by loading the conftests."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval.registry.stash import open_configs, registry_key
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry.registry import Registry
+
+
+registry_key: pytest.StashKey[Any] = pytest.StashKey()
+"""Holds ``registration.Registration``."""
+
+
+open_configs: list[pytest.Config] = []
+"""The pytest runs of this process, the innermost last, for code that no fixture gives a config."""
+
+
+def get_registry(config: pytest.Config) -> Registry:
+    """Give all that has a name in this pytest run; the first call registers what is built in."""
+    registry: Registry = config.stash[registry_key]()
+    return registry
 
 
 PREFIX = "pytest_agenteval_"
@@ -23,7 +38,7 @@ HOOK = f"{PREFIX}register"
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
-class Registration:
+class LazyRegistry:
     """The registry of a pytest run: made, and offered to whoever has our hook, when it is first asked for."""
 
     def __init__(self, config: pytest.Config) -> None:
@@ -33,11 +48,11 @@ class Registration:
     def __call__(self) -> Registry:
         """Give the registry; raises UsageMistake where a plugin or conftest claims what is taken."""
         if self._registry is None:
-            from pytest_agenteval.registry import builtin
+            from pytest_agenteval.registry import installed
             from pytest_agenteval.registry.registry import Registry
 
             self._registry = Registry(self._plug_in_benchmarks)  # first: who is asked may register plugins
-            self._config.pluginmanager.register(builtin, "agenteval-builtin")
+            self._config.pluginmanager.register(installed, "agenteval-builtin")
             # As for `call:` in suite.yaml: a conftest below evals/ imports the project's own package.
             if (root := str(self._config.rootpath)) not in sys.path:
                 sys.path.append(root)
@@ -50,14 +65,14 @@ class Registration:
             self()
 
     def _plug_in_benchmarks(self, registry: Registry) -> None:
-        from pytest_agenteval.registry.discovery import plug_in_benchmarks
+        from pytest_agenteval.registry.installed import plug_in_benchmarks
 
         plug_in_benchmarks(self._config.pluginmanager, registry)
 
 
-def begin_registration(config: pytest.Config) -> None:
+def register_plugins(config: pytest.Config) -> None:
     """Take what plugins and conftests have to offer that are there when pytest is configured."""
-    registration = config.stash[registry_key] = Registration(config)
+    registration = config.stash[registry_key] = LazyRegistry(config)
     try:
         registration.offer_early()
     except (KeyboardInterrupt, pytest.exit.Exception):
@@ -105,8 +120,65 @@ def check_hook_names(plugin: object) -> None:
             raise pytest.UsageError(f"{place}: unknown hook {name!r}; {hint}")
 
 
-def offer_to_later(manager: object) -> None:
+def register_late_plugins(manager: object) -> None:
     """Take what those have to offer that came later, such as a conftest further down."""
     for config in open_configs:
         if config.pluginmanager is manager and registry_key in config.stash:
             config.stash[registry_key].offer_early()
+
+
+PLUGIN = "pytest_agenteval.plugin"
+
+
+class _RegistryCatcher:
+    """Takes the registry of a session, and lets it collect nothing."""
+
+    registry: Registry | None = None
+    interrupted = False
+
+    def pytest_sessionstart(self, session: pytest.Session) -> None:
+        if registry_key in session.config.stash:  # else our plugin is left out
+            self.registry = get_registry(session.config)
+        self.path = list(sys.path)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection(self) -> bool:
+        return True  # the first answer counts: pytest's own collecting is not reached
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        self.interrupted = isinstance(excinfo.value, KeyboardInterrupt)
+
+
+def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Registry:
+    """Give what the conftests of these folders, and of those above them, register beside what is built in.
+
+    pytest itself loads them, so that what they import beside them is found; conftests further down are loaded
+    where their folders are named. ``options`` of pytest decide how, such as its ``--rootdir``. Raises
+    UsageMistake with pytest's own words when one cannot be loaded.
+    """
+    grab, output = _RegistryCatcher(), io.StringIO()
+    # Without the project's own options, which may ask for reports; our plugin by name, for where none is
+    # loaded by itself. Twice under two names is more than pytest can bear.
+    named = PLUGIN in os.environ.get("PYTEST_PLUGINS", "").split(",")
+    ours = [] if named else ["-p", "agenteval"]
+    args = ["--collect-only", "-o", "addopts=", *ours, *options, *map(str, folders)]
+    with without_addopts(), redirect_stdout(output), redirect_stderr(output):
+        pytest.main(args, plugins=[grab])
+    if grab.interrupted:  # which pytest keeps to itself
+        raise KeyboardInterrupt
+    if grab.registry is None:
+        raise UsageMistake(f"the conftests could not be loaded:\n{output.getvalue().strip()}")
+    # pytest takes back what its settings added; what is registered by name is imported only later.
+    sys.path += [place for place in grab.path if place not in sys.path]
+    return grab.registry
+
+
+@contextmanager
+def without_addopts() -> Iterator[None]:
+    """Hide the options that somebody set for runs of pytest of their own."""
+    options = os.environ.pop("PYTEST_ADDOPTS", None)
+    try:
+        yield
+    finally:
+        if options is not None:
+            os.environ["PYTEST_ADDOPTS"] = options

@@ -1,16 +1,24 @@
-"""What can be registered under a name, which task files, the command line and reports then use."""
+"""What can be registered under a name, and what each name stands for."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pytest_agenteval.records.factories import AGENT, GRADER, Contract, is_registrable
-from pytest_agenteval.registry.examples import Example
-from pytest_agenteval.registry.name_table import NameTable, claimant, import_claim, located
-from pytest_agenteval.registry.registered import RegisteredNames
-from pytest_agenteval.registry.rubric_folders import Place
+from pytest_agenteval.records.factories import AGENT, GRADER, Contract, factory_of, is_registrable
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.registry.inline_registrations import CodeAgents, CodeGraders, SuiteAgents
+from pytest_agenteval.registry.lazy_names import (
+    PACKAGE,
+    LazyNames,
+    Place,
+    RubricFolders,
+    caller_place,
+    import_claim,
+    resolve_place,
+)
 from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
@@ -20,8 +28,239 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.chat import ChatFactory
     from pytest_agenteval.chat.offline.rules import RulesPlayer
     from pytest_agenteval.graders.grader import Grader, GraderFunction
-    from pytest_agenteval.reports.scorecard import ReportFormat, ReportOption, ScorecardMaker
+    from pytest_agenteval.graders.judge.prompt import Rubric
+    from pytest_agenteval.reports.scorecard import (
+        RegisteredScorecard,
+        ReportFormat,
+        ReportOption,
+        ScorecardMaker,
+    )
     from pytest_agenteval.tools.tool import Tool
+
+
+class Example(FrozenValue, frozen=True):
+    """An example: ``parts`` are the folders it is made of, the suite's own first, as they lie in a project.
+
+    ``folders`` are where the parts may lie: in an installed package, or in a clone.
+    """
+
+    name: str
+    parts: tuple[str, ...]
+    folders: tuple[Path, ...]
+
+    @property
+    def folder(self) -> Path | None:
+        """The first folder that has all of its parts; None where none has."""
+        return next(
+            (place for place in self.folders if all((place / part).is_dir() for part in self.parts)), None
+        )
+
+
+AUDITS_OWN = frozenset({"spoiler"})
+"""Offline models that are given a reference that was spoilt: they mean something in an audit only."""
+
+
+class RegisteredNames:
+    """The tables of a registry, and the look-ups in them.
+
+    ``discover`` is called before the first look-up: it registers what installed benchmarks offer.
+    """
+
+    def __init__(self, discover: Callable[[], None] | None = None) -> None:
+        self._discover = discover
+        self._broken: list[str] = []
+        self._mistake = ""
+        complete = self._complete
+        self._agents: LazyNames[Callable[..., Agent]] = LazyNames(
+            "agent", complete, partial(factory_of, AGENT)
+        )
+        self._forms = SuiteAgents()
+        self._given_agents, self._given_graders = CodeAgents(_callable_factory), CodeGraders()
+        self._graders: LazyNames[Callable[..., Grader]] = LazyNames(
+            "grader", complete, partial(factory_of, GRADER)
+        )
+        self._groups: dict[str, tuple[tuple[str, str], ...]] = {}
+        self._models: LazyNames[ChatFactory] = LazyNames("model", complete)
+        self._tools: LazyNames[Tool] = LazyNames("tool", complete)
+        self._toolsets: LazyNames[Sequence[Place]] = LazyNames("toolset", complete)
+        self._rubrics = RubricFolders(complete, self.note_broken)
+        self._panels: LazyNames[Sequence[str]] = LazyNames("judge panel", complete)
+        self._players: LazyNames[RulesPlayer] = LazyNames("player of the tool", complete)
+        self._writers: LazyNames[tuple[str, str, str, str]] = LazyNames("file writer of the agent", complete)
+        self._examples: LazyNames[Example] = LazyNames("example", complete)
+        self._formats: LazyNames[ReportFormat] = LazyNames("report format", complete)
+        self._sending_formats: set[str] = set()
+        self._scorecards: LazyNames[RegisteredScorecard] = LazyNames("scorecard", complete)
+        self._executors: LazyNames[Callable[..., Any]] = LazyNames("executor", complete)
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The names of all agents."""
+        return self._agents.names
+
+    @property
+    def graders(self) -> tuple[str, ...]:
+        """The names of all graders, and of all groups of graders."""
+        return self._graders.names
+
+    def agent_factory(self, name: str) -> Callable[..., Agent]:
+        """Find an agent's factory; raises UnknownName, or UsageMistake for a form that names no agent."""
+        given = self._given_agents.factory(self._given_agents.form(name))
+        if given is not None:
+            return given
+        return self._forms.factory(name) if name in self._forms else self._agents.get(name)
+
+    def is_own_agent(self, name: str) -> bool:
+        """Whether an agent is the user's own, and none of ours; nothing is imported to see it."""
+        claim = self._agents.claim_of(name)
+        module = claim if isinstance(claim, str) else getattr(claim, "__module__", "")
+        return not str(module).startswith(f"{PACKAGE}.")
+
+    def agent_form_of(self, name: str) -> Mapping[str, Any]:
+        """Give the form of an agent that code has given; an empty map for any other."""
+        return self._given_agents.form(name)
+
+    def model_factory(self, name: str) -> ChatFactory:
+        """Find an offline model's factory; raises UnknownName."""
+        return self._models.get(name)
+
+    def grader_factory(self, name: str) -> Callable[..., Grader]:
+        """Find a grader's factory; raises UnknownName."""
+        return self._graders.get(name)
+
+    def group(self, name: str) -> tuple[tuple[str, str], ...]:
+        """Give the names and labels of a group's graders; none where the name is no group's."""
+        self._complete()
+        return self._groups.get(name, ())
+
+    @property
+    def offline_models(self) -> frozenset[str]:
+        """The names of all models that need no key, but for those of audits, which nobody names."""
+        return frozenset(self._models.names) - AUDITS_OWN
+
+    @property
+    def tools(self) -> Mapping[str, Tool]:
+        """Every tool that was registered by itself, by name."""
+        return {name: self._tools.get(name) for name in self._tools.names}
+
+    @property
+    def tool_claimants(self) -> Mapping[str, str]:
+        """Who registered each tool that was registered by itself: file and line, by its name."""
+        return {name: self._tools.claimant_of(name) for name in self._tools.names}
+
+    @property
+    def toolsets(self) -> Mapping[str, tuple[Path, ...]]:
+        """The files of each registered set of tools, but for sets of a package that is not there."""
+        found: dict[str, tuple[Path, ...]] = {}
+        for name in self._toolsets.names:
+            try:
+                found[name] = tuple(map(resolve_place, self._toolsets.get(name)))
+            except UsageMistake as mistake:
+                self.note_broken(f"the toolset {name!r} cannot be used: {mistake}")
+        return found
+
+    @property
+    def rubric_names(self) -> tuple[str, ...]:
+        """The names of all registered rubrics, sorted."""
+        return tuple(sorted(self._rubrics.files.names))
+
+    def rubric(self, name: str) -> Rubric:
+        """Read a registered rubric; raises UnknownName, or ProblemsFound with what is wrong with it."""
+        from pytest_agenteval.graders.judge.rubric import read_rubric_file
+
+        return read_rubric_file(self._rubrics.files.get(name))
+
+    @property
+    def judge_panels(self) -> Mapping[str, Sequence[str]]:
+        """The models of each ensemble of judges, by its name."""
+        return {name: self._panels.get(name) for name in self._panels.names}
+
+    @property
+    def own_players(self) -> tuple[RulesPlayer, ...]:
+        """All who play ``rules`` for a tool, but those of this package: they are imported when they play."""
+        names = (name for name in self._players.names if not self._is_ours(self._players.claim_of(name)))
+        return tuple(map(self._players.get, names))
+
+    @staticmethod
+    def _is_ours(claim: object) -> bool:
+        return isinstance(claim, str) and claim.startswith(f"{PACKAGE}.")
+
+    def player_of(self, tools: Iterable[str]) -> RulesPlayer | None:
+        """Find who plays the first of these tools that somebody registered rules for; None: nobody did."""
+        played_tools = self._players.names
+        return next((self._players.get(tool) for tool in tools if tool in played_tools), None)
+
+    def file_writer_of(self, agent: str) -> tuple[str, str, str, str] | None:
+        """Give how an agent writes a whole file: tool, two arguments, root; None: nobody said."""
+        return self._writers.get(agent) if agent in self._writers.names else None
+
+    @property
+    def examples(self) -> tuple[str, ...]:
+        """The names of all examples."""
+        return self._examples.names
+
+    def example_named(self, name: str) -> Example:
+        """Find an example; raises UnknownName."""
+        return self._examples.get(name)
+
+    @property
+    def report_formats(self) -> tuple[str, ...]:
+        """The names of all report formats; none of them is imported."""
+        return self._formats.names
+
+    @property
+    def sending_report_formats(self) -> frozenset[str]:
+        """The names of report formats that need no folder."""
+        self._complete()
+        return frozenset(self._sending_formats)
+
+    def report_format_named(self, name: str) -> ReportFormat:
+        """Find a report format; raises UnknownName."""
+        return self._formats.get(name)
+
+    def scorecards(self) -> tuple[RegisteredScorecard, ...]:
+        """Give all scorecards; none of them is imported."""
+        return tuple(map(self._scorecards.get, self._scorecards.names))
+
+    @property
+    def executors(self) -> tuple[str, ...]:
+        """The names of all executors."""
+        return self._executors.names
+
+    def executor_factory(self, name: str) -> Callable[..., Any]:
+        """Find an executor's factory; raises UnknownName."""
+        return self._executors.get(name)
+
+    def note_broken(self, line: str) -> None:
+        """Note, in one line, an installed benchmark or a part of one that cannot be used."""
+        if line not in self._broken:
+            self._broken.append(line)
+
+    @property
+    def broken_benchmarks(self) -> tuple[str, ...]:
+        """What is installed and could not register, in a line each, as far as any name was looked up."""
+        return tuple(self._broken)
+
+    def _complete(self) -> Sequence[str]:
+        """Let installed benchmarks register: once, and not again for what they look up meanwhile.
+
+        A name that two of them take is said at every look-up: some names of theirs are missing from then on.
+        """
+        if self._discover is not None:
+            discover, self._discover = self._discover, None
+            try:
+                discover()
+            except UsageMistake as mistake:
+                self._mistake = str(mistake)
+        if self._mistake:
+            raise UsageMistake(self._mistake)
+        return self._broken
+
+
+def _callable_factory(name: str, target: Any) -> Callable[..., Agent]:
+    from pytest_agenteval.agents.adapters.callable import CallableFactory
+
+    return CallableFactory(name, target)
 
 
 T = TypeVar("T")
@@ -55,7 +294,7 @@ class Registry(RegisteredNames):
     def __init__(self, discover: Callable[[Registry], None] | None = None) -> None:
         super().__init__(partial(discover, self) if discover else None)
         # An importer is given the registry, so that its table and its look-ups stand here.
-        self._importers: NameTable[Importer] = NameTable("importer", self._complete, _instance)
+        self._importers: LazyNames[Importer] = LazyNames("importer", self._complete, _instance)
 
     def agent(self, name: str, factory: Callable[..., Agent] | Agent | AgentFunction | str) -> None:
         """Offer an agent; the factory is called with the settings of suite and task as keywords.
@@ -63,7 +302,7 @@ class Registry(RegisteredNames):
         In its place may stand an agent that is made already, or a function ``(task_input, ctx)`` that acts.
         """
         _check(AGENT, name, factory)
-        self._agents.take(name, factory, claimant())
+        self._agents.take(name, factory, caller_place())
 
     def agent_form(self, name: str, form: Mapping[str, Any]) -> None:
         """Take the agent that a suite says by a form; the same again changes nothing.
@@ -91,7 +330,7 @@ class Registry(RegisteredNames):
 
         The factory is called with the model and the trial's plan, once for each trial.
         """
-        self._models.take(name, factory, claimant())
+        self._models.take(name, factory, caller_place())
 
     def grader(self, name: str, factory: Callable[..., Grader] | Grader | GraderFunction | str) -> None:
         """Offer a grader; the factory is called with the task's ``config`` as keywords.
@@ -99,7 +338,7 @@ class Registry(RegisteredNames):
         In its place may stand a grader that is made already, or a function ``(evidence)`` that grades.
         """
         _check(GRADER, name, factory)
-        self._graders.take(name, factory, claimant())
+        self._graders.take(name, factory, caller_place())
 
     def grader_given(self, name: str, grader: Any) -> str:
         """Take a grader that Python code gives, and give the name that it has got.
@@ -116,7 +355,7 @@ class Registry(RegisteredNames):
 
         A task that names the group is graded by each of them, all with the same ``config``.
         """
-        self._graders.take(name, f"a group: {name}", claimant())
+        self._graders.take(name, f"a group: {name}", caller_place())
         self._groups[name] = tuple(members)
 
     def tool(self, tool: Tool | str, *, name: str = "") -> None:
@@ -125,12 +364,12 @@ class Registry(RegisteredNames):
         For one that only some suites are to have, see ``toolset``.
         """
         if not isinstance(tool, str):
-            self._tools.take(tool.spec.name, tool, claimant())
+            self._tools.take(tool.spec.name, tool, caller_place())
         elif name:
-            self._tools.take(name, tool, claimant())
+            self._tools.take(name, tool, caller_place())
         else:
             raise UsageMistake(
-                f"the tool {tool!r}: expected name=..., as it is not imported yet; by {claimant()}"
+                f"the tool {tool!r}: expected name=..., as it is not imported yet; by {caller_place()}"
             )
 
     def toolset(self, name: str, files: Sequence[Place]) -> None:
@@ -139,15 +378,15 @@ class Registry(RegisteredNames):
         ``files`` declare them, in YAML, JSON or Python, as a suite's own files do; they are read when a suite
         names the set, and its tools stand in the order of the files.
         """
-        self._toolsets.take(name, _list_of(files, f"the toolset {name!r}", "files"), claimant())
+        self._toolsets.take(name, _list_of(files, f"the toolset {name!r}", "files"), caller_place())
 
     def rubrics(self, folder: Place) -> None:
         """Offer the rubrics of a folder: each of its ``.jinja`` files under its name without the ending."""
-        self._rubrics.add(folder, claimant())
+        self._rubrics.add(folder, caller_place())
 
     def judge_panel(self, name: str, models: Sequence[str]) -> None:
         """Offer an ensemble of judges under one name: ``--agent-judge=NAME`` asks each of these models."""
-        self._panels.take(name, _list_of(models, f"the judge panel {name!r}", "models"), claimant())
+        self._panels.take(name, _list_of(models, f"the judge panel {name!r}", "models"), caller_place())
 
     def rules_player(self, tool: str, play: RulesPlayer | str) -> None:
         """Offer how the offline model ``rules`` plays wherever it is given the tool of this name.
@@ -155,7 +394,7 @@ class Registry(RegisteredNames):
         ``play(messages, tools)`` gives the next move, or None to repeat what the user said last. It sees what
         a model sees and nothing of the task behind it.
         """
-        self._players.take(tool, play, claimant())
+        self._players.take(tool, play, caller_place())
 
     def file_writer(self, agent: str, tool: str, *, path: str, text: str, root: str = "") -> None:
         """Offer how an agent writes a whole file: its tool, and the arguments for the path and the text.
@@ -163,11 +402,11 @@ class Registry(RegisteredNames):
         Audits write files in this way that nobody asked for. With a ``root``, a folder of the workspace,
         paths start there and begin with a slash.
         """
-        self._writers.take(agent, (tool, path, text, root), claimant())
+        self._writers.take(agent, (tool, path, text, root), caller_place())
 
     def importer(self, name: str, importer: Importer | Callable[[], Importer] | str) -> None:
         """Offer ``agenteval import NAME``: a class or object as ``Importer`` says."""
-        self._importers.take(name, importer, claimant())
+        self._importers.take(name, importer, caller_place())
 
     @property
     def importers(self) -> tuple[str, ...]:
@@ -184,9 +423,9 @@ class Registry(RegisteredNames):
         ``parts`` name them as they lie there, the suite's own first; ``folders`` are where they may be
         copied from: the first that has all of them.
         """
-        places = tuple(map(located, _list_of(folders, f"the example {name!r}", "folders")))
+        places = tuple(map(resolve_place, _list_of(folders, f"the example {name!r}", "folders")))
         claim = Example(name, _list_of(parts, f"the example {name!r}", "folders"), places)
-        self._examples.take(name, claim, claimant())
+        self._examples.take(name, claim, caller_place())
 
     def report_format(self, name: str, write: ReportFormat | str, *, sends: bool = False) -> None:
         """Offer ``agenteval report --as NAME -o DIR``: ``write(runs, folder)`` gives the paths it wrote.
@@ -194,7 +433,7 @@ class Registry(RegisteredNames):
         With ``sends`` there need be no ``-o``: ``write(runs, None)`` sends runs somewhere, and gives a line
         on each thing that it sent.
         """
-        self._formats.take(name, write, claimant())
+        self._formats.take(name, write, caller_place())
         if sends:
             self._sending_formats.add(name)
 
@@ -211,7 +450,7 @@ class Registry(RegisteredNames):
         ``maker(entries, **options)`` gives a Scorecard or None; it is asked for suites in which a grade has
         one of the labels ``graders``. ``options`` are what ``agenteval report`` takes for it.
         """
-        by = claimant()
+        by = caller_place()
         from pytest_agenteval.reports.scorecard import RegisteredScorecard
 
         load = partial(import_claim, maker, f"scorecard {name!r}", by)
@@ -224,7 +463,7 @@ class Registry(RegisteredNames):
 
         The factory is called with the registry, once in each process of pytest that tries anything.
         """
-        self._executors.take(name, factory, claimant())
+        self._executors.take(name, factory, caller_place())
 
 
 def _instance(importer: Any) -> Importer:
@@ -239,7 +478,7 @@ def _instance(importer: Any) -> Importer:
 def _list_of(values: Iterable[T], what: str, noun: str) -> tuple[T, ...]:
     """Refuse one text in the place of a list of texts: it would be a list of its letters."""
     if isinstance(values, str):
-        raise UsageMistake(f"{what}: expected a list of {noun}; found {values!r}, by {claimant(3)}")
+        raise UsageMistake(f"{what}: expected a list of {noun}; found {values!r}, by {caller_place(3)}")
     return tuple(values)
 
 
@@ -247,4 +486,4 @@ def _check(contract: Contract, name: str, claim: Any) -> None:
     """Refuse what no agent, or grader, can be made of."""
     if not is_registrable(contract, claim):
         expected = f"the {contract.word} {name!r}: expected {contract.how}"
-        raise UsageMistake(f"{expected}; found {claim!r}, by {claimant(3)}")
+        raise UsageMistake(f"{expected}; found {claim!r}, by {caller_place(3)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agenteval.registry.stash import run_info_key
+from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import read_header_or_name
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import pytest
 
-from pytest_agenteval.registry.stash import run_info_key
+from pytest_agenteval.session.stash import run_info_key
 
 
 class DroppedTrial:

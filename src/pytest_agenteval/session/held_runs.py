@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agenteval.processes.held_files import HeldFile
 from pytest_agenteval.processes.process_table import is_running
-from pytest_agenteval.registry.stash import held_run_key
+from pytest_agenteval.session.stash import held_run_key
 
 HELD = ".held"
 

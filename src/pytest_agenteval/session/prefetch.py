@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import pytest
 
-from pytest_agenteval.registry.discovery import BENCHMARK_PLUGIN
+from pytest_agenteval.registry.installed import BENCHMARK_PLUGIN
 from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, trial_key
 
 if TYPE_CHECKING:

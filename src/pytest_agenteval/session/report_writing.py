@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.registry.stash import get_registry, report_paths_key, run_info_key, verdict_key
+from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.reports.report_files import write_report
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.session.ended_run import ended_run
 from pytest_agenteval.session.run_info import RunInfo
+from pytest_agenteval.session.stash import report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError
 

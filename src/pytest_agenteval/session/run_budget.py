@@ -16,13 +16,13 @@ from pytest_agenteval.processes.process_table import is_running
 from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.plan import OWN_MODEL, Plan
 from pytest_agenteval.records.transcript import cost_figure, token_figure
-from pytest_agenteval.registry.stash import budget_key
 from pytest_agenteval.reports.formatting import PARTLY_UNKNOWN
 from pytest_agenteval.session.earlier_costs import EarlierCosts
 from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.planning.parametrization import PLAYERS
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import RESULTS, Settings
+from pytest_agenteval.session.stash import budget_key
 from pytest_agenteval.store.paid_trials import paid_so_far
 from pytest_agenteval.store.runs import read_header
 from pytest_agenteval.text.errors import UsageMistake

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.registry.stash import get_registry, run_info_key, verdict_key
+from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties, verdict_properties
 from pytest_agenteval.reports.junit_places import set_places
 from pytest_agenteval.reports.scorecard import relevant_scorecards
@@ -25,6 +25,7 @@ from pytest_agenteval.session.run_info import SERVERS, RunInfo
 from pytest_agenteval.session.run_journal import dead_processes, forget_dead_workers
 from pytest_agenteval.session.secrets import hide_on_terminal
 from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.session.stash import run_info_key, verdict_key
 from pytest_agenteval.store.run_gates import GATES
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import end_run

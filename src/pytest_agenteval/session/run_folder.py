@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.registry.stash import eval_session_key, run_info_key
+from pytest_agenteval.session.stash import eval_session_key, run_info_key
 
 OPTION = "--agent-run-folder-to"
 

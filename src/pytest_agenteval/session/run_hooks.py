@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agenteval.registry.stash import (
+from pytest_agenteval.session.stash import (
     eval_session_key,
     progress_key,
     remarks_key,

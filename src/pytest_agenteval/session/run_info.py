@@ -12,10 +12,10 @@ from typing import Any, Literal, NamedTuple
 
 import pytest
 
-from pytest_agenteval.registry.stash import run_info_key
 from pytest_agenteval.session.held_runs import RATES
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.text.errors import UsageMistake
 
 SERVERS = "servers"

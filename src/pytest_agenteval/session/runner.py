@@ -28,7 +28,6 @@ from pytest_agenteval.processes.trial_output import redirect_trial_output
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.registry.stash import budget_key
 from pytest_agenteval.session.inner_pytest import STARTED_BY
 from pytest_agenteval.session.planning.parametrization import (
     Attempts,
@@ -45,6 +44,7 @@ from pytest_agenteval.session.run_admissions import admissions
 from pytest_agenteval.session.run_info import SERVERS, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.session.stash import budget_key
 from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 

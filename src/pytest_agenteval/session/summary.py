@@ -16,7 +16,6 @@ from pytest_agenteval.chat.via import way_note
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.processes.garbage import garbage_uncollected
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.registry.stash import report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.reports.explanations import unrecorded_lines
 from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.reports.github.workflow_commands import in_actions
@@ -30,6 +29,7 @@ from pytest_agenteval.session.remarks import not_tasks_lines, remark_lines
 from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards
 from pytest_agenteval.session.secrets import write_commands
 from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.session.stash import report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.session.styled_writing import write_line
 from pytest_agenteval.store.run_reader import Run
 

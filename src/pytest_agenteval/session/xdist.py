@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScheduling
 
-from pytest_agenteval.registry.stash import run_info_key
 from pytest_agenteval.session.held_back_trials import HeldBackTrials
 from pytest_agenteval.session.run_info import has_plan
+from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.session.stop_signal import StopBroadcaster
 
 TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")

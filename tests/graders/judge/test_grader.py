@@ -13,7 +13,7 @@ from pytest_agenteval.graders.judge.grader import JudgeGrader
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.text.errors import UsageMistake
 from tests.graders.judge.judges import BODY, TestJudge, judge, preferred_answer, rubric_text, run
 from tests.graders.sample_evidence import tree

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.graders.judge import prompt as judge_prompt
 from pytest_agenteval.graders.judge.prompt import DelimitedText, delimiter_for
 from pytest_agenteval.graders.judge.rubric import read_rubric
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
 from tests.graders.judge.judges import preferred_answer, rubric, rubric_text
 
 RUBRICS = installed_registry()

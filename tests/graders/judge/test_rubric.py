@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agenteval.graders.judge.rubric import packaged_rubric, read_rubric
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from tests.graders.judge.judges import BODY, FRONT, rubric, rubric_text
 

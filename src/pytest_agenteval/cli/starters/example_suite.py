@@ -7,9 +7,8 @@ from pathlib import Path
 
 from pytest_agenteval.cli.starters.project import Project
 from pytest_agenteval.cli.starters.writing import NewFile
-from pytest_agenteval.registry.examples import Example
-from pytest_agenteval.registry.name_table import UnknownName
-from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.registry.lazy_names import UnknownName
+from pytest_agenteval.registry.registry import Example, Registry
 from pytest_agenteval.text.errors import UsageMistake
 
 

@@ -106,7 +106,7 @@ def _of_workflow(project: Project, workflow: NewFile, arguments: str, *, stays: 
 
 def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
     """Plan the copy of a shipped suite; raises UsageMistake where it is not there, or files of its are."""
-    from pytest_agenteval.registry.discovery import installed_registry
+    from pytest_agenteval.registry.installed import installed_registry
 
     if suite:
         raise UsageMistake("--suite: an example keeps its name, by which its recordings are found")

@@ -9,7 +9,7 @@ from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.registry.name_table import raised_where
+from pytest_agenteval.registry.lazy_names import exception_with_place
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import Problem, TrialBroken
 
@@ -201,7 +201,7 @@ def make_executor(name: str, registry: Registry) -> Executor:
     try:
         executor = factory(registry)
     except Exception as raised:  # an author's code may raise anything
-        return _UnmadeExecutor(f"the executor {name!r} cannot be made: {raised_where(raised)}")
+        return _UnmadeExecutor(f"the executor {name!r} cannot be made: {exception_with_place(raised)}")
     if not all(hasattr(executor, method) for method in METHODS):
         methods = ", ".join(METHODS)
         return _UnmadeExecutor(f"the executor {name!r}: expected one with {methods}; found {executor!r:.80}")

@@ -35,7 +35,7 @@ from pytest_agenteval.processes.processes import end_owned_groups
 from pytest_agenteval.processes.trial_output import TrialLogHandler, redirect
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.registry.conftests import load_registry
+from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pytest_agenteval.records.plan import PlannedTask
-from pytest_agenteval.registry.conftests import load_registry
+from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.store.journal_entry import JournalEntry

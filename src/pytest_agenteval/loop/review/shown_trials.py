@@ -18,7 +18,7 @@ from pytest_agenteval.records.evidence import Evidence
 from pytest_agenteval.records.grade import CRASH
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.registry.name_table import UnknownName
+from pytest_agenteval.registry.lazy_names import UnknownName
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake, nearest

@@ -16,7 +16,7 @@ from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.loop.review.shown_trials import ReviewPool
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.registry.name_table import UnknownName
+from pytest_agenteval.registry.lazy_names import UnknownName
 from pytest_agenteval.reports.formatting import format_figure, pluralize
 from pytest_agenteval.tasks.documents import short_path
 

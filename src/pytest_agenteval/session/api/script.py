@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
+from pytest_agenteval.registry.registration import get_registry, open_configs
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.registry.stash import get_registry, open_configs
 from pytest_agenteval.session.api.environment import Environment, ScriptEnvironment
 from pytest_agenteval.session.api.task_choice import TaskGiven, project_root, task_file
 
@@ -60,7 +60,7 @@ def _beside_session(config: Any) -> Environment:
 @cache
 def _registry_of_project(folder: Path, root: Path) -> Registry:
     """Give what conftests register: they are loaded once in a process."""
-    from pytest_agenteval.registry.conftests import load_registry
+    from pytest_agenteval.registry.registration import load_registry
 
     return load_registry([folder], (f"--rootdir={root}",))
 

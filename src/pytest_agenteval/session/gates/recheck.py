@@ -13,13 +13,13 @@ import pytest
 
 from pytest_agenteval.compare.gate import Recheck
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.registry.stash import run_info_key
 from pytest_agenteval.reports.formatting import model_label, pluralize
 from pytest_agenteval.session.inner_pytest import inner_environment, last_line, wait_for
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.selection import ENDINGS
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
+from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, LATEST
 from pytest_agenteval.text.errors import AgentEvalError

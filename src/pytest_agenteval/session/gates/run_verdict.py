@@ -14,12 +14,12 @@ from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.compare.gate import GateOutcome
 from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.registry.stash import run_info_key
 from pytest_agenteval.reports.comparison.documents import comparison_json
 from pytest_agenteval.session.ended_run import ended_run
 from pytest_agenteval.session.gates.judged_run import JudgedRun
 from pytest_agenteval.session.gates.recheck import RecheckedTasks, not_tried_again, recheck
 from pytest_agenteval.session.run_info import RunInfo
+from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.run_comparison import COMPARISON
 from pytest_agenteval.store.run_reader import Run

@@ -14,7 +14,7 @@ import pytest
 from _pytest.terminal import TerminalReporter
 
 from pytest_agenteval.processes.terminals import is_terminal_with_escapes, stop_by_way_of
-from pytest_agenteval.registry.stash import eval_session_key, progress_key, run_info_key
+from pytest_agenteval.session.stash import eval_session_key, progress_key, run_info_key
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.progress_panel import PanelLine

@@ -13,7 +13,7 @@ from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.processes.files import name_or_older, name_trouble, same_file_key
 from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.registry.name_table import NotImported, UnknownName
+from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.planning.agent_forms import AgentForms

@@ -14,7 +14,7 @@ from pytest_agenteval.agents.agent import AGENT_TRAITS, checks_input, tools_of
 from pytest_agenteval.graders.grader import GRADER_TRAITS, files_of, tools_setting_of
 from pytest_agenteval.records.factories import AGENT, GRADER, construction_fault, misfit_traits
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.registry.name_table import NotImported, UnknownName
+from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.setting_problems import (
     ConfigProblem,

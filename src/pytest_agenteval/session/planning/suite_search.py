@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.registry.conftests import without_addopts
+from pytest_agenteval.registry.registration import without_addopts
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, is_set_aside_folder
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.suite_spec import Suite

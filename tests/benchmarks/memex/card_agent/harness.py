@@ -22,7 +22,7 @@ from pytest_agenteval.records.prompts import Prompts
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.tasks.workspace.workspace import Workspace
 from pytest_agenteval.tools.toolbox import ToolBox

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
 
 RUBRICS = installed_registry()
 

@@ -12,7 +12,7 @@ from pytest_agenteval.benchmarks.memex.rules.card import RULES, CardEntry, fill_
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.tool import ToolSpec
-from pytest_agenteval.registry.discovery import installed_registry
+from pytest_agenteval.registry.installed import installed_registry
 
 SAVE = ToolSpec("save_timeline_card")
 FACT = "2026/09/17.md#ts_1"

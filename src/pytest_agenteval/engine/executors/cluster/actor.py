@@ -54,7 +54,7 @@ from pytest_agenteval.processes.tree_removal import remove_tree
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.trial import ErrorDetails, Trial
-from pytest_agenteval.registry.conftests import load_registry
+from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.text.errors import UsageMistake
 
 BEAT_S = 5.0

@@ -1,4 +1,4 @@
-"""Names of one kind of thing: each taken once, and imported when it is first looked up."""
+"""Names of one kind of thing: each is taken once, and imported when it is first looked up."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, exception_text, nearest, nearest_names
 
 T = TypeVar("T")
-OURS = "pytest_agenteval"
+PACKAGE = "pytest_agenteval"
 _IMPORTING = (__file__, importlib.__file__)
 
 
@@ -28,7 +28,7 @@ class Deferred:
         return self.make()
 
 
-class NameTable(Generic[T]):
+class LazyNames(Generic[T]):
     """One kind of thing by name, with who offered it.
 
     A claim is the thing itself, or the text ``package.module:attribute`` that says where it is. ``finish``
@@ -110,7 +110,7 @@ class NotImported(UsageMistake):
 
     def __init__(self, what: str, claim: str, claimant: str, raised: Exception) -> None:
         self.expected = f"{claim!r}, which {claimant} registered as the {what}, to be imported"
-        self.found = raised_where(raised)
+        self.found = exception_with_place(raised)
         super().__init__(f"expected {self.expected}; found {self.found}")
 
 
@@ -126,12 +126,12 @@ def import_claim(claim: object, what: str, claimant: str) -> Any:
             raise UsageMistake("a text without ':' between the module and what is meant of it")
         return getattr(importlib.import_module(module), attribute)
     except Exception as raised:  # an author's module may raise anything
-        if module.startswith(f"{OURS}."):
+        if module.startswith(f"{PACKAGE}."):
             raise
         raise NotImported(what, claim, claimant, raised) from raised
 
 
-def raised_where(raised: Exception) -> str:
+def exception_with_place(raised: Exception) -> str:
     """Say in one line what an import raised, and in which line of whose file."""
     frames = [frame for frame in extract_tb(raised.__traceback__) if frame.filename[:1] != "<"]
     last = frames[-1] if frames else None
@@ -141,7 +141,7 @@ def raised_where(raised: Exception) -> str:
     return text if isinstance(raised, AgentEvalError) else f"{type(raised).__name__}: {text}{place}"
 
 
-def located(place: Path | str) -> Path:
+def resolve_place(place: Path | str) -> Path:
     """Give the path of a file or folder: as it is, or ``package:path`` below a package that can be imported.
 
     Raises UsageMistake where there is no such package.
@@ -160,7 +160,51 @@ def located(place: Path | str) -> Path:
     return Path(spec.submodule_search_locations[0], inner)
 
 
-def claimant(depth: int = 2) -> str:
+def caller_place(depth: int = 2) -> str:
     """Say where a registration was made: file and line of whoever called, so many frames up."""
     frame = sys._getframe(depth)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+Place: TypeAlias = "Path | str"
+"""A file or folder: its path, or ``package:path`` for one that is installed with a package."""
+
+
+class RubricFolders:
+    """Folders of rubrics, with who registered them; ``files`` finds each rubric's file by its name.
+
+    ``complete`` gives what installed benchmarks could not register, ``note_broken`` is told of a folder that
+    cannot be used.
+    """
+
+    def __init__(self, complete: Callable[[], Sequence[str]], note_broken: Callable[[str], None]) -> None:
+        self._complete, self._note_broken = complete, note_broken
+        self._folders: list[tuple[Place, str]] = []
+        self.files: LazyNames[Path] = LazyNames("rubric", self._list_folders)
+
+    def add(self, folder: Place, claimant: str) -> None:
+        """Take a folder, whose disk is not read yet."""
+        self._folders.append((folder, claimant))
+
+    def _list_folders(self) -> Sequence[str]:
+        broken = self._complete()
+        while self._folders:
+            folder, by = self._folders[0]
+            files = {file.stem: file for file in self._rubrics_in(folder, by)}
+            # The folder stays in the list where one of its names is taken, so that every look-up says so.
+            for name in sorted(files, key=lambda name: name not in self.files):
+                self.files.take(name, files[name], by)
+            del self._folders[0]
+        return broken
+
+    def _rubrics_in(self, folder: Place, by: str) -> Sequence[Path]:
+        """List a folder's rubrics; one that is not there is noted, and keeps nobody from those of others."""
+        try:
+            path = resolve_place(folder)
+            if path.is_dir():
+                return sorted(path.glob("*.jinja"))
+            missing = f"expected a folder: {path}; found none"
+        except UsageMistake as mistake:
+            missing = str(mistake)
+        self._note_broken(f"the rubrics that {by} registered cannot be used: {missing}")
+        return ()

@@ -1,22 +1,12 @@
-"""What this plugin keeps on pytest's config, under keys that cost nothing to import.
-
-What the session's keys hold is made far above this floor; who reads it says there what it is.
-"""
+"""What the session keeps on pytest's config, under keys that cost nothing to import."""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from pytest_agenteval.registry.registry import Registry
-
-
-registry_key: pytest.StashKey[Any] = pytest.StashKey()
-"""Holds ``registration.Registration``."""
 
 uncollected_key: pytest.StashKey[list[Path]] = pytest.StashKey()
 until_collected_key: pytest.StashKey[ExitStack] = pytest.StashKey()
@@ -46,12 +36,3 @@ budget_key: pytest.StashKey[Any] = pytest.StashKey()
 
 held_run_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds the ``portable.held_files.HeldFile`` of the run that this process is at work on."""
-
-open_configs: list[pytest.Config] = []
-"""The pytest runs of this process, the innermost last, for code that no fixture gives a config."""
-
-
-def get_registry(config: pytest.Config) -> Registry:
-    """Give all that has a name in this pytest run; the first call registers what is built in."""
-    registry: Registry = config.stash[registry_key]()
-    return registry
