@@ -12,9 +12,8 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.chat import Chat, Reply
-from pytest_agenteval.chat.http_chat import http_chat
-from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
-from pytest_agenteval.chat.retries import ProviderChat, RetryingChat
+from pytest_agenteval.chat.rate_limiter import RateLimiters, limiter_of
+from pytest_agenteval.chat.retries import ProviderChat, RetryingChat, http_chat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model, Via
 from pytest_agenteval.records.prices import NO_PRICES, Prices
@@ -85,7 +84,7 @@ class Bench:
     wire: str
     via: Via = "direct"
     slept: list[float] = field(default_factory=list)
-    gates: Gates = field(default_factory=Gates)
+    gates: RateLimiters = field(default_factory=RateLimiters)
     limits: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -132,7 +131,7 @@ class Bench:
     def retrying(self, chat: ProviderChat, **said: Any) -> RetryingChat:
         """Put the retry layer around a chat."""
         usual: dict[str, Any] = {"first_wait_s": 0.01, "sleep": self.sleep}
-        usual["gate"] = gate_of(self.gates, chat.model, {"": self.limits})
+        usual["gate"] = limiter_of(self.gates, chat.model, {"": self.limits})
         return RetryingChat(chat, budget=self.budget, recorder=self.recorder, **{**usual, **said})
 
     def ask(self, chat: Chat, messages: list[dict[str, Any]] | None = None, **said: Any) -> Reply:

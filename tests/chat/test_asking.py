@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import ChatSettings, Reply
-from pytest_agenteval.chat.failures import AttemptFailed, retry_after_s
+from pytest_agenteval.chat.provider_failures import AttemptFailed, retry_after_s
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import ModelPrice
 from pytest_agenteval.records.tool import ToolSpec

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.chat.failures import import_failure
+from pytest_agenteval.chat.provider_failures import import_failure
 from tests.loopback.model_server import ModelServer, ReplyPlan
 
 SCRIPT = """
 import asyncio, sys
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
+from pytest_agenteval.chat.rate_limiter import Gates, gate_of
 from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model

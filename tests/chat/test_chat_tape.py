@@ -14,10 +14,9 @@ import pytest
 
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.chat import ChatSettings, Reply
-from pytest_agenteval.chat.chat_tape import ChatTape
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.offline.scripted import Scripted
-from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
+from pytest_agenteval.chat.offline.scripted import ScriptedChat
+from pytest_agenteval.chat.recording_chat import AgentChat, ChatTape, JudgeChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model, RecordMode
 from pytest_agenteval.records.recorder import Recorder
@@ -69,12 +68,12 @@ def talk(tape: ChatTape, inner: Any, first: str = "go", **said: Any) -> list[Rep
 def record(path: Path, **said: Any) -> list[Reply]:
     """Record both replies of the script."""
     library = Library(path.parent)
-    replies = talk(tape_of(path, "once", library, **said), Scripted(SCRIPT, "t"))
+    replies = talk(tape_of(path, "once", library, **said), ScriptedChat(SCRIPT, "t"))
     library.save()
     return replies
 
 
-NOBODY = Scripted([], "nobody is there to be asked")
+NOBODY = ScriptedChat([], "nobody is there to be asked")
 
 
 def test_a_recorded_chat_is_played_as_it_was(tmp_path: Path) -> None:
@@ -121,9 +120,11 @@ def test_new_episodes_adds_and_all_records_anew(tmp_path: Path) -> None:
     record(tmp_path / "c.yaml")
     fresh = [{"text": "fresh"}, {"text": "fresh too"}]
     library = Library(tmp_path)
-    more = talk(tape_of(tmp_path / "c.yaml", "new_episodes", library), Scripted(fresh, "t"))
+    more = talk(tape_of(tmp_path / "c.yaml", "new_episodes", library), ScriptedChat(fresh, "t"))
     assert [reply.text for reply in more] == ["one", "두"]
-    other = talk(tape_of(tmp_path / "c.yaml", "new_episodes", library, repetition=2), Scripted(fresh, "t"))
+    other = talk(
+        tape_of(tmp_path / "c.yaml", "new_episodes", library, repetition=2), ScriptedChat(fresh, "t")
+    )
     assert [reply.taped for reply in other] == [False, False]
     library.save()
     assert [r.text for r in talk(tape_of(tmp_path / "c.yaml", "none", repetition=2), NOBODY)] == [
@@ -132,7 +133,7 @@ def test_new_episodes_adds_and_all_records_anew(tmp_path: Path) -> None:
     ]
 
     library = Library(tmp_path)
-    anew = talk(tape_of(tmp_path / "c.yaml", "all", library), Scripted(fresh, "t"))
+    anew = talk(tape_of(tmp_path / "c.yaml", "all", library), ScriptedChat(fresh, "t"))
     library.save()
     assert [reply.text for reply in anew] == ["fresh", "fresh too"]
     assert [r.text for r in talk(tape_of(tmp_path / "c.yaml", "none"), NOBODY)] == ["fresh", "fresh too"]
@@ -143,7 +144,7 @@ def test_off_neither_plays_nor_records(tmp_path: Path) -> None:
     record(tmp_path / "c.yaml")
     before = (tmp_path / "c.yaml").read_bytes()
     tape = tape_of(tmp_path / "c.yaml", "off")
-    assert [reply.taped for reply in talk(tape, Scripted(SCRIPT, "t"))] == [False, False]
+    assert [reply.taped for reply in talk(tape, ScriptedChat(SCRIPT, "t"))] == [False, False]
     assert (tape.hits, tape.misses, tape.recorded) == (0, 0, 0)
     assert (tmp_path / "c.yaml").read_bytes() == before
 
@@ -153,7 +154,7 @@ def test_a_judge_has_recordings_of_its_own(tmp_path: Path) -> None:
     record(tmp_path / "c.yaml")
     library = Library(tmp_path)
     opened = tape_of(tmp_path / "c.yaml", "new_episodes", library, role="judge m")
-    judge = JudgeChat(Scripted([{"text": "good"}], "t"), recorder=Recorder(lambda: 0.0), tape=opened)
+    judge = JudgeChat(ScriptedChat([{"text": "good"}], "t"), recorder=Recorder(lambda: 0.0), tape=opened)
     assert asyncio.run(judge.ask([{"role": "user", "content": "go"}], tools=[ADD])).text == "good"
     library.save()
     again = JudgeChat(
@@ -167,9 +168,9 @@ import asyncio, json, os, socket, sys
 from pathlib import Path
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
+from pytest_agenteval.chat.rate_limiter import Gates, gate_of
 from pytest_agenteval.chat.retries import RetryingChat
-from pytest_agenteval.chat.chat_tape import ChatTape
+from pytest_agenteval.chat.recording_chat import ChatTape
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model

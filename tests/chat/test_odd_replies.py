@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.chat.chat_tape import _reply_from_json
+from pytest_agenteval.chat.recording_chat import _reply_from_json
 from pytest_agenteval.records.replies import MOST_TOKENS, UNKNOWN, credible_usage
 from pytest_agenteval.records.tool import DEEPEST, ToolSpec, arguments_problem, parse_arguments
 from pytest_agenteval.records.transcript import Usage

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat import price_table
-from pytest_agenteval.chat.prices import with_price
+from pytest_agenteval.chat import model_prices
+from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.transcript import Usage
 
@@ -140,12 +140,12 @@ def test_a_model_of_bedrock_has_its_price_in_every_region(litellm: Any, region: 
 def test_prices_do_not_depend_on_what_is_imported() -> None:
     """The same run costs the same with agents that import litellm and without."""
     code = (
-        "import sys; from pytest_agenteval.chat.price_table import rates_of; "
+        "import sys; from pytest_agenteval.chat.model_prices import rates_of; "
         "print(rates_of('openai/gpt-5-mini', 1000), 'litellm' in sys.modules)"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
-    assert there.stdout.strip() == f"{price_table.rates_of('gpt-5-mini', 1000)} False"
+    assert there.stdout.strip() == f"{model_prices.token_rates('gpt-5-mini', 1000)} False"
 
 
 def test_what_the_table_lacks_has_no_price() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.offline.scripted import Scripted
+from pytest_agenteval.chat.offline.scripted import ScriptedChat
 from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance
@@ -35,7 +35,7 @@ def trial(allowed: Allowance = FREE) -> tuple[Recorder, Budget]:
 def test_a_conversation_is_written_down_as_it_happens() -> None:
     """Messages, calls with turn and place, times and usage of each reply stand in the transcript."""
     recorder, budget = trial()
-    chat = AgentChat(Scripted(SCRIPT, "t.json"), recorder=recorder, budget=budget)
+    chat = AgentChat(ScriptedChat(SCRIPT, "t.json"), recorder=recorder, budget=budget)
 
     async def talk() -> None:
         first = await chat.ask(QUESTION)
@@ -65,13 +65,13 @@ def test_a_conversation_is_written_down_as_it_happens() -> None:
 def test_a_limit_ends_the_asking_and_a_break_is_noted() -> None:
     """Both reach the agent; what breaks the trial is noted, in case the agent swallows it."""
     recorder, budget = trial(Allowance(steps=1))
-    chat = AgentChat(Scripted(SCRIPT, "t.json"), recorder=recorder, budget=budget)
+    chat = AgentChat(ScriptedChat(SCRIPT, "t.json"), recorder=recorder, budget=budget)
     asyncio.run(chat.ask(QUESTION))
     with pytest.raises(LimitReached, match="steps"):
         asyncio.run(chat.ask(QUESTION))
 
     recorder, budget = trial()
-    chat = AgentChat(Scripted(SCRIPT[1:], "t.json"), recorder=recorder, budget=budget)
+    chat = AgentChat(ScriptedChat(SCRIPT[1:], "t.json"), recorder=recorder, budget=budget)
     asyncio.run(chat.ask(QUESTION))
     with pytest.raises(ScriptEnded):
         asyncio.run(chat.ask(QUESTION))
@@ -81,7 +81,7 @@ def test_a_limit_ends_the_asking_and_a_break_is_noted() -> None:
 def test_a_judge_leaves_the_agents_books_alone() -> None:
     """A judge neither speaks in the conversation nor spends the agent's tokens: its usage is its own."""
     recorder, budget = trial(Allowance(steps=1))
-    judge = JudgeChat(Scripted(SCRIPT, "t.json"), recorder=recorder, role="judge gpt")
+    judge = JudgeChat(ScriptedChat(SCRIPT, "t.json"), recorder=recorder, role="judge gpt")
     asyncio.run(judge.ask(QUESTION))
     reply = asyncio.run(judge.ask(QUESTION))
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import ChatMessage, Reply
-from pytest_agenteval.chat.rate_limiting.exchange import Limits
-from pytest_agenteval.chat.rate_limiting.gates import Gates
+from pytest_agenteval.chat.rate_limiter import RateLimiters
+from pytest_agenteval.chat.rate_shares import RateLimits
 from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.records.limits import Budget
@@ -69,7 +69,7 @@ def test_waits_double_and_are_the_same_for_the_same_seed(bench: Bench) -> None:
     with ModelServer([ReplyPlan(status=500)]) as server:
         for seed in (7, 7, 8):
             bench.slept.clear()
-            bench.gates = Gates()  # the model's circuit stays open
+            bench.gates = RateLimiters()  # the model's circuit stays open
             with pytest.raises(ProviderDown):
                 bench.ask(bench.retrying(bench.chat(server), seed=seed))
             waits.append(tuple(bench.slept))
@@ -165,7 +165,9 @@ def test_getting_ready_is_forgiven_however_long_it_takes() -> None:
     budget = Budget(Allowance(seconds=0.3))
     recorder = Recorder(lambda: budget.at)
     chat = AgentChat(
-        RetryingChat(Cumbersome(), budget=budget, recorder=recorder, gate=Gates().gate("m", "m", Limits())),
+        RetryingChat(
+            Cumbersome(), budget=budget, recorder=recorder, gate=RateLimiters().gate("m", "m", RateLimits())
+        ),
         recorder=recorder,
         budget=budget,
     )

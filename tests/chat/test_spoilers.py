@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.offline.spoilers.player import spoiler
-from pytest_agenteval.chat.offline.spoilers.solution import FileWriter, Spoilt
-from pytest_agenteval.chat.offline.spoilers.spoilers import SPOILERS, spoilt_references
-from pytest_agenteval.chat.offline.spoilers.turns import turns_of
+from pytest_agenteval.chat.offline.reference_solution import FileWriter, Spoilt, reference_turns
+from pytest_agenteval.chat.offline.scripted import spoiler
+from pytest_agenteval.chat.offline.spoilers import SPOILERS, spoilt_references
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 
 ENTRY = "The ferry from pier C costs 18 euros now, cash only. It leaves on 2026-05-12 at 07:40 sharp."
@@ -201,8 +200,8 @@ def test_nothing_is_written_where_nothing_is_to_be_done(tree: Path) -> None:
 def test_the_same_reference_is_always_spoilt_alike(tree: Path) -> None:
     """Nothing is drawn, the task is left as it is, and no spoilt form is the reference itself."""
     task = _filed(tree)
-    before = turns_of(task.reference)
+    before = reference_turns(task.reference)
     assert spoilt_references(task, None) == spoilt_references(task, None)
-    assert turns_of(task.reference) == before
+    assert reference_turns(task.reference) == before
     forms = [form for name in SPOILERS for form in _forms(name, task)]
     assert all(form.turns != before for form in forms)

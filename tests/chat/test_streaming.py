@@ -14,9 +14,8 @@ import pytest
 
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.chat import Chat, Reply
-from pytest_agenteval.chat.chat_tape import ChatTape
-from pytest_agenteval.chat.failures import AttemptFailed
-from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
+from pytest_agenteval.chat.provider_failures import AttemptFailed
+from pytest_agenteval.chat.recording_chat import AgentChat, ChatTape, JudgeChat
 from pytest_agenteval.records.plan import Model, RecordMode
 from pytest_agenteval.records.prices import ModelPrice
 from pytest_agenteval.records.tool import ToolSpec

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
 from pytest_agenteval.cassettes.transcripts.reading import read_transcript
-from pytest_agenteval.chat.price_table import rates_of
+from pytest_agenteval.chat.model_prices import token_rates
 from pytest_agenteval.engine.answer import InvalidAnswer, as_answer
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
@@ -254,7 +254,7 @@ def test_what_all_replies_took_is_told_beside_the_messages() -> None:
 
 def test_a_reply_that_names_its_model_is_priced_where_prices_are_known() -> None:
     """By litellm's table, which need not be loaded; what is told stands, and nothing else is guessed."""
-    rates = rates_of("gpt-5-mini", 4)
+    rates = token_rates("gpt-5-mini", 4)
     assert rates is not None
     said = {"role": "assistant", "content": "x", "usage": {"prompt_tokens": 4, "completion_tokens": 1}}
     told = {**said, "model": "gpt-5-mini", "usage": {**said["usage"], "cost_usd": 0.0}}

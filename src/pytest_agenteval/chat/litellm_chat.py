@@ -1,46 +1,297 @@
-"""Real models, asked through litellm: the one file that knows it."""
+"""Real models, asked through litellm: the one file that knows it.
+
+What litellm makes of a stream's chunks says more than the provider did (an estimate where no tokens were counted,
+an end where the line was cut) and less (no refusal, no call without an id). Both are put right here."""
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import gc
 import logging
 import os
+import re
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from importlib import import_module
 from inspect import isawaitable
-from typing import Any
+from typing import Any, Self, TypeAlias
 from weakref import WeakSet
 
 from msgspec.structs import replace
 
+from pytest_agenteval.cassettes.wire.openai_chat import join_call
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.direct.routing import NO_KEY
-from pytest_agenteval.chat.failures import AttemptFailed, check_key, failure_of, import_failure
-from pytest_agenteval.chat.late_imports import import_off_loop
-from pytest_agenteval.chat.litellm_codec import (
-    FinishReasons,
-    collect_unknown_finishes,
-    plain_copy,
-    reply_of,
-    response_format,
-    tool_choice,
-    usage_of,
+from pytest_agenteval.chat.direct.model_request import NO_KEY
+from pytest_agenteval.chat.direct.provider_schemas import plain_copy, response_format, tool_choice
+from pytest_agenteval.chat.model_prices import with_own_price
+from pytest_agenteval.chat.models import REQUEST_GRACE_S, REQUEST_SECONDS, key_names
+from pytest_agenteval.chat.provider_failures import (
+    AttemptFailed,
+    OptionalSettings,
+    check_key,
+    import_failure,
+    import_off_loop,
+    litellm_failure,
 )
-from pytest_agenteval.chat.litellm_stream import STREAMED, original_error, read_stream
-from pytest_agenteval.chat.model_settings import REQUEST_GRACE_S, REQUEST_SECONDS
-from pytest_agenteval.chat.models import key_names
-from pytest_agenteval.chat.optional_settings import OptionalSettings
 from pytest_agenteval.processes.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES, ModelPrice, Prices, own_price
+from pytest_agenteval.records.replies import PricedApart, credible_usage, finish_of, split_thoughts
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
-from pytest_agenteval.records.transcript import NO_USAGE, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
 from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import whole_text
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+
+
+def litellm_reply(
+    answer: Any, call_ids: str, unknown_finish: str = "", price: ModelPrice | None = None
+) -> Reply:
+    """Read a whole reply; a call without an id of its own gets ``call_ids`` and its place.
+
+    ``unknown_finish`` is the provider's reason for the end where litellm did not know it, and says stop;
+    ``price`` is the user's own.
+    """
+    if not answer.choices:
+        raise ValueError("it holds no choices")
+    choice = answer.choices[0]
+    message = choice.message
+    refusal = _refusal(message)
+    calls = tuple(_litellm_calls(message.tool_calls or (), call_ids))
+    text, thought = split_thoughts(whole_text(message.content or refusal))
+    reasoning = whole_text(getattr(message, "reasoning_content", None) or "")
+    return Reply(
+        text=text,
+        calls=calls,
+        usage=litellm_usage(answer, price),
+        finish=finish_of(unknown_finish or choice.finish_reason, calls=bool(calls), refused=bool(refusal)),
+        reasoning="\n\n".join(filter(None, (reasoning, thought))),
+    )
+
+
+def _litellm_calls(calls: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
+    """Read calls; an id that comes twice would leave open which result answers which call."""
+    used_ids: set[str] = set()
+    for place, call in enumerate(calls):
+        id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
+        used_ids.add(id)
+        args, raw = parse_arguments(whole_text(call.function.arguments or "{}"))
+        yield ToolCall(id, 0, place, call.function.name or "", args, raw)
+
+
+def _refusal(message: Any) -> str:
+    # Some providers' refusals stand among the fields that litellm passes on as they came.
+    fields = message.get("provider_specific_fields") or {}
+    return getattr(message, "refusal", None) or fields.get("refusal") or ""
+
+
+def litellm_usage(answer: Any, price: ModelPrice | None = None) -> Usage:
+    """Give what a reply took, as the provider counts it, at the user's own price, else litellm's."""
+    usage = getattr(answer, "usage", None)
+    input_details = getattr(usage, "prompt_tokens_details", None)
+    output_details = getattr(usage, "completion_tokens_details", None)
+    # A price of 0 is that of a model whose price litellm does not know yet.
+    cost = answer._hidden_params.get("response_cost") or None
+    told = credible_usage(
+        Usage(
+            input_tokens=_token_count(usage, "prompt_tokens"),
+            output_tokens=_token_count(usage, "completion_tokens"),
+            cached_tokens=_token_count(input_details, "cached_tokens"),
+            reasoning_tokens=_token_count(output_details, "reasoning_tokens"),
+            cost_usd=cost,
+            asks=1,
+            attempts=1,
+        )
+    )
+    if price is None or not (told.tokens or price.is_free):
+        return told
+    return with_own_price(price, told, PricedApart(_token_count(input_details, "cache_creation_tokens") or 0))
+
+
+def _token_count(counts: Any, name: str) -> int | None:
+    count = getattr(counts, name, None)
+    return None if count is None else int(count)
+
+
+_unknown_finishes: ContextVar[list[str] | None] = ContextVar("agenteval_unknown_finishes", default=None)
+
+
+def collect_unknown_finishes() -> list[str]:
+    """Give the list that gets the words that litellm does not know while this task reads a reply."""
+    words: list[str] = []
+    _unknown_finishes.set(words)
+    return words
+
+
+class FinishReasons(dict[str, Any]):
+    """litellm's own table of such words, which makes ``stop`` of any other: they are noted on their way."""
+
+    def get(self, word: Any, default: Any = None) -> Any:
+        """Give what litellm knows of a word."""
+        unknown_words = _unknown_finishes.get()
+        if word not in self and unknown_words is not None and isinstance(word, str):
+            unknown_words.append(word)
+        return super().get(word, default)
+
+
+ChunkBuilder: TypeAlias = Callable[..., Any]
+"""litellm's ``stream_chunk_builder``: makes one answer of chunks."""
+
+STREAM_SETTINGS: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+CONTENT_FIELDS = ("content", "reasoning_content", "thinking_blocks", "tool_calls", "function_call")
+
+_BYTES = re.compile(r"""\bb(['"]).*\1""")
+
+
+async def read_litellm_stream(
+    stream: Any, build: ChunkBuilder, began: float, call_ids: str
+) -> tuple[Any, float | None]:
+    """Wait for the end of a stream; give its answer, and the seconds from ``began`` to its first token.
+
+    They are None where nothing was said. ``began`` is by ``time.perf_counter``. A call without an id of its
+    own gets ``call_ids`` and its place.
+    """
+    refusal = _listen_for_refusal(stream)
+    first_token_s, finish = None, ""
+    try:
+        async for chunk in stream:
+            if first_token_s is None and _says_something(chunk):
+                first_token_s = time.perf_counter() - began
+            finish = next((reason for choice in chunk.choices if (reason := choice.finish_reason)), finish)
+    finally:
+        if hasattr(stream, "aclose"):
+            await stream.aclose()
+    if not (stream.received_finish_reason or stream.intermittent_finish_reason):
+        raise ValueError("the stream ended before the reply did")
+    return _built_answer(stream, build, call_ids, finish, "".join(refusal)), first_token_s
+
+
+def original_error(raised: Exception) -> Exception:
+    """Give what went wrong within a stream, out of litellm's wrapping; anything else as it is.
+
+    Where a provider refuses to stream, litellm quotes its words as bytes: they become text.
+    """
+    cause: Any = getattr(raised, "original_exception", None) or raised
+    if isinstance(message := getattr(cause, "message", None), str):
+        cause.message = _BYTES.sub(_bytes_as_text, message)
+    return cause  # type: ignore[no-any-return]  # whatever litellm wrapped is an exception
+
+
+def _bytes_as_text(match: re.Match[str]) -> str:
+    try:
+        return str(ast.literal_eval(match[0]).decode("utf-8", "replace"))
+    except (ValueError, SyntaxError, AttributeError):
+        return match[0]
+
+
+class _RefusalListener:
+    """A provider's own chunks on their way to litellm, which drops a refusal unless it comes as content."""
+
+    def __init__(self, chunks: Any, refusal: list[str]) -> None:
+        self._chunks, self._next, self._refusal = chunks, aiter(chunks), refusal
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        chunk = await anext(self._next)
+        for delta in _deltas((chunk,)):
+            if refusal := getattr(delta, "refusal", None):
+                self._refusal.append(refusal)
+                delta.content = refusal
+        return chunk
+
+    async def aclose(self) -> None:
+        """Let go of the connection, which litellm does for some providers."""
+        for held in (self._chunks, getattr(self._chunks, "streaming_response", None)):
+            close = getattr(held, "aclose", None) or getattr(held, "close", None)
+            if close is not None and isawaitable(closing := close()):
+                await closing
+
+
+def _listen_for_refusal(stream: Any) -> list[str]:
+    """Listen in; give the list that holds a refusal's pieces once the stream has been read."""
+    refusal: list[str] = []
+    if hasattr(stream.completion_stream, "__aiter__"):
+        stream.completion_stream = _RefusalListener(stream.completion_stream, refusal)
+    return refusal
+
+
+def _says_something(chunk: Any) -> bool:
+    return any(getattr(delta, name, None) for delta in _deltas((chunk,)) for name in CONTENT_FIELDS)
+
+
+def _deltas(chunks: Iterable[Any]) -> Iterator[Any]:
+    for chunk in chunks:
+        for choice in getattr(chunk, "choices", None) or ():
+            if getattr(choice, "delta", None) is not None:
+                yield choice.delta
+
+
+def _built_answer(stream: Any, build: ChunkBuilder, call_ids: str, finish: str, refusal: str) -> Any:
+    """Put the chunks together, with the counts that the provider told and no others."""
+    # These still have their usage; what the stream gives out has lost it, or has an estimate in its place.
+    chunks = stream.chunks
+    counted = [chunk for chunk in chunks if getattr(chunk, "usage", None)]
+    calls = _number_calls(chunks, call_ids)
+    _join_characters(chunks)
+    _state_no_reasoning(counted)
+    answer = build(chunks, logging_obj=stream.logging_obj)
+    for built, joined in zip(answer.choices[0].message.tool_calls or (), calls, strict=False):
+        built.function.name, built.function.arguments = joined["name"], joined["arguments"]
+    answer.choices[0].finish_reason = finish
+    if refusal:
+        answer.choices[0].message.refusal = refusal
+    if not counted:
+        answer.usage = None
+        answer._hidden_params.pop("response_cost", None)
+    return answer
+
+
+def _number_calls(chunks: Iterable[Any], call_ids: str) -> list[dict[str, Any]]:
+    """Give each call an id and a place, as some providers do not; give the function that each calls."""
+    calls: list[dict[str, Any]] = []
+    pieces = [piece for delta in _deltas(chunks) for piece in getattr(delta, "tool_calls", None) or ()]
+    places = [join_call(calls, piece.model_dump()) for piece in pieces]
+    for piece, place in zip(pieces, places, strict=True):
+        piece.index, piece.id = place, calls[place]["id"] or f"{call_ids}_{place}"
+    return [call["function"] for call in calls]
+
+
+def _join_characters(chunks: Iterable[Any]) -> None:
+    """Put half a character at a piece's end before the next piece; litellm cannot count tokens of halves."""
+    halves: dict[Any, str] = {}
+    last: dict[Any, tuple[Any, str]] = {}
+    for delta in _deltas(chunks):
+        texts = [(delta, name, name) for name in ("content", "reasoning_content")]
+        pieces = getattr(delta, "tool_calls", None) or ()
+        texts += [(piece.function, "arguments", piece.index) for piece in pieces]
+        for holder, name, key in texts:
+            if not (text := getattr(holder, name, None)):
+                continue
+            text = halves.pop(key, "") + text
+            if "\ud800" <= text[-1] <= "\udbff":
+                halves[key], text = text[-1], text[:-1]
+            setattr(holder, name, whole_text(text))
+            last[key] = holder, name
+    for key, half in halves.items():
+        holder, name = last[key]
+        setattr(holder, name, whole_text(getattr(holder, name) + half))
+
+
+def _state_no_reasoning(counted: Sequence[Any]) -> None:
+    """Say that there are no reasoning tokens where the provider does not count them: litellm would guess."""
+    details = [getattr(chunk.usage, "completion_tokens_details", None) for chunk in counted]
+    if not counted or any(getattr(detail, "reasoning_tokens", None) is not None for detail in details):
+        return
+    last = counted[-1]
+    counts = {**(last.usage.model_dump().get("completion_tokens_details") or {}), "reasoning_tokens": 0}
+    last.usage = type(last.usage)(**{**last.usage.model_dump(), "completion_tokens_details": counts})
+
 
 # What litellm would import during its first request, on the loop; some of it only with tools, or in a stream.
 LATE_IMPORTS = ("openai.resources.chat", "litellm.proxy._types")
@@ -51,9 +302,9 @@ STREAM_IMPORTS = (
     "anyio._backends._asyncio",
 )
 STOPPING_S = 2.0
-OURS = ("request_seconds", "stream")
+UNSENT_PARAMS = ("request_seconds", "stream")
 # Who has a wire of their own: whoever else is asked at an address takes what OpenAI's takes.
-OTHER_WIRES = ("anthropic/", "bedrock/", "deepseek/", "gemini/", "ollama", "vertex_ai/")
+OTHER_FORMATS = ("anthropic/", "bedrock/", "deepseek/", "gemini/", "ollama", "vertex_ai/")
 # Where a call holds an object: text that is none, which only a stream brings, is sent back as Anthropic says.
 OBJECT_CALLS = ("anthropic/", "bedrock/", "gemini/", "vertex_ai/")
 
@@ -73,7 +324,7 @@ class LitellmChat:
         self.model, self._price = model, own_price(prices, model.name, model.id)
         self._params = _sent_params(model)
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
-        self._streamed = STREAMED if model.params.get("stream") else {}
+        self._streamed = STREAM_SETTINGS if model.params.get("stream") else {}
         self._optional = OptionalSettings()
         self._thoughts: dict[str, Any] = {}
         self._asks = 0
@@ -86,7 +337,7 @@ class LitellmChat:
 
     async def prepare(self, *, tools: bool = False) -> None:
         """Import litellm, which takes seconds, without holding up the loop; what ``tools`` need, too."""
-        needed = [_import] if _litellm is None else []
+        needed = [_import_litellm] if _litellm is None else []
         needed += [_import_for_tools] * tools + [_import_for_streams] * bool(self._streamed)
         for work in needed:
             try:
@@ -112,12 +363,12 @@ class LitellmChat:
         answer: Any = None
         try:
             answer, first_token_s = await self._answer(call_ids, messages=sent, **key, **request)
-            reply = reply_of(answer, call_ids, "".join(unknown_finishes[-1:]), self._price)
+            reply = litellm_reply(answer, call_ids, "".join(unknown_finishes[-1:]), self._price)
         except Exception as raised:  # whatever litellm raises, also where it cannot read the reply
             if broken := import_failure(raised):
                 raise broken from raised
             failed = self._failure(original_error(raised), request)
-            failed.usage = _usage_told(answer, self._price)
+            failed.usage = _usage_of_failed_reply(answer, self._price)
             raise failed from raised
         self._remember(answer, reply)
         return replace(reply, first_token_s=first_token_s)
@@ -131,7 +382,7 @@ class LitellmChat:
             answer = await _litellm.acompletion(model=self.model.id, **self._transport(), **request)
             if not self._streamed:
                 return answer, None
-            return await read_stream(answer, _litellm.stream_chunk_builder, began, call_ids)
+            return await read_litellm_stream(answer, _litellm.stream_chunk_builder, began, call_ids)
 
     def _request_settings(
         self, tools: Sequence[ToolSpec], response_schema: Mapping[str, Any] | None, settings: ChatSettings
@@ -180,7 +431,7 @@ class LitellmChat:
     def _failure(self, raised: Exception, request: Mapping[str, Any]) -> AttemptFailed:
         # litellm finds a provider's usual key by itself, so all that may hold one are known.
         KNOWN_SECRETS.know_variables(key_names(self.model))
-        failed = failure_of(raised, self._timeout_s, KNOWN_SECRETS)
+        failed = litellm_failure(raised, self._timeout_s, KNOWN_SECRETS)
         return self._optional.without_what_it_names(failed, str(raised), request)
 
 
@@ -214,18 +465,18 @@ async def _stop_logging() -> None:
                 await GLOBAL_LOGGING_WORKER.stop()
 
 
-def _usage_told(answer: Any, price: ModelPrice | None) -> Usage:
+def _usage_of_failed_reply(answer: Any, price: ModelPrice | None) -> Usage:
     """Give what a reply took that nobody can use, as far as it says so."""
-    usage = NO_USAGE if answer is None else usage_of(answer, price)
+    usage = NO_USAGE if answer is None else litellm_usage(answer, price)
     return usage if usage.tokens else NO_USAGE
 
 
 def _sent_params(model: Model) -> dict[str, Any]:
     """Give what goes with every request, in a form in which litellm drops nothing of it in silence."""
-    params = {name: value for name, value in model.params.items() if name not in OURS}
+    params = {name: value for name, value in model.params.items() if name not in UNSENT_PARAMS}
     if model.id.startswith("anthropic/"):  # it would send a key of that name
         params |= params.pop("extra_body", None) or {}
-    if "reasoning_effort" in params and "api_base" in params and not model.id.startswith(OTHER_WIRES):
+    if "reasoning_effort" in params and "api_base" in params and not model.id.startswith(OTHER_FORMATS):
         params.setdefault("allowed_openai_params", ["reasoning_effort"])
     return params
 
@@ -235,7 +486,7 @@ def _as_object(arguments: str) -> str:
     return arguments if raw is None else compact({"INVALID_JSON": raw})
 
 
-def _import() -> None:
+def _import_litellm() -> None:
     global _litellm
     with _lock:
         if _litellm is not None:

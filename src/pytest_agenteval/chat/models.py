@@ -1,21 +1,175 @@
-"""What the user typed, turned into models: aliases, offline models and litellm ids."""
+"""What the user typed turned into models: aliases and their settings, offline models, litellm ids, transports."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.local.loading import provider_of
-from pytest_agenteval.chat.model_settings import IN_BOTH_PLACES, RATES, SETTINGS, misplaced
-from pytest_agenteval.chat.via import DIRECT, undirected, via_of
+from pytest_agenteval.chat.local.loading import DTYPES, LOADED_BY, QUANTIZATIONS, provider_of
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Via
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import UsageMistake, nearest
+
+DIRECT: Via = "direct"
+LITELLM: Via = "litellm"
+TRANSPORTS = (DIRECT, LITELLM)
+
+DIRECT_PROVIDERS = ("openai", "anthropic", "hosted_vllm")
+"""How the ids of models begin that can be asked directly."""
+DIRECT_SETTINGS = ("temperature", "top_p", "seed", "max_tokens", "reasoning_effort", "extra_body")
+"""Settings that a direct request writes down."""
+_DIRECT_PARAMS = frozenset({"api_base", "request_seconds", "stream", *DIRECT_SETTINGS, *LOADED_BY})
+
+
+def usual_transport(model: Model) -> Via:
+    """Give how a model is asked unless somebody says; empty for one that is not asked over HTTP."""
+    if model.offline or provider_of(model.id) == "hf" or "/" not in model.id:
+        return ""
+    return LITELLM if direct_problem(model) or _is_new_to_table(model) else DIRECT
+
+
+def direct_problem(model: Model) -> str:
+    """Say why a model cannot be asked directly; empty where it can."""
+    if model.id.partition("/")[0] not in DIRECT_PROVIDERS and provider_of(model.id) != "vllm":
+        known = ", ".join(f"{name}/" for name in DIRECT_PROVIDERS)
+        return f"expected a model that begins with {known}; found {model.id}"
+    unknown = sorted(set(model.params) - _DIRECT_PARAMS)
+    return f"params.{unknown[0]} is a parameter that only litellm knows" if unknown else ""
+
+
+def _is_new_to_table(model: Model) -> bool:
+    """Whether nobody says what a model of Anthropic's can: litellm guesses that from its name."""
+    if not model.id.startswith("anthropic/"):
+        return False
+    from pytest_agenteval.chat.model_prices import price_entry
+
+    return price_entry(model.id) is None
+
+
+def transport_note(model: Model) -> str:
+    """Say how a model is asked, in words: ``direct``, ``via litellm``, or nothing."""
+    return f"via {model.via}" if model.via == LITELLM else model.via
+
+
+REQUEST_SECONDS = 120.0
+"""How long one request may take, unless a model's table says."""
+REQUEST_GRACE_S = 1.0
+"""By how much longer whoever waits for a request waits."""
+
+DEVICE = re.compile(r"auto|cpu|mps|cuda(:\d+)?")
+
+Setting: TypeAlias = tuple[str, Callable[[object], bool]]
+"""What is expected, in words, and whether a value is that."""
+
+
+def _text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _flag(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+def _above_0(value: object) -> bool:
+    return _number(value) and value != 0
+
+
+def _whole(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _count(value: object) -> bool:
+    return isinstance(value, int) and _above_0(value)
+
+
+def _named_values(value: object) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _fraction(value: object) -> bool:
+    return isinstance(value, int | float) and _above_0(value) and value <= 1
+
+
+def is_device(value: object) -> bool:
+    """Whether a value is torch's name of a device, or leaves it to torch."""
+    return isinstance(value, str) and DEVICE.fullmatch(value) is not None
+
+
+def _texts(value: object) -> bool:
+    return isinstance(value, list | tuple) and all(map(_text, value))
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "id": ("a litellm id, hf/NAME or vllm/NAME", _text),
+    "api_base": ("an address", _text),
+    "api_key_env": ("the name of an environment variable", _text),
+    "via": (" or ".join(TRANSPORTS), lambda value: value in TRANSPORTS),
+    "temperature": ("a number, 0 or more", _number),
+    "top_p": ("a number, 0 or more", _number),
+    "seed": ("a whole number", _whole),
+    "max_tokens": ("a whole number, 1 or more", _count),
+    "reasoning_effort": ("the provider's word, such as low, medium or high", _text),
+    "request_seconds": ("a number of seconds above 0", _above_0),
+    "stream": ("true or false", _flag),
+    "extra_body": ("a table that is sent with each request as it is", _named_values),
+    "params": ("a table with parameters for litellm", _named_values),
+    "device": ("auto, cpu, cuda, cuda:N or mps", is_device),
+    "dtype": (f"one of {', '.join(DTYPES)}", _text),
+    "quantization": (f"{' or '.join(QUANTIZATIONS)}; of a vllm model also vLLM's own word", _text),
+    "max_model_len": ("a whole number of tokens, 1 or more", _count),
+    "tensor_parallel_size": ("a whole number of GPUs, 1 or more", _count),
+    "gpu_memory_utilization": ("a share above 0, 1 at most", _fraction),
+    "tool_call_parser": ("the name of one of vLLM's parsers", _text),
+    "reasoning_parser": ("the name of one of vLLM's parsers", _text),
+    "serve_args": ("a list of further arguments of vllm serve", _texts),
+    "start_seconds": ("a number of seconds above 0", _above_0),
+    "requests_at_once": ("a whole number, 1 or more", _count),
+    "requests_at_start": ("a whole number, 1 or more", _count),
+    "requests_per_minute": ("a whole number, 1 or more", _count),
+    "tokens_per_minute": ("a whole number, 1 or more", _count),
+    "patience_seconds": ("a number of seconds above 0", _above_0),
+}
+
+RATE_SETTINGS: Mapping[str, str] = {
+    "requests_at_once": "at_once",
+    "requests_at_start": "at_start",
+    "requests_per_minute": "requests_per_minute",
+    "tokens_per_minute": "tokens_per_minute",
+    "patience_seconds": "patience_s",
+}
+"""What says how much a model is asked, and of whom it says that; no part of what the model is."""
+
+ALSO_IN_PARAMS = frozenset({"reasoning_effort", "extra_body"})
+"""What may stand below ``params`` too, where it stood before it was a setting of ours."""
+
+
+def setting_problem(model: Model) -> str:
+    """Say which setting nobody obeys, such as those of loading a model that is asked elsewhere."""
+    provider = provider_of(model.id)
+    for name in model.params:
+        if name in LOADED_BY and provider not in LOADED_BY[name]:
+            whose = " and ".join(f"{one}/" for one in LOADED_BY[name])
+            return f"{name}: expected a model that begins with {whose}; found {model.id}"
+    return _loading_problem(model) if provider == "hf" else ""
+
+
+def _loading_problem(model: Model) -> str:
+    expected: Mapping[str, tuple[str, ...]] = {"dtype": DTYPES, "quantization": QUANTIZATIONS}
+    for name, words in expected.items():
+        value: Any = model.params.get(name, words[0])
+        if value not in words:
+            return f"{name}: expected one of {', '.join(words)}; found {value!r}"
+    return ""
+
 
 Aliases: TypeAlias = Mapping[str, "str | Mapping[str, Any]"]
 """The table ``[tool.agenteval.models]``: a litellm id, or a map with ``id`` and settings, for each name."""
@@ -32,7 +186,7 @@ FORMER_NAMES: Mapping[str, str] = MappingProxyType({"baseline": "rules"})
 """Offline models that were called something else: who types the old name is told the new one."""
 
 TABLE = "[tool.agenteval.models]"
-OURS = frozenset(
+RESERVED_PARAMS = frozenset(
     {"model", "messages", "tools", "response_format", "stream_options", "n", "timeout"}
     | {"max_retries", "num_retries", "drop_params"}
 )
@@ -69,15 +223,17 @@ def resolve_all(typed: Sequence[str], aliases: Aliases, offline: Collection[str]
     return tuple(models.values())
 
 
-def rates_of(aliases: Aliases, default: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+def rate_limits_of(aliases: Aliases, default: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     """Give how much each model of the table is asked, by its name; ``default`` is of the empty name."""
     tables = {name: table for name, table in aliases.items() if isinstance(table, Mapping)}
-    own = {name: {**default, **table} for name, table in tables.items() if RATES.keys() & table.keys()}
-    return {name: _rates(said) for name, said in {**own, "": default}.items()}
+    own = {
+        name: {**default, **table} for name, table in tables.items() if RATE_SETTINGS.keys() & table.keys()
+    }
+    return {name: _rate_limits(said) for name, said in {**own, "": default}.items()}
 
 
-def _rates(said: Mapping[str, Any]) -> dict[str, float]:
-    return {field: said[key] for key, field in RATES.items() if said.get(key) is not None}
+def _rate_limits(said: Mapping[str, Any]) -> dict[str, float]:
+    return {field: said[key] for key, field in RATE_SETTINGS.items() if said.get(key) is not None}
 
 
 def expand_panels(
@@ -100,7 +256,7 @@ def resolve(typed: str, aliases: Aliases, offline: Collection[str]) -> Model:
         return Model(name, name, offline=True)
     if name in SHIPPED or "/" in name:
         model = Model(name, SHIPPED.get(name, name))
-        return replace(model, via=via_of(model))
+        return replace(model, via=usual_transport(model))
     names = sorted({*aliases, *SHIPPED, *offline, OWN_MODEL})
     rows = (
         f"unknown model {name!r}",
@@ -130,7 +286,7 @@ def key_names(model: Model) -> tuple[str, ...]:
     return () if "api_base" in model.params else _KEYS.get(model.id.partition("/")[0], ())
 
 
-def key_names_known() -> tuple[str, ...]:
+def known_key_names() -> tuple[str, ...]:
     """Give every environment variable that may hold a provider's usual key."""
     return tuple(name for names in _KEYS.values() for name in names)
 
@@ -164,21 +320,21 @@ def _of_alias(name: str, setting: str | Mapping[str, Any], offline: Collection[s
     for key in params:
         _check_param(name, key)
     named = _target(name, table.get("id"), offline)
-    apart = ("id", "api_key_env", "params", "via", *RATES)
+    apart = ("id", "api_key_env", "params", "via", *RATE_SETTINGS)
     settings = {key: value for key, value in table.items() if key not in apart}
     model = replace(named, params={**settings, **params}, api_key_env=table.get("api_key_env", ""))
-    if problem := misplaced(model):
+    if problem := setting_problem(model):
         raise UsageMistake(f"{TABLE} {name}: {problem}")
     via: Any = table.get("via")
-    return replace(model, via=_via(model, via))
+    return replace(model, via=_transport(model, via))
 
 
-def _via(model: Model, named: Via | None) -> Via:
+def _transport(model: Model, named: Via | None) -> Via:
     """Give how a model is asked: as its table says, which has to be possible."""
-    usual = via_of(model)
+    usual = usual_transport(model)
     if named is None:
         return usual
-    problem = undirected(model) if named == DIRECT else ""
+    problem = direct_problem(model) if named == DIRECT else ""
     if not usual:
         problem = f"expected a model that is asked over HTTP; found {model.id}"
     if problem:
@@ -200,7 +356,7 @@ def _target(name: str, id: object, offline: Collection[str]) -> Model:
 def _check_refused(name: str, place: str, key: str) -> None:
     if key == "api_key":
         raise UsageMistake(f"{TABLE} {name}: a key does not belong in a file; name its variable: api_key_env")
-    if key in OURS:
+    if key in RESERVED_PARAMS:
         raise UsageMistake(f"{TABLE} {name}: {place} cannot be set for a model")
 
 
@@ -223,6 +379,6 @@ def _unknown(key: str, value: object) -> str:
 
 def _check_param(name: str, key: str) -> None:
     """Refuse below ``params`` what is not litellm's: each key has one place."""
-    if key in SETTINGS and key not in IN_BOTH_PLACES:
+    if key in SETTINGS and key not in ALSO_IN_PARAMS:
         raise UsageMistake(f"{TABLE} {name}: params.{key}: {key} stands beside params, not in it")
     _check_refused(name, f"params.{key}", key)

@@ -1,25 +1,31 @@
-"""The one retry layer: back-off that no trial pays for, and every failed attempt in the transcript."""
+"""Who asks a real model, and the one retry layer: no trial pays for back-off, and failed attempts are recorded."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.failures import AttemptFailed
-from pytest_agenteval.chat.models import TABLE, key_names
-from pytest_agenteval.chat.rate_limiting.exchange import Failure
-from pytest_agenteval.chat.rate_limiting.gate import Gate, Turn
+from pytest_agenteval.chat.models import DIRECT, TABLE, key_names, usual_transport
+from pytest_agenteval.chat.provider_failures import AttemptFailed
+from pytest_agenteval.chat.rate_limiter import QueuedRequest, RateLimiter
+from pytest_agenteval.chat.rate_shares import ModelFailure
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Model
+from pytest_agenteval.records.prices import NO_PRICES, Prices
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import ProviderDown
+
+if TYPE_CHECKING:
+    from pytest_agenteval.chat.direct.direct_chat import DirectChat
+    from pytest_agenteval.chat.litellm_chat import LitellmChat
+
 
 SPREAD = 0.1
 LONGEST_HOLD_UP_S = 24 * 3600.0
@@ -79,7 +85,7 @@ class RetryingChat:
         *,
         budget: Budget,
         recorder: Recorder,
-        gate: Gate,
+        gate: RateLimiter,
         seed: int | str = 0,
         attempts: int = 4,
         first_wait_s: float = 1.0,
@@ -103,7 +109,7 @@ class RetryingChat:
         """Give the model's next reply, with the number of attempts in its usage; raises ProviderDown."""
         with self._budget.held_up(LONGEST_HOLD_UP_S), self._budget.excluded():
             await self._chat.prepare(tools=bool(tools))
-        course = _Course(self._gate)
+        course = _AskProgress(self._gate)
         try:
             return await self._ask(course, messages, tools, response_schema, settings)
         except BaseException:  # a limit that cuts the ask off, too
@@ -113,7 +119,7 @@ class RetryingChat:
 
     async def _ask(
         self,
-        course: _Course,
+        course: _AskProgress,
         messages: Sequence[ChatMessage],
         tools: Sequence[ToolSpec],
         response_schema: Mapping[str, Any] | None,
@@ -152,7 +158,7 @@ class RetryingChat:
         sent = compact([list(messages), [spec.declaration() for spec in tools]])
         return len(sent.encode()) // BYTES_PER_TOKEN
 
-    async def _turn(self, sent: int, most: int | None, course: _Course) -> Turn:
+    async def _turn(self, sent: int, most: int | None, course: _AskProgress) -> QueuedRequest:
         """Wait out what this ask has to wait by itself, then for its turn."""
         with self._budget.held_up(LONGEST_HOLD_UP_S):
             if course.wait_s > 0:
@@ -160,10 +166,12 @@ class RetryingChat:
             with self._budget.excluded():
                 return await self._gate.enter(sent, most, first=course.goes_first)
 
-    def _note_failed(self, failed: AttemptFailed, course: _Course, turn: Turn, seconds: float) -> None:
+    def _note_failed(
+        self, failed: AttemptFailed, course: _AskProgress, turn: QueuedRequest, seconds: float
+    ) -> None:
         """Write a failed attempt down, and tell the gate what it says of the model; raises after the last."""
         gate, tries_for_all = self._gate, course.note(failed)
-        failure = Failure(failed.cause, self._message(failed, course.requests), failed.cause in FOR_ALL)
+        failure = ModelFailure(failed.cause, self._message(failed, course.requests), failed.cause in FOR_ALL)
         is_over = not failed.retryable or course.tries >= self._attempts
         waits = False
         if failed.puts_off:
@@ -182,7 +190,7 @@ class RetryingChat:
         if is_over and not waits:
             raise ProviderDown(failure.message) from failed
 
-    def _record(self, failed: AttemptFailed, course: _Course, seconds: float) -> None:
+    def _record(self, failed: AttemptFailed, course: _AskProgress, seconds: float) -> None:
         details = {
             "model": self._chat.model.name,
             "attempt": course.requests,
@@ -209,10 +217,10 @@ class RetryingChat:
         return f"{name}: no reply after {tries}; last error: {failed.message}; {_advice(failed, model)}"
 
 
-class _Course:
+class _AskProgress:
     """How one ask has gone so far: how many requests it took, and how many of them count against it."""
 
-    def __init__(self, gate: Gate) -> None:
+    def __init__(self, gate: RateLimiter) -> None:
         self._gate = gate
         self._replied_before = gate.replied
         self._replied_when_put_off = -1
@@ -250,3 +258,14 @@ def _advice(failed: AttemptFailed, model: Model) -> str:
     if failed.cause == "connection" and base:
         return f"check that {base} can be reached"
     return _WHAT_TO_DO.get(failed.cause, "try again later")
+
+
+def http_chat(model: Model, prices: Prices = NO_PRICES) -> DirectChat | LitellmChat:
+    """Give the chat of a model that is asked over HTTP, the way that it says, else the usual one."""
+    if (model.via or usual_transport(model)) == DIRECT:
+        from pytest_agenteval.chat.direct.direct_chat import DirectChat
+
+        return DirectChat(model, prices)
+    from pytest_agenteval.chat.litellm_chat import LitellmChat
+
+    return LitellmChat(model, prices)

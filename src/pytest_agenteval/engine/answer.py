@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any
 
-from pytest_agenteval.chat.prices import with_prices
+from pytest_agenteval.chat.model_prices import with_prices
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.transcripts.spans import Span
-from pytest_agenteval.chat.prices import with_prices
+from pytest_agenteval.chat.model_prices import with_prices
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.text.errors import NotInstalled
 

@@ -18,34 +18,36 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import ProviderDown
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.rate_limiting.exchange import ShareStore, Standing
-    from pytest_agenteval.chat.rate_limiting.gates import Gates
+    from pytest_agenteval.chat.rate_limiter import RateLimiters
+    from pytest_agenteval.chat.rate_shares import ModelStanding, ShareStore
 
 LOOK_S = 0.5
 """Seconds for which is believed what was seen of the models."""
 
 
-def gates_of_run(context: ExecutorContext, store: ShareStore | None = None) -> Gates:
+def gates_of_run(context: ExecutorContext, store: ShareStore | None = None) -> RateLimiters:
     """Give this process's gates of a run: whoever carries out its trials here, or lets them begin, has these.
 
     A run whose processes ask models side by side has one file for all, unless there is a ``store``.
     """
-    from pytest_agenteval.chat.rate_limiting.gates import Gates, gates_at
+    from pytest_agenteval.chat.rate_limiter import RateLimiters, limiters_at
 
     if store is not None:
-        return Gates(store, context.concurrency)
+        return RateLimiters(store, context.concurrency)
     if not context.rates:
-        return Gates(most=context.concurrency)
+        return RateLimiters(most=context.concurrency)
     if context.is_alone:
-        return gates_at(context.rates, lambda: Gates(most=context.concurrency))
-    from pytest_agenteval.chat.rate_limiting.stores import FileStore
+        return limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
+    from pytest_agenteval.chat.rate_shares import FileShareStore
 
-    return gates_at(context.rates, lambda: Gates(FileStore(Path(context.rates)), context.concurrency))
+    return limiters_at(
+        context.rates, lambda: RateLimiters(FileShareStore(Path(context.rates)), context.concurrency)
+    )
 
 
-def standings_of_run(rates: str) -> Mapping[str, Standing]:
+def standings_of_run(rates: str) -> Mapping[str, ModelStanding]:
     """Say how the models fare that a run's processes on this machine have asked, by their keys."""
-    from pytest_agenteval.chat.rate_limiting.gates import standings_at
+    from pytest_agenteval.chat.rate_limiter import standings_at
 
     return {each.model: each for each in standings_at(rates)}
 
@@ -60,10 +62,10 @@ class ProviderAdmission:
     """
 
     def __init__(
-        self, standings: Callable[[], Mapping[str, Standing]], registry: Registry, look_s: float = LOOK_S
+        self, standings: Callable[[], Mapping[str, ModelStanding]], registry: Registry, look_s: float = LOOK_S
     ) -> None:
         self._standings, self._registry, self._look_s = standings, registry, look_s
-        self._seen: dict[str, Standing] = {}
+        self._seen: dict[str, ModelStanding] = {}
         self._looked = float("-inf")
         self._judged: dict[str, bool] = {}
 
@@ -77,9 +79,9 @@ class ProviderAdmission:
             self._seen, self._looked = self._troubled(), now
         if not self._seen:
             return "begin"
-        from pytest_agenteval.chat.rate_limiting.gates import key_of
+        from pytest_agenteval.chat.rate_limiter import limiter_key
 
-        found = {key: self._seen[key] for model in needed if (key := key_of(model)) in self._seen}
+        found = {key: self._seen[key] for model in needed if (key := limiter_key(model)) in self._seen}
         down = next((each.down for each in found.values() if each.down is not None), None)
         if down is not None:
             return NotRun(ProviderDown.cause, down.message)
@@ -93,7 +95,7 @@ class ProviderAdmission:
         if trial is not None and trial.cause:
             self._looked = float("-inf")
 
-    def _troubled(self) -> dict[str, Standing]:
+    def _troubled(self) -> dict[str, ModelStanding]:
         return {key: each for key, each in self._standings().items() if each.down or each.is_in_trouble}
 
     def _needed(self, plan: Plan) -> Iterator[Model]:

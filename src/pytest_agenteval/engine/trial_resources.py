@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agenteval.chat.chat import Chat, OwnModelChat
-from pytest_agenteval.chat.http_chat import http_chat
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.recording_chat import JudgeChat, UserChat
+from pytest_agenteval.chat.retries import http_chat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.processes.files import name_or_older
 from pytest_agenteval.records.limits import Budget
@@ -22,9 +22,8 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, unanswered_usage
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.chat_tape import ChatTape
-    from pytest_agenteval.chat.model_tape import ModelTape
-    from pytest_agenteval.chat.model_traffic import ModelTraffic
+    from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
+    from pytest_agenteval.chat.recording_chat import ChatTape
     from pytest_agenteval.chat.retries import ProviderChat
     from pytest_agenteval.tools.tape import ToolTape
 
@@ -113,7 +112,7 @@ def _open_chat_tape(model: Model, plan: Plan, context: WorkerContext, role: str)
     mode, cassette = chat_mode(plan), plan.task.cassette
     if mode == "off" or not cassette:
         return None
-    from pytest_agenteval.chat.chat_tape import ChatTape
+    from pytest_agenteval.chat.recording_chat import ChatTape
 
     tape = context.library.open(Path(chat_cassette_file(plan)), mode, "chat")
     return ChatTape(
@@ -134,8 +133,7 @@ def open_model_traffic(
 
     What they are played from is added to ``tapes``.
     """
-    from pytest_agenteval.chat.model_tape import ModelTape
-    from pytest_agenteval.chat.model_traffic import ModelTraffic
+    from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 
     mode, hosts, tape = chat_mode(plan), plan.task.model_hosts, None
     if mode != "off" and plan.task.cassette:

@@ -36,9 +36,8 @@ from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.library import Library
-    from pytest_agenteval.chat.local.model_servers import ModelServers
-    from pytest_agenteval.chat.rate_limiting.gate import Gate
-    from pytest_agenteval.chat.rate_limiting.gates import Gates
+    from pytest_agenteval.chat.local.vllm_chat import ModelServers
+    from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
     from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
 
 
@@ -81,7 +80,7 @@ class WorkerContext:
         scratch: Path | None = None,
         root: Path | None = None,
         started: float | None = None,
-        gates: Gates | None = None,
+        gates: RateLimiters | None = None,
         limits: Mapping[str, Mapping[str, float]] = NOTHING,
         servers: str = "",
         controller: int = 0,
@@ -127,22 +126,22 @@ class WorkerContext:
         """The model servers of this run, made for the first model that needs one."""
         with self._opening:
             if self._model_servers is None:
-                from pytest_agenteval.chat.local.model_servers import ModelServers
-                from pytest_agenteval.chat.models import key_names_known
+                from pytest_agenteval.chat.local.vllm_chat import ModelServers
+                from pytest_agenteval.chat.models import known_key_names
 
                 kept = {"HF_TOKEN"}  # by which vLLM downloads what a licence guards
-                keys = {*key_names_known()} - kept
+                keys = {*known_key_names()} - kept
                 self._model_servers = ModelServers(*self._model_servers_of, keys)
             return self._model_servers
 
-    def gate(self, model: Model) -> Gate:
+    def gate(self, model: Model) -> RateLimiter:
         """Give the gate that every request to this model goes through, whoever asks."""
-        from pytest_agenteval.chat.rate_limiting.gates import Gates, gate_of
+        from pytest_agenteval.chat.rate_limiter import RateLimiters, limiter_of
 
         with self._opening:
             if self._gates is None:
-                self._gates = Gates()
-        return gate_of(self._gates, model, self._limits)
+                self._gates = RateLimiters()
+        return limiter_of(self._gates, model, self._limits)
 
     def agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance | None:
         """Give the agent and the prompts that it has here; None where code of its author has to run first."""

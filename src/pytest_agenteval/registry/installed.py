@@ -26,7 +26,7 @@ MODELS: Mapping[str, str] = {
     "oracle": "chat.offline.scripted:oracle",
     "nop": "chat.offline.scripted:nop",
     "scripted": "chat.offline.scripted:scripted",
-    "spoiler": "chat.offline.spoilers.player:spoiler",
+    "spoiler": "chat.offline.scripted:spoiler",
 }
 EXECUTORS: Mapping[str, str] = {
     "local": "engine.executors.local:LocalExecutor",

@@ -11,7 +11,7 @@ from pytest_agenteval.engine.provider_admission import standings_of_run
 from pytest_agenteval.session.run_info import get_run_info
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.rate_limiting.exchange import Standing
+    from pytest_agenteval.chat.rate_shares import ModelStanding
 
 
 def rate_lines(config: pytest.Config) -> Iterator[str]:
@@ -21,7 +21,7 @@ def rate_lines(config: pytest.Config) -> Iterator[str]:
             yield f"{standing.name}: {', '.join(parts)}"
 
 
-def _parts(standing: Standing) -> Iterator[str]:
+def _parts(standing: ModelStanding) -> Iterator[str]:
     for status, number in sorted(standing.refused.items()):
         yield f"{status} x {number}"
     if standing.least:

@@ -13,7 +13,7 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.settings import Settings
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.rate_limiting.exchange import Standing
+    from pytest_agenteval.chat.rate_shares import ModelStanding
 
 
 def admissions(
@@ -35,7 +35,7 @@ def _provider_admission(context: ExecutorContext, registry: Registry) -> Admissi
     return ProviderAdmission(lambda: _standings(context.rates), registry)
 
 
-def _standings(rates: str) -> Mapping[str, Standing]:
+def _standings(rates: str) -> Mapping[str, ModelStanding]:
     """Give how the models fare: as this process knows it, or all that have asked."""
     from pytest_agenteval.engine.provider_admission import standings_of_run
 

@@ -175,7 +175,7 @@ def remove_unwanted_run(config: pytest.Config) -> None:
     for ledger in info.folder.glob(LEDGERS):
         ledger.unlink(missing_ok=True)
     if (info.folder / SERVERS).is_dir():
-        from pytest_agenteval.chat.local.model_servers import end_servers
+        from pytest_agenteval.chat.local.vllm_chat import end_servers
 
         end_servers(info.folder / SERVERS)
     if not info.is_kept:

@@ -176,7 +176,7 @@ def _prices(settings: Settings, models: Iterable[Model]) -> RunPrices | None:
     """Say where prices come from, where a model has any: nobody is asked for the offline ones."""
     if all(model.offline for model in models):
         return None
-    from pytest_agenteval.chat.price_table import price_source
+    from pytest_agenteval.chat.model_prices import price_source
 
     own = {name: price.as_of for name, price in settings.prices.items()}
     return RunPrices(price_source(), FrozenMap(own))

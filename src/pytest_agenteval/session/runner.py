@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.chat.models import rates_of
+from pytest_agenteval.chat.models import rate_limits_of
 from pytest_agenteval.engine.agent_side import tells_agent_side
 from pytest_agenteval.engine.executors.agents_here import AgentsHere
 from pytest_agenteval.engine.executors.executor import (
@@ -344,7 +344,7 @@ def executor_context(config: pytest.Config, settings: Settings, started: float) 
         repetitions=settings.fixed_repetitions or (between.low if between else 0),
         servers=str(get_run_info(config).folder / SERVERS),
         controller=get_run_info(config).controller,
-        limits=rates_of(settings.aliases, {name: getattr(settings, name) for name in RATE_OPTIONS}),
+        limits=rate_limits_of(settings.aliases, {name: getattr(settings, name) for name in RATE_OPTIONS}),
         rates=str(get_run_info(config).rates),
         is_alone=settings.executor_name == "local" and not hasattr(config, "workerinput"),
         # Under -v, and while anything is recorded: elsewhere nobody wants to know.

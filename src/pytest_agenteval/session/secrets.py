@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.models import key_names_known
+from pytest_agenteval.chat.models import known_key_names
 from pytest_agenteval.reports.github.workflow_commands import in_actions, without_commands
 from pytest_agenteval.session.options import PROJECT
 from pytest_agenteval.session.settings import Settings
@@ -25,7 +25,7 @@ def learn_secrets(settings: Settings) -> None:
     """Learn what is secret in this session: from the environment, the models' tables, the user's patterns."""
     KNOWN_SECRETS.forget()
     KNOWN_SECRETS.know_environment()
-    KNOWN_SECRETS.know_variables(key_names_known())
+    KNOWN_SECRETS.know_variables(known_key_names())
     for table in settings.aliases.values():
         if isinstance(table, Mapping):
             _learn_table(table)

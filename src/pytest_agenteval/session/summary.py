@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.chat.local.loading import loading_note
-from pytest_agenteval.chat.via import way_note
+from pytest_agenteval.chat.models import transport_note
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.processes.garbage import garbage_uncollected
 from pytest_agenteval.records.plan import Model
@@ -85,7 +85,7 @@ def _ask_judges(evals: EvalSession) -> bool:
 def _introduce(model: Model) -> str:
     if model.offline:
         return f"{model.name} ({OFFLINE_NOTES.get(model.id, 'offline, no LLM')})"
-    details = [model.id if model.name != model.id else "", loading_note(model), way_note(model)]
+    details = [model.id if model.name != model.id else "", loading_note(model), transport_note(model)]
     told = ", ".join(detail for detail in details if detail)
     return f"{model.name} ({told})" if told else model.name
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.direct import http_pool
-from pytest_agenteval.chat.failures import AttemptFailed
+from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.retries import ProviderChat
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES, Prices

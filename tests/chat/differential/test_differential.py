@@ -12,8 +12,7 @@ import pytest
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.direct_chat import DirectChat
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.models import key_names_known
-from pytest_agenteval.chat.via import undirected
+from pytest_agenteval.chat.models import direct_problem, known_key_names
 from tests.chat.litellm_oracle import Compared, held_against_litellm
 
 from .comparing import timeless, unequal
@@ -58,7 +57,7 @@ def alone() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket, "getaddrinfo", look_up)
-        for name in (*key_names_known(), *OWN_VARIABLES):
+        for name in (*known_key_names(), *OWN_VARIABLES):
             patch.delenv(name, raising=False)
         yield
 
@@ -79,7 +78,7 @@ def test_both_ways_are_one(
         monkeypatch.setenv(name, value)
     case, ends = f"{conversation.name}-{wire}-{form}", conversation.ends_on(wire, form)
     answers = conversation.answers_on(wire)
-    is_direct = not undirected(leader.model(conversation, wire, form))
+    is_direct = not direct_problem(leader.model(conversation, wire, form))
     if not is_direct and COMPARED.agreed(case, "litellm"):
         return
     if is_direct:

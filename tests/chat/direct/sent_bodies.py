@@ -15,7 +15,7 @@ from unittest.mock import patch
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings, Reply
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.price_table import entry_of
+from pytest_agenteval.chat.model_prices import price_entry
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.tool import ToolSpec
 
@@ -102,7 +102,7 @@ class Case:
             params,
             extra,
             streamed,
-            abilities=entry_of(self.id) or {},
+            abilities=price_entry(self.id) or {},
             own_host=self.own,
         )
 

@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.direct import anthropic_messages
-from pytest_agenteval.chat.direct.model_request import ModelAsk
-from pytest_agenteval.chat.direct.routing import NO_KEY
-from pytest_agenteval.chat.failures import AttemptFailed
+from pytest_agenteval.chat.direct import anthropic_request
+from pytest_agenteval.chat.direct.model_request import NO_KEY, ModelAsk
+from pytest_agenteval.chat.direct.provider_schemas import plain_copy
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.litellm_codec import plain_copy
-from pytest_agenteval.chat.price_table import entry_of
+from pytest_agenteval.chat.model_prices import price_entry
+from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.plan import Model
 from tests.chat.bench import ModelServer
 from tests.chat.litellm_oracle import Compared, held_against_litellm
@@ -58,7 +57,7 @@ def ask_of(asked: Asked) -> ModelAsk:
         {**asked.settings.as_params(), **params},
         extra_body,
         streamed,
-        abilities=entry_of(f"anthropic/{asked.model}") or {},
+        abilities=price_entry(f"anthropic/{asked.model}") or {},
     )
 
 
@@ -84,8 +83,8 @@ def sent_by_litellm(loop: asyncio.Runner) -> Mapping[str, dict[str, Any]]:
 def test_the_body_is_that_of_litellm(name: str, request: pytest.FixtureRequest) -> None:
     """An ask is written as litellm writes it, but for the differences that are listed with their reasons."""
     ask = ask_of(ASKS[name])
-    body = anthropic_messages.body_of(ask)
-    headers = anthropic_messages.headers_of(NO_KEY, body)
+    body = anthropic_request.body_of(ask)
+    headers = anthropic_request.headers_of(NO_KEY, body)
     ours = {**json.loads(json.dumps(body)), **{head: headers.get(head) for head in HEADERS}}
     if COMPARED.agreed(name, ours):
         return
@@ -107,14 +106,14 @@ def test_nothing_of_the_ask_is_written_into() -> None:
     for asked in ASKS.values():
         ask = ask_of(asked)
         before = json.dumps([ask.messages, ask.tools, ask.response_schema, dict(ask.extra_body)])
-        body = json.dumps(anthropic_messages.body_of(ask))
+        body = json.dumps(anthropic_request.body_of(ask))
         assert json.dumps([ask.messages, ask.tools, ask.response_schema, dict(ask.extra_body)]) == before
-        assert json.dumps(anthropic_messages.body_of(ask)) == body
+        assert json.dumps(anthropic_request.body_of(ask)) == body
 
 
 def test_an_effort_that_is_none_is_the_users_mistake() -> None:
     """A word for the effort that the provider does not have is refused with those that it has."""
     ask = ask_of(Asked([user(), said("x")], params={"reasoning_effort": "much"}))
     with pytest.raises(AttemptFailed, match=r"expected none, minimal, low.*found 'much'") as failed:
-        anthropic_messages.body_of(ask)
+        anthropic_request.body_of(ask)
     assert (failed.value.cause, failed.value.retryable) == ("bad_request", False)

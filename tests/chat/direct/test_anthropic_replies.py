@@ -16,8 +16,8 @@ from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.chat.direct import anthropic_messages
-from pytest_agenteval.chat.direct.routing import NO_KEY
+from pytest_agenteval.chat.direct import anthropic_request
+from pytest_agenteval.chat.direct.model_request import NO_KEY
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.replies import finish_of
@@ -101,8 +101,8 @@ def server(plans: list[ReplyPlan]) -> Iterator[ModelServer]:
 
 def sent(server: ModelServer, body: Mapping[str, Any]) -> Response:
     """Send a body as it is."""
-    headers = {**anthropic_messages.headers_of(NO_KEY, body), "content-type": "application/json"}
-    address = server.anthropic_base + anthropic_messages.PATH
+    headers = {**anthropic_request.headers_of(NO_KEY, body), "content-type": "application/json"}
+    address = server.anthropic_base + anthropic_request.PATH
     request = urllib.request.Request(address, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=30) as answer:
         kind = {"content-type": (answer.headers["content-type"],)}
@@ -112,9 +112,9 @@ def sent(server: ModelServer, body: Mapping[str, Any]) -> Response:
 def by_us(server: ModelServer, asked: Asked) -> tuple[ReplyParts, Any]:
     """Ask directly; give the reply in the words of the ask, and its echo."""
     ask = ask_of(asked)
-    whole = whole_reply(anthropic_messages.FORMAT, sent(server, anthropic_messages.body_of(ask)))
-    parts = read_parts(anthropic_messages.FORMAT, whole)
-    return anthropic_messages.reply_of(parts, ask), anthropic_messages.echo_of(whole)
+    whole = whole_reply(anthropic_request.FORMAT, sent(server, anthropic_request.body_of(ask)))
+    parts = read_parts(anthropic_request.FORMAT, whole)
+    return anthropic_request.reply_of(parts, ask), anthropic_request.echo_of(whole)
 
 
 def chat_with(server: ModelServer, asked: Asked) -> LitellmChat:
@@ -184,7 +184,7 @@ def test_thoughts_go_back_before_the_calls_that_they_led_to(
     reply = said("Adding.", (call.id, "add", '{"a": 1}'))
     told = [user(), reply, {"role": "tool", "tool_call_id": call.id, "content": "3"}]
     second = Asked(told, ADAPTS, tools=[ADD], params=first.params)
-    body = anthropic_messages.body_of(msgspec.structs.replace(ask_of(second), echoes={call.id: echo}))
+    body = anthropic_request.body_of(msgspec.structs.replace(ask_of(second), echoes={call.id: echo}))
     kinds = [block["type"] for block in body["messages"][1]["content"]]
     assert kinds == ["thinking", "text", "tool_use"]
     case, sent_back = f"thoughts go back{', streamed' * streamed}", _without_id(body["messages"], call.id)
@@ -206,16 +206,16 @@ def test_sealed_thoughts_go_back_too() -> None:
     """A thought that only the provider can read is part of the echo; a reply without thoughts has none."""
     sealed = {"type": "redacted_thinking", "data": "eA=="}
     whole = {"content": [{"type": "text", "text": "x"}, sealed]}
-    assert anthropic_messages.echo_of(whole) == [sealed]
-    assert anthropic_messages.echo_of({"content": [{"type": "text", "text": "x"}]}) is None
+    assert anthropic_request.echo_of(whole) == [sealed]
+    assert anthropic_request.echo_of({"content": [{"type": "text", "text": "x"}]}) is None
 
 
 def test_an_echo_stands_beside_its_own_call_only() -> None:
     """The thoughts of one reply are not put before the calls of another."""
     ask = ask_of(Asked(CALLED, tools=[ADD]))
     echoes = {"toolu_9": [{"type": "thinking", "thinking": "Hm.", "signature": "c2ln"}]}
-    body = anthropic_messages.body_of(msgspec.structs.replace(ask, echoes=echoes))
-    assert body == anthropic_messages.body_of(ask)
+    body = anthropic_request.body_of(msgspec.structs.replace(ask, echoes=echoes))
+    assert body == anthropic_request.body_of(ask)
 
 
 def test_the_thoughts_of_a_forced_object_are_kept() -> None:
@@ -227,14 +227,14 @@ def test_the_thoughts_of_a_forced_object_are_kept() -> None:
         ],
         "stop_reason": "tool_use",
     }
-    parts = read_parts(anthropic_messages.FORMAT, whole)
-    told = anthropic_messages.reply_of(parts, ask_of(Asked([user()], OLD, schema=OBJECT)))
+    parts = read_parts(anthropic_request.FORMAT, whole)
+    told = anthropic_request.reply_of(parts, ask_of(Asked([user()], OLD, schema=OBJECT)))
     assert (told.content, told.calls, told.finish, told.reasoning) == ('{"sum": 3}', (), "stop", "Hm.")
 
 
 def test_a_tool_of_that_name_is_called_where_no_schema_was_asked_for() -> None:
     """Without a schema, a call of json_tool_call is a call like any other."""
     block = {"type": "tool_use", "id": "t", "name": "json_tool_call", "input": {"sum": 3}}
-    parts = read_parts(anthropic_messages.FORMAT, {"content": [block], "stop_reason": "tool_use"})
-    told = anthropic_messages.reply_of(parts, ask_of(Asked([user()])))
+    parts = read_parts(anthropic_request.FORMAT, {"content": [block], "stop_reason": "tool_use"})
+    told = anthropic_request.reply_of(parts, ask_of(Asked([user()])))
     assert [call.name for call in told.calls] == ["json_tool_call"]

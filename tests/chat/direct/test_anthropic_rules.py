@@ -12,12 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
-from pytest_agenteval.chat.direct.anthropic_headers import headers_of
-from pytest_agenteval.chat.direct.anthropic_messages import body_of
-from pytest_agenteval.chat.direct.anthropic_reply import reply_of
-from pytest_agenteval.chat.direct.anthropic_schema import input_schema, reply_schema
-from pytest_agenteval.chat.direct.anthropic_tools import LONGEST_NAME, tool_names
+from pytest_agenteval.chat.direct.anthropic_request import (
+    LONGEST_NAME,
+    body_of,
+    headers_of,
+    reply_of,
+    tool_names,
+)
 from pytest_agenteval.chat.direct.model_request import ModelAsk
+from pytest_agenteval.chat.direct.provider_schemas import anthropic_input_schema, anthropic_reply_schema
 from pytest_agenteval.records.tool import ToolSpec
 
 from .anthropic_asks import PDF, PNG, image, result, said, system, text, user
@@ -173,13 +176,13 @@ def test_a_reference_that_leads_into_itself_ends() -> None:
     """A schema that holds itself is written out once, and then referred to."""
     node = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
     schema = {"$ref": "#/$defs/Node", "$defs": {"Node": node}}
-    inner = reply_schema(schema)["properties"]["next"]
+    inner = anthropic_reply_schema(schema)["properties"]["next"]
     assert inner == {"$ref": "#/$defs/Node"}
 
 
 def test_arguments_are_an_objects() -> None:
     """The schema of arguments is that of an object, and says at its top only what the provider knows."""
-    assert input_schema({"type": "string", "title": "T", "examples": []}) == {
+    assert anthropic_input_schema({"type": "string", "title": "T", "examples": []}) == {
         "type": "object",
         "properties": {},
     }

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.direct_chat import DirectChat
-from pytest_agenteval.chat.failures import AttemptFailed
+from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.plan import Model
 from tests.loopback.model_server import ModelServer, ReplyPlan
 

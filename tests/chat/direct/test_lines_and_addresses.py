@@ -12,8 +12,8 @@ import pytest
 
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.direct.direct_chat import DirectChat
-from pytest_agenteval.chat.direct.routing import address_problem, key_of, redirect_base, url_of
-from pytest_agenteval.chat.failures import AttemptFailed
+from pytest_agenteval.chat.direct.model_request import address_problem, api_key_of, redirect_base, url_of
+from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.plan import Model
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.loopback.replies import RawReply
@@ -170,8 +170,8 @@ def test_names_on_a_server_of_ones_own_say_nothing(id: str) -> None:
 def test_the_key_of_hosted_vllm_is_for_its_own_address(monkeypatch: pytest.MonkeyPatch) -> None:
     """An address in a model's table gets a key only where ``api_key_env`` names one."""
     monkeypatch.setenv("HOSTED_VLLM_API_KEY", "hv-key")
-    assert key_of(Model("m", "hosted_vllm/m")) == "hv-key"
-    assert key_of(Model("m", "hosted_vllm/m", params={"api_base": "http://127.0.0.1:9"})) == ""
+    assert api_key_of(Model("m", "hosted_vllm/m")) == "hv-key"
+    assert api_key_of(Model("m", "hosted_vllm/m", params={"api_base": "http://127.0.0.1:9"})) == ""
 
 
 def test_thoughts_go_back_with_the_calls_they_led_to_where_ids_repeat() -> None:

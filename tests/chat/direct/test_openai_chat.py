@@ -13,9 +13,9 @@ import pytest
 
 from pytest_agenteval.cassettes.wire.reader import read_parts
 from pytest_agenteval.chat.chat import ChatSettings
-from pytest_agenteval.chat.direct import openai_chat
+from pytest_agenteval.chat.direct import openai_chat_request
 from pytest_agenteval.chat.direct.model_request import ModelAsk
-from pytest_agenteval.chat.direct.openai_settings import account_headers, wants_responses
+from pytest_agenteval.chat.direct.openai_chat_request import account_headers, wants_responses
 from pytest_agenteval.records.tool import ToolSpec
 from tests.chat.litellm_oracle import Compared, held_against_litellm
 
@@ -142,13 +142,13 @@ def listener(loop: asyncio.Runner) -> Iterator[Listener]:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_body_is_the_one_that_litellm_sends(listener: Listener, case: Case) -> None:
     """What a model is asked does not depend on who asks it, but for what is listed with its reason."""
-    body = openai_chat.body_of(case.ask())
+    body = openai_chat_request.body_of(case.ask())
     assert not wants_responses(case.ask(), case.id.partition("/")[0])
     if COMPARED.agreed(str(case), body):
         return
 
     sent = listener.by_litellm(case)
-    assert sent.path == f"/v1{openai_chat.PATH}"
+    assert sent.path == f"/v1{openai_chat_request.PATH}"
     differing = {name for name in {*body, *sent.body} if body.get(name) != sent.body.get(name)}
     assert differing == {DIFFERENCES[str(case)][0]} if str(case) in DIFFERENCES else not differing
     COMPARED.record(str(case), body)
@@ -164,14 +164,14 @@ def test_nothing_of_an_ask_is_written_into() -> None:
     case = Case("all", "openai/gpt-4o", True, [*PARTS, *IMAGE_RESULT], (UNION, PATTERNS), SCHEMA, ALL)
     ask, untouched = case.ask(), copy.deepcopy(case.ask())
 
-    assert openai_chat.body_of(ask) == openai_chat.body_of(ask)
+    assert openai_chat_request.body_of(ask) == openai_chat_request.body_of(ask)
 
     assert ask == untouched
 
 
 def test_images_of_results_follow_the_results() -> None:
     """A result holds text only; what stays in it, and in which order images follow, is the tool's own."""
-    body = openai_chat.body_of(Case("image", "openai/gpt-4o", messages=IMAGE_RESULT).ask())
+    body = openai_chat_request.body_of(Case("image", "openai/gpt-4o", messages=IMAGE_RESULT).ask())
 
     result, images, question = body["messages"][-3:]
     assert result == {"role": "tool", "tool_call_id": "call_a", "content": PARTS[0]["content"][:1]}
@@ -183,21 +183,21 @@ def test_images_of_results_follow_the_results() -> None:
 def test_a_result_that_is_nothing_but_an_image_says_where_it_is() -> None:
     """An empty result would say that the tool gave nothing."""
     messages = [{"role": "tool", "tool_call_id": "a", "content": PARTS[0]["content"][1:2]}]
-    body = openai_chat.body_of(ModelAsk("m", messages))
+    body = openai_chat_request.body_of(ModelAsk("m", messages))
 
     assert body["messages"][0]["content"] == "[The images of this result follow in the next message]"
 
 
 def test_a_server_that_counts_no_stream_is_not_asked_to() -> None:
     """``stream_options`` is left out once a server has refused it."""
-    body = openai_chat.body_of(ModelAsk("m", USER, streamed=True, counts_streamed=False))
+    body = openai_chat_request.body_of(ModelAsk("m", USER, streamed=True, counts_streamed=False))
 
     assert body == {"model": "m", "messages": USER, "stream": True}
 
 
 def test_the_key_is_the_bearer_s() -> None:
     """Nothing but the key goes into the headers of an address that may be anybody's."""
-    assert openai_chat.headers_of("sk-a", {}) == {"Authorization": "Bearer sk-a"}
+    assert openai_chat_request.headers_of("sk-a", {}) == {"Authorization": "Bearer sk-a"}
 
 
 def test_organization_and_project_are_those_that_litellm_names(
@@ -227,19 +227,19 @@ def _reply(**message: Any) -> dict[str, Any]:
 def test_signed_thoughts_go_back_with_the_results_of_their_calls() -> None:
     """A model behind another server's OpenAI API goes on from its thoughts; what is unsigned stays away."""
     thoughts = [{"type": "thinking", "thinking": "Add.", "signature": "s"}]
-    echo = openai_chat.echo_of(_reply(thinking_blocks=thoughts, reasoning_content="Add."))
-    body = openai_chat.body_of(ModelAsk("m", CALLED, echoes={"call_a": echo}))
+    echo = openai_chat_request.echo_of(_reply(thinking_blocks=thoughts, reasoning_content="Add."))
+    body = openai_chat_request.body_of(ModelAsk("m", CALLED, echoes={"call_a": echo}))
 
     assert body["messages"][2] == {**CALLED[2], "thinking_blocks": thoughts}
-    assert openai_chat.echo_of(_reply(reasoning_content="Add.")) is None
-    assert openai_chat.echo_of({}) is None
+    assert openai_chat_request.echo_of(_reply(reasoning_content="Add.")) is None
+    assert openai_chat_request.echo_of({}) is None
 
 
 @pytest.mark.parametrize("tag", ["think", "thinking"])
 def test_thoughts_left_before_the_answer_are_reasoning(tag: str) -> None:
     """Servers without a parser of thoughts leave them in the text; what follows is the answer as it came."""
     parts = read_parts("openai.chat", _reply(content=f"<{tag}>Add\nthem.</{tag}>\n\n3 "))
-    reply = openai_chat.reply_of(parts, ModelAsk("m", USER))
+    reply = openai_chat_request.reply_of(parts, ModelAsk("m", USER))
 
     assert (reply.reasoning, reply.content) == ("Add\nthem.", "\n\n3 ")
 
@@ -248,7 +248,7 @@ def test_thoughts_left_in_the_text_join_those_of_the_field() -> None:
     """A server's parser may miss some: they are no answer either."""
     parts = read_parts("openai.chat", _reply(content="<think>a</think>b", reasoning_content="Add."))
 
-    reply = openai_chat.reply_of(parts, ModelAsk("m", USER))
+    reply = openai_chat_request.reply_of(parts, ModelAsk("m", USER))
 
     assert (reply.reasoning, reply.content) == ("Add.\n\na", "b")
 
@@ -259,7 +259,7 @@ def test_a_call_of_several_tools_at_once_is_those_calls() -> None:
     function = {"name": "multi_tool_use.parallel", "arguments": json.dumps({"tool_uses": uses})}
     parts = read_parts("openai.chat", _reply(tool_calls=[{"id": "call_a", "function": function}]))
 
-    calls = openai_chat.reply_of(parts, ModelAsk("m", USER)).calls
+    calls = openai_chat_request.reply_of(parts, ModelAsk("m", USER)).calls
 
     assert [(call.id, call.name, call.arguments_text) for call in calls] == [
         ("call_a_0", "add", '{"a":1}'),
@@ -273,6 +273,6 @@ def test_a_call_that_means_nothing_else_stays_as_it_is(arguments: str) -> None:
     function = {"name": "multi_tool_use.parallel", "arguments": arguments}
     parts = read_parts("openai.chat", _reply(tool_calls=[{"id": "call_a", "function": function}]))
 
-    assert [call.name for call in openai_chat.reply_of(parts, ModelAsk("m", USER)).calls] == [
+    assert [call.name for call in openai_chat_request.reply_of(parts, ModelAsk("m", USER)).calls] == [
         "multi_tool_use.parallel"
     ]

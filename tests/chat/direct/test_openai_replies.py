@@ -14,9 +14,9 @@ import pytest
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
 from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
-from pytest_agenteval.chat.direct import openai_chat, openai_responses
+from pytest_agenteval.chat.direct import openai_chat_request, openai_responses_request
 from pytest_agenteval.chat.direct.model_request import ModelAsk
-from pytest_agenteval.chat.failures import AttemptFailed
+from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.replies import finish_of
 from pytest_agenteval.records.tool import parse_arguments
 from tests.chat.litellm_oracle import Compared
@@ -105,7 +105,7 @@ def listener(loop: asyncio.Runner) -> Iterator[Listener]:
 def test_a_reply_says_what_litellm_reads(listener: Listener, name: str) -> None:
     """Text, thoughts, calls, how it ended and what it took do not depend on who asks."""
     responses, answer = name.startswith("responses"), REPLIES[name]
-    module: ModuleType = openai_responses if responses else openai_chat
+    module: ModuleType = openai_responses_request if responses else openai_chat_request
 
     whole = whole_reply(module.FORMAT, _http(answer))
     parts = module.reply_of(read_parts(module.FORMAT, whole), ModelAsk("m", USER))
@@ -131,7 +131,7 @@ def test_a_refusal_of_the_responses_is_one() -> None:
     """litellm reads an empty answer there, which a grader would take for the model's."""
     refused = {**SAID, "content": [{"type": "refusal", "refusal": "No."}]}
     whole = whole_reply("openai.responses", _http(_response(refused)))
-    parts = openai_responses.reply_of(read_parts("openai.responses", whole), ModelAsk("m", USER))
+    parts = openai_responses_request.reply_of(read_parts("openai.responses", whole), ModelAsk("m", USER))
 
     assert (parts.content, parts.refused) == ("No.", True)
 
@@ -142,7 +142,7 @@ def test_a_whole_reply_without_an_answer_is_none(
 ) -> None:
     """It is asked again, as through litellm: an empty answer would be graded as the model's."""
     with pytest.raises(UnreadableTraffic, match="neither a message nor a call") as failed:
-        openai_responses.reply_of(
+        openai_responses_request.reply_of(
             read_parts("openai.responses", _response(*output)), ModelAsk("gpt-5-pro", USER)
         )
     case = f"no answer, {request.node.callspec.id}"
@@ -157,7 +157,7 @@ def test_a_message_without_words_is_an_answer() -> None:
     silent = {**SAID, "content": [{"type": "output_text", "text": "", "annotations": []}]}
     parts = read_parts("openai.responses", _response(silent))
 
-    assert openai_responses.reply_of(parts, ModelAsk("gpt-5-pro", USER)).content == ""
+    assert openai_responses_request.reply_of(parts, ModelAsk("gpt-5-pro", USER)).content == ""
 
 
 def _http(answer: Mapping[str, Any]) -> Response:

@@ -11,9 +11,9 @@ import pytest
 
 from pytest_agenteval.cassettes.wire.reader import read_parts
 from pytest_agenteval.chat.chat import ChatSettings
-from pytest_agenteval.chat.direct import openai_responses
+from pytest_agenteval.chat.direct import openai_responses_request
 from pytest_agenteval.chat.direct.model_request import ModelAsk
-from pytest_agenteval.chat.direct.openai_settings import wants_responses
+from pytest_agenteval.chat.direct.openai_chat_request import wants_responses
 from tests.chat.litellm_oracle import Compared, held_against_litellm
 
 from .sent_bodies import ADD, ALL, CALL, CALLED, PARTS, SCHEMA, SYSTEM, USER, Case, Listener, listening
@@ -95,13 +95,13 @@ def listener(loop: asyncio.Runner) -> Iterator[Listener]:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_body_is_the_one_that_litellm_sends(listener: Listener, case: Case) -> None:
     """What a model is asked does not depend on who asks it, but for what is listed with its reason."""
-    body = openai_responses.body_of(case.ask())
+    body = openai_responses_request.body_of(case.ask())
     assert wants_responses(case.ask(), "openai")
     if COMPARED.agreed(str(case), body):
         return
 
     sent = listener.by_litellm(case)
-    assert sent.path == f"/v1{openai_responses.PATH}"
+    assert sent.path == f"/v1{openai_responses_request.PATH}"
     differing = {name for name in {*body, *sent.body} if body.get(name) != sent.body.get(name)}
     assert differing == {DIFFERENCES[str(case)][0]} if str(case) in DIFFERENCES else not differing
     COMPARED.record(str(case), body)
@@ -126,7 +126,7 @@ def test_nothing_of_an_ask_is_written_into() -> None:
     case = Case("all", "openai/o3-pro", True, [*PARTS, *IMAGE_RESULT], (UNION, PATTERNS), SCHEMA, ALL, extra)
     ask, untouched = case.ask(), copy.deepcopy(case.ask())
 
-    assert openai_responses.body_of(ask) == openai_responses.body_of(ask)
+    assert openai_responses_request.body_of(ask) == openai_responses_request.body_of(ask)
 
     assert ask == untouched
 
@@ -134,7 +134,7 @@ def test_nothing_of_an_ask_is_written_into() -> None:
 def test_a_file_has_a_name() -> None:
     """The API refuses the contents of a file without a name."""
     file = {"type": "file", "file": {"file_data": "data:application/pdf;base64,AA", "format": "pdf"}}
-    body = openai_responses.body_of(ModelAsk("m", [{"role": "user", "content": [file]}]))
+    body = openai_responses_request.body_of(ModelAsk("m", [{"role": "user", "content": [file]}]))
 
     assert body["input"][0]["content"] == [
         {"type": "input_file", "filename": "file.pdf", "file_data": "data:application/pdf;base64,AA"}
@@ -144,7 +144,7 @@ def test_a_file_has_a_name() -> None:
 def test_parts_in_the_api_s_own_words_stay_as_they_are() -> None:
     """Whoever writes for the responses gets what they wrote."""
     part = {"type": "input_file", "file_url": "https://x.test/a.pdf"}
-    body = openai_responses.body_of(ModelAsk("m", [{"role": "user", "content": [part]}]))
+    body = openai_responses_request.body_of(ModelAsk("m", [{"role": "user", "content": [part]}]))
 
     assert body["input"][0]["content"] == [part]
 
@@ -183,14 +183,14 @@ def _whole(*output: Mapping[str, Any], **said: Any) -> dict[str, Any]:
 
 
 def _items_sent(messages: list[dict[str, Any]], echo: Any) -> list[dict[str, Any]]:
-    body = openai_responses.body_of(ModelAsk("m", messages, echoes={"call_a": echo}))
+    body = openai_responses_request.body_of(ModelAsk("m", messages, echoes={"call_a": echo}))
     items: list[dict[str, Any]] = body["input"]
     return items
 
 
 def test_a_model_goes_on_from_its_thoughts_with_the_results_of_its_calls() -> None:
     """The reply goes back in its order, without ids: they name what the provider may not have kept."""
-    echo = openai_responses.echo_of(_whole(THOUGHT, SAID, ADDED))
+    echo = openai_responses_request.echo_of(_whole(THOUGHT, SAID, ADDED))
 
     _, _, *reply, result = _items_sent(CALLED, echo)
 
@@ -209,7 +209,7 @@ def test_a_model_goes_on_from_its_thoughts_with_the_results_of_its_calls() -> No
 )
 def test_thoughts_do_not_go_back_with_what_they_did_not_lead_to(changed: dict[str, Any]) -> None:
     """An agent may change a conversation; it is asked about as it has changed it."""
-    echo = openai_responses.echo_of(_whole(THOUGHT, SAID, ADDED))
+    echo = openai_responses_request.echo_of(_whole(THOUGHT, SAID, ADDED))
     messages = [*CALLED[:2], {**CALLED[2], **changed}, *CALLED[3:]]
 
     assert _items_sent(messages, echo) == _items_sent(messages, None)
@@ -227,8 +227,8 @@ def test_thoughts_do_not_go_back_with_what_they_did_not_lead_to(changed: dict[st
 )
 def test_what_cannot_be_gone_on_from_is_not_kept(output: tuple[dict[str, Any], ...]) -> None:
     """Thoughts that a provider does not find again, or finds without what followed, would be refused."""
-    assert openai_responses.echo_of(_whole(*output)) is None
-    assert openai_responses.echo_of({}) is None
+    assert openai_responses_request.echo_of(_whole(*output)) is None
+    assert openai_responses_request.echo_of({}) is None
 
 
 def test_a_reply_of_several_messages_is_one() -> None:
@@ -236,7 +236,7 @@ def test_a_reply_of_several_messages_is_one() -> None:
     searched = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"query": "q"}}
     parts = read_parts("openai.responses", _whole(THOUGHT, SAID, searched, SAID, ADDED))
 
-    reply = openai_responses.reply_of(parts, ModelAsk("m", USER))
+    reply = openai_responses_request.reply_of(parts, ModelAsk("m", USER))
 
     assert reply.content == "I add.I add."
     assert [(call.id, call.name) for call in reply.calls] == [("call_a", "add")]

@@ -8,8 +8,8 @@ from concurrent.futures import CancelledError
 
 import pytest
 
-from pytest_agenteval.chat.local.batcher import Batcher
 from pytest_agenteval.chat.local.generation import (
+    Batcher,
     Generation,
     GenerationRequest,
     OutOfMemory,

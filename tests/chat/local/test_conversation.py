@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.chat.local.conversation import (
-    NoText,
-    renderings,
+from pytest_agenteval.chat.local.generation import (
+    NotText,
     template_messages,
+    template_variants,
     with_tools_in_words,
     without_system,
 )
@@ -66,7 +66,7 @@ def test_a_schema_is_said_in_the_system_message() -> None:
 
 def test_images_are_refused() -> None:
     """Nothing is left out in silence."""
-    with pytest.raises(NoText):
+    with pytest.raises(NotText):
         template_messages([{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}])
 
 
@@ -87,9 +87,9 @@ def test_a_template_is_asked_for_the_truest_form_first() -> None:
     roles = [
         [([message["role"] for message in said], len(tools)) for said, tools in forms]
         for forms in (
-            renderings(messages, [TOOL], knows_tools=True),
-            renderings(messages, [TOOL], knows_tools=False),
-            renderings(messages, [], knows_tools=False),
+            template_variants(messages, [TOOL], knows_tools=True),
+            template_variants(messages, [TOOL], knows_tools=False),
+            template_variants(messages, [], knows_tools=False),
         )
     ]
     both, user = ["system", "user"], ["user"]

@@ -14,9 +14,14 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.chat.local.loading import Loading, loading_of
-from pytest_agenteval.chat.local.model_servers import ModelServers, end_servers
-from pytest_agenteval.chat.local.server_keeper import marked
-from pytest_agenteval.chat.local.vllm_command import missing_for_vllm, serve_command, tool_call_parser
+from pytest_agenteval.chat.local.server_keeper import process_marker
+from pytest_agenteval.chat.local.vllm_chat import (
+    ModelServers,
+    end_servers,
+    missing_for_vllm,
+    serve_command,
+    tool_call_parser,
+)
 from pytest_agenteval.processes.process_table import is_running
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.text.errors import ProviderDown
@@ -96,7 +101,7 @@ def test_a_server_outlives_the_worker_that_started_it_and_not_the_run(vllm: Stan
     with subprocess.Popen([sys.executable, "-S", "-c", "input()"], stdin=subprocess.PIPE) as controller:
         code = (
             "import asyncio, os, signal; from pytest_agenteval.chat.local.loading import Loading\n"
-            "from pytest_agenteval.chat.local.model_servers import ModelServers\n"
+            "from pytest_agenteval.chat.local.vllm_chat import ModelServers\n"
             f"asyncio.run(ModelServers({str(folder)!r}, {controller.pid}).address(Loading('org/tiny'), 60))\n"
             "os.kill(os.getpid(), signal.SIGKILL)"
         )
@@ -117,7 +122,7 @@ def test_a_keeper_lives_to_see_its_server_gone(folder: Path) -> None:
     """It has the variable of the server's processes, too, and does not end itself with them."""
     folder.mkdir()
     (folder / "one.stop").touch()
-    mark, _, value = marked(folder, "one").partition("=")
+    mark, _, value = process_marker(folder, "one").partition("=")
     keeper = [sys.executable, "-m", "pytest_agenteval.chat.local.server_keeper"]
     command = [*keeper, str(folder), "one", str(os.getpid()), sys.executable, "-c", "input()"]
     ended = subprocess.run(command, env={**os.environ, mark: value}, check=False)

@@ -6,8 +6,8 @@ import asyncio
 from typing import Any
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.chat.rate_limiting.exchange import Limits
-from pytest_agenteval.chat.rate_limiting.gates import Gates
+from pytest_agenteval.chat.rate_limiter import RateLimiters
+from pytest_agenteval.chat.rate_shares import RateLimits
 from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
@@ -40,7 +40,7 @@ def _own_seconds(told: float | None) -> tuple[float, float | None]:
         Queued(clock, told),
         budget=budget,
         recorder=Recorder(lambda: budget.at),
-        gate=Gates().gate("m", "m", Limits()),
+        gate=RateLimiters().gate("m", "m", RateLimits()),
     )
     reply = asyncio.run(chat.ask([{"role": "user", "content": "a"}]))
     return budget.seconds, reply.seconds

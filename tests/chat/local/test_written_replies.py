@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from pytest_agenteval.chat.local.written.reply_text import opening_of, read_reply_text
+from pytest_agenteval.chat.local.written_calls import opening_of, read_reply_text
 from pytest_agenteval.records.tool import ToolSpec, parse_arguments
 
 FOLDER = Path(__file__).parent / "written_replies"

@@ -8,15 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from pytest_agenteval.chat.rate_limiting.exchange import Failure, Limits
-from pytest_agenteval.chat.rate_limiting.gate import Gate
-from pytest_agenteval.chat.rate_limiting.gates import Gates
+from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
+from pytest_agenteval.chat.rate_shares import ModelFailure, RateLimits
 from pytest_agenteval.text.errors import ProviderDown
 
 
-def gate(at_once: int, **limits: float) -> Gate:
+def gate(at_once: int, **limits: float) -> RateLimiter:
     """Give a gate with so many places from the beginning."""
-    return Gates().gate("m", "m", Limits(at_once, at_once, **limits))
+    return RateLimiters().gate("m", "m", RateLimits(at_once, at_once, **limits))
 
 
 def test_no_more_are_under_way_than_there_are_places_whichever_loop_they_come_from() -> None:
@@ -98,7 +97,7 @@ def test_all_who_wait_are_told_that_a_model_is_gone() -> None:
         turn = await places.enter()
         waiting = [asyncio.create_task(places.enter()) for _ in range(3)]
         await asyncio.sleep(0)
-        places.fail(turn, Failure("auth", "m: no key", lasts=True))
+        places.fail(turn, ModelFailure("auth", "m: no key", lasts=True))
         later = asyncio.create_task(places.enter())
         return await asyncio.gather(*waiting, later, return_exceptions=True)
 

@@ -8,41 +8,49 @@ from typing import Any
 import msgspec
 import pytest
 
-from pytest_agenteval.chat.rate_limiting import ledger
-from pytest_agenteval.chat.rate_limiting.exchange import Failure, Limits, Refusals, Report, Share
-from pytest_agenteval.chat.rate_limiting.ledger import ModelState
+from pytest_agenteval.chat import rate_shares
+from pytest_agenteval.chat.rate_shares import (
+    LimiterReport,
+    ModelFailure,
+    ModelState,
+    RateLimits,
+    RateShare,
+    RefusedRequests,
+)
 
-BUSY = Failure("rate_limit", "m: 429")
-GONE = Failure("connection", "m: gone")
-NO_KEY = Failure("auth", "m: no key", lasts=True)
+BUSY = ModelFailure("rate_limit", "m: 429")
+GONE = ModelFailure("connection", "m: gone")
+NO_KEY = ModelFailure("auth", "m: no key", lasts=True)
 
 
 @dataclass
 class Model:
     """The shares of one model, at a time that the test moves."""
 
-    limits: Limits
+    limits: RateLimits
     now: float = 1000.0
     state: ModelState | None = None
     gone: set[str] = field(default_factory=set)
 
-    def tell(self, process: str = "1.a", **said: Any) -> Share:
+    def tell(self, process: str = "1.a", **said: Any) -> RateShare:
         """Have a process report; the state goes through the form that it has in a file."""
-        report = Report(process, "m", "m", self.limits, **{"most": 50, **said})
-        state = self.state or ledger.new_state(report, self.now)
-        share = ledger.exchange(state, report, self.now, lambda name, silent_s: name in self.gone)
+        report = LimiterReport(process, "m", "m", self.limits, **{"most": 50, **said})
+        state = self.state or rate_shares.new_state(report, self.now)
+        share = rate_shares.exchange_report(state, report, self.now, lambda name, silent_s: name in self.gone)
         self.state = msgspec.json.decode(msgspec.json.encode(state), type=ModelState)
         return share
 
-    def put_off(self, process: str = "1.a", wait_s: float = 0.0, ago_s: float = 0.5, **said: Any) -> Share:
+    def put_off(
+        self, process: str = "1.a", wait_s: float = 0.0, ago_s: float = 0.5, **said: Any
+    ) -> RateShare:
         """Report a request that was put off."""
-        refusals = Refusals(BUSY, {"429": 1}, wait_s, ago_s)
+        refusals = RefusedRequests(BUSY, {"429": 1}, wait_s, ago_s)
         return self.tell(process, refusals=refusals, **said)
 
 
 def test_places_grow_with_replies_halve_once_for_a_burst_and_grow_back_slowly() -> None:
     """Doubled in a round trip until the first refusal; then halved, and one more for each round trip."""
-    model = Model(Limits(at_once=40, at_start=10))
+    model = Model(RateLimits(at_once=40, at_start=10))
     assert model.tell(in_flight=10, waiting=90).at_once == 10
     assert model.tell(in_flight=10, waiting=80, replied=10).at_once == 20
     assert model.tell(in_flight=20, waiting=60, replied=20).at_once == 40
@@ -61,7 +69,7 @@ def test_places_grow_with_replies_halve_once_for_a_burst_and_grow_back_slowly() 
 
 def test_while_a_model_is_quiet_one_tries_it_for_all_later_each_time() -> None:
     """Others begin nothing, whoever they are; the waits double, whatever the provider says."""
-    model = Model(Limits())
+    model = Model(RateLimits())
     model.tell("1.a", in_flight=10, waiting=5)
     model.tell("2.b", waiting=5)
     assert model.put_off("1.a", wait_s=0.2, in_flight=9, waiting=6).starts == 0
@@ -77,7 +85,7 @@ def test_while_a_model_is_quiet_one_tries_it_for_all_later_each_time() -> None:
 
 def test_a_reply_during_the_quiet_does_not_end_it() -> None:
     """It was sent before: whether there is room again nobody knows yet."""
-    model = Model(Limits())
+    model = Model(RateLimits())
     model.put_off(wait_s=5.0, in_flight=9, waiting=9)
     model.now += 1
     assert model.tell(in_flight=8, waiting=9, replied=1).starts == 0
@@ -87,7 +95,7 @@ def test_a_reply_during_the_quiet_does_not_end_it() -> None:
 
 def test_a_model_that_stays_quiet_for_longer_than_it_is_waited_for_is_gone() -> None:
     """What it said last is the reason, for everybody."""
-    model = Model(Limits(patience_s=10))
+    model = Model(RateLimits(patience_s=10))
     model.tell(in_flight=5, replied=5)
     share = model.put_off(waiting=5)
     for _ in range(4):
@@ -101,15 +109,15 @@ def test_a_model_that_stays_quiet_for_longer_than_it_is_waited_for_is_gone() -> 
 
 def test_who_never_replied_is_not_waited_for() -> None:
     """An address with nobody there is no outage; after replies it is one, until somebody is answered."""
-    assert Model(Limits()).tell(failure=GONE).down == GONE
-    model = Model(Limits())
+    assert Model(RateLimits()).tell(failure=GONE).down == GONE
+    model = Model(RateLimits())
     model.tell(in_flight=5, replied=5)
     share = model.tell(failure=GONE, waiting=3)
     assert (share.down, share.is_in_trouble, share.starts) == (None, True, 0)
     model.now += 1.1
     assert model.tell(waiting=3).starts == 1
     assert not model.tell(replied=1, waiting=2).is_in_trouble
-    model = Model(Limits())
+    model = Model(RateLimits())
     model.put_off(waiting=2)  # it is there, and has no room
     model.now += 1.1
     model.tell(waiting=2)
@@ -118,18 +126,18 @@ def test_who_never_replied_is_not_waited_for() -> None:
 
 def test_what_no_waiting_mends_is_believed_at_once_or_where_it_was_good_before_the_third_time() -> None:
     """One conversation that is forbidden must not end a run."""
-    assert Model(Limits()).tell(failure=NO_KEY).down == NO_KEY
-    model = Model(Limits())
+    assert Model(RateLimits()).tell(failure=NO_KEY).down == NO_KEY
+    model = Model(RateLimits())
     model.tell(replied=1)
     assert [model.tell(failure=NO_KEY).down for _ in range(3)] == [None, None, NO_KEY]
-    model = Model(Limits())
+    model = Model(RateLimits())
     model.tell(replied=1)
-    assert model.tell(failure=Failure("quota", "m: no credit", lasts=True)).down is not None
+    assert model.tell(failure=ModelFailure("quota", "m: no credit", lasts=True)).down is not None
 
 
 def test_processes_have_equal_shares_and_none_keeps_what_another_wants() -> None:
     """Who was first gives back what is more than its share, as its requests end; nobody has more than all."""
-    model = Model(Limits(at_once=6, at_start=6))
+    model = Model(RateLimits(at_once=6, at_start=6))
     assert model.tell("1.a", waiting=50).at_once == 6
     assert model.tell("2.b", waiting=50).at_once == 0
     share = model.tell("1.a", in_flight=6, waiting=44, begun=6)
@@ -142,7 +150,7 @@ def test_processes_have_equal_shares_and_none_keeps_what_another_wants() -> None
 
 def test_one_place_goes_round() -> None:
     """Three processes with one place among them: who had it last waits for the others."""
-    model, order = Model(Limits(at_once=1, at_start=1)), []
+    model, order = Model(RateLimits(at_once=1, at_start=1)), []
     processes = ("1.a", "2.b", "3.c")
     for process in processes:
         model.tell(process, waiting=9)
@@ -156,7 +164,7 @@ def test_one_place_goes_round() -> None:
 
 def test_the_places_and_the_probe_of_a_dead_process_are_taken_back() -> None:
     """Its requests are gone with it."""
-    model = Model(Limits(at_once=4, at_start=4))
+    model = Model(RateLimits(at_once=4, at_start=4))
     assert model.tell("1.a", waiting=9).at_once == 4
     model.tell("1.a", in_flight=4, waiting=5, begun=4)
     assert model.tell("2.b", waiting=9).at_once == 0
@@ -172,7 +180,7 @@ def test_the_places_and_the_probe_of_a_dead_process_are_taken_back() -> None:
 @pytest.mark.parametrize("limit", [1, 7, 60, 600])
 def test_in_no_minute_are_there_more_requests_than_the_limit(limit: int) -> None:
     """However eagerly two processes ask; and nearly as many as there may be."""
-    model = Model(Limits(requests_per_minute=limit, at_once=1000, at_start=1000))
+    model = Model(RateLimits(requests_per_minute=limit, at_once=1000, at_start=1000))
     begun: list[float] = []
     unreported = {"1.a": 0, "2.b": 0}
     for _ in range(6000):
@@ -190,7 +198,7 @@ def test_in_no_minute_are_there_more_requests_than_the_limit(limit: int) -> None
 
 def test_tokens_are_estimated_before_and_settled_after() -> None:
     """What a request took beyond its estimate is waited off; what it did not take is given back."""
-    model = Model(Limits(tokens_per_minute=12_000))
+    model = Model(RateLimits(tokens_per_minute=12_000))
     assert model.tell(waiting=1, tokens=600).tokens == 600
     assert model.tell(waiting=1, tokens=600, unused_tokens=-400).tokens == 0
     model.now += 4
@@ -200,13 +208,15 @@ def test_tokens_are_estimated_before_and_settled_after() -> None:
 
 def test_a_model_in_trouble_is_tried_only_by_who_is_there() -> None:
     """While it is left alone, or a request of a living process waits; else somebody has to begin."""
-    model = Model(Limits())
+    model = Model(RateLimits())
     model.tell("1.a", in_flight=1)
     model.put_off("1.a", wait_s=5, waiting=1)
 
     def is_tried() -> bool:
         assert model.state is not None
-        found = ledger.standing("m", model.state, model.now, lambda name, silent_s: name in model.gone)
+        found = rate_shares.standing_of(
+            "m", model.state, model.now, lambda name, silent_s: name in model.gone
+        )
         assert found.is_in_trouble
         return found.is_tried
 

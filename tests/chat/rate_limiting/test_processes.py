@@ -13,9 +13,9 @@ from pathlib import Path
 ASKER = """
 import asyncio, sys, time
 from pathlib import Path
-from pytest_agenteval.chat.rate_limiting.exchange import Limits
-from pytest_agenteval.chat.rate_limiting.gates import Gates
-from pytest_agenteval.chat.rate_limiting.stores import FileStore
+from pytest_agenteval.chat.rate_shares import Limits
+from pytest_agenteval.chat.rate_limiter import Gates
+from pytest_agenteval.chat.rate_shares import FileStore
 
 file, log, width, requests, seconds = sys.argv[1], open(sys.argv[2], "w"), *map(float, sys.argv[3:])
 gates = Gates(FileStore(Path(file)), 50)

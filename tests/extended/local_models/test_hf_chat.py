@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.chat.chat import ChatSettings, Reply
-from pytest_agenteval.chat.failures import AttemptFailed
 from pytest_agenteval.chat.local import hf_chat
 from pytest_agenteval.chat.local.generation import GenerationRequest, Sampling
 from pytest_agenteval.chat.local.hf_chat import HfChat
+from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.tool import ToolSpec
 from pytest_agenteval.text.errors import ProviderDown
 

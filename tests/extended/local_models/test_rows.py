@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from pytest_agenteval.chat.local.generation import GenerationRequest, Prompt, Sampling
-from pytest_agenteval.chat.local.rows import Row, RowChoosers
+from pytest_agenteval.chat.local.transformers_model import BatchRow, TokenChooser
 
 CHANCES = (0.5, 0.3, 0.15, 0.05)
 DRAWS = 4000
@@ -20,10 +20,10 @@ def _chosen(sampling: list[Sampling], told: int = 0) -> list[int]:
     for seed, own in enumerate(sampling):
         generator = torch.Generator().manual_seed(seed)
         request = GenerationRequest(Prompt((told,), ""), own, 1)
-        rows.append(Row(request, own, generator, 1, 2, frozenset(), str))
+        rows.append(BatchRow(request, own, generator, 1, 2, frozenset(), str))
     ids = torch.tensor([[3, told]] * len(rows))  # the 3 is what stands left of a shorter prompt
     logits = torch.tensor([CHANCES] * len(rows)).log()
-    scores: Any = RowChoosers(rows, torch, "cpu")(ids, logits)
+    scores: Any = TokenChooser(rows, torch, "cpu")(ids, logits)
     assert ((scores == 0).sum(-1) == 1).all()
     assert (scores.sum(-1) == float("-inf")).all()
     return [int(place) for place in scores.argmax(-1)]

@@ -31,7 +31,7 @@ QUIET = {
 }
 """Nobody reports to their makers, or looks for something newer."""
 
-KNOWS_VIA = "from pytest_agenteval.chat.model_settings import SETTINGS; print('via' in SETTINGS)"
+KNOWS_VIA = "from pytest_agenteval.chat.models import SETTINGS; print('via' in SETTINGS)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,16 +8,14 @@ import tempfile
 import time
 from pathlib import Path
 
-from pytest_agenteval.chat.rate_limiting.exchange import Limits
-from pytest_agenteval.chat.rate_limiting.gate import Gate
-from pytest_agenteval.chat.rate_limiting.gates import Gates
-from pytest_agenteval.chat.rate_limiting.stores import FileStore
+from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
+from pytest_agenteval.chat.rate_shares import FileShareStore, RateLimits
 
 REQUESTS = 20_000
-PLAIN, COUNTED = Limits(), Limits(requests_per_minute=100_000_000, tokens_per_minute=10_000_000_000)
+PLAIN, COUNTED = RateLimits(), RateLimits(requests_per_minute=100_000_000, tokens_per_minute=10_000_000_000)
 
 
-async def _ask(gate: Gate, requests: int, pause_s: float) -> None:
+async def _ask(gate: RateLimiter, requests: int, pause_s: float) -> None:
     for _ in range(requests):
         turn = await gate.enter(100)
         if pause_s:
@@ -25,7 +23,9 @@ async def _ask(gate: Gate, requests: int, pause_s: float) -> None:
         gate.reply(turn, 300)
 
 
-async def _seconds(gates: Gates, limits: Limits, requests: int, at_once: int, pause_s: float) -> float:
+async def _seconds(
+    gates: RateLimiters, limits: RateLimits, requests: int, at_once: int, pause_s: float
+) -> float:
     gate = gates.gate("m", "m", limits)
     await _ask(gate, 10, 0)
     began = time.process_time()
@@ -58,7 +58,7 @@ def main() -> int:
     )
     for name, in_file, limits, requests, at_once, pause_s in rows:
         with tempfile.TemporaryDirectory() as folder:
-            gates = Gates(FileStore(Path(folder) / "rates.json") if in_file else None, 10)
+            gates = RateLimiters(FileShareStore(Path(folder) / "rates.json") if in_file else None, 10)
             bare = asyncio.run(_bare(requests, at_once, pause_s)) if pause_s else 0.0
             seconds = asyncio.run(_seconds(gates, limits, requests, at_once, pause_s)) - bare
         print(f"{name:48} {1e6 * seconds:7.1f} µs", flush=True)

@@ -15,8 +15,7 @@ import httpx
 from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.http.patches import own_requests, remove
 from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.chat.model_tape import ModelTape
-from pytest_agenteval.chat.model_traffic import ModelTraffic
+from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder

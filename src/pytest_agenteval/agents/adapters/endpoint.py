@@ -20,7 +20,7 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.cassettes.http.scope import Scope, current, untaped
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.chat.failures import retry_after_s
+from pytest_agenteval.chat.provider_failures import retry_after_s
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import NoKey, ProviderDown, TrialBroken
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS

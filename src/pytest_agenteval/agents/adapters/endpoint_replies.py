@@ -14,7 +14,7 @@ from pytest_agenteval.cassettes.transcripts.parts import call_request, result_te
 from pytest_agenteval.cassettes.transcripts.place import Place
 from pytest_agenteval.cassettes.wire.reader import read_reply
 from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
-from pytest_agenteval.chat.prices import NOTHING_APART
+from pytest_agenteval.chat.model_prices import NOTHING_APART
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool import shown_value

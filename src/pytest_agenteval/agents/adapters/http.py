@@ -16,7 +16,7 @@ from pytest_agenteval.agents.adapters.endpoint import Endpoint
 from pytest_agenteval.agents.adapters.endpoint_replies import PATHS, EndpointReply, ReplyReader
 from pytest_agenteval.agents.agent import Agent, AgentContext, InputProblem
 from pytest_agenteval.agents.conversation import input_problems, last_user_turn, seed_conversation
-from pytest_agenteval.chat.prices import with_price
+from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.transcript import Ask, ToolCall

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -19,34 +20,39 @@ from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic, raw_body
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.direct import http_pool
-from pytest_agenteval.chat.direct.event_stream import read_stream
-from pytest_agenteval.chat.direct.failures import Redirected, failure_of
-from pytest_agenteval.chat.direct.further_settings import FURTHER
-from pytest_agenteval.chat.direct.model_request import DirectFormat, ModelAsk
-from pytest_agenteval.chat.direct.routing import (
+from pytest_agenteval.chat.direct.http_pool import NoConnection, read_event_stream
+from pytest_agenteval.chat.direct.model_request import (
+    FURTHER_SETTINGS,
     NO_KEY,
-    account_headers_of,
+    RESPONSES,
+    DirectFormat,
+    ModelAsk,
     address_of,
-    format_of,
+    api_key_of,
     has_family,
     is_own_host,
-    key_of,
+    needs_key,
     provider_name,
     redirect_base,
     region_of,
     table_entry,
     table_name,
-    takes_key,
     url_of,
 )
-from pytest_agenteval.chat.failures import AttemptFailed, check_key, failed_attempt, import_failure, one_line
-from pytest_agenteval.chat.late_imports import import_off_loop
-from pytest_agenteval.chat.model_settings import REQUEST_GRACE_S, REQUEST_SECONDS
-from pytest_agenteval.chat.models import key_names
-from pytest_agenteval.chat.optional_settings import OptionalSettings
-from pytest_agenteval.chat.price_table import entry_of
-from pytest_agenteval.chat.prices import with_own_price, with_price
-from pytest_agenteval.chat.via import SENT
+from pytest_agenteval.chat.model_prices import price_entry, with_own_price, with_price
+from pytest_agenteval.chat.models import DIRECT_SETTINGS, REQUEST_GRACE_S, REQUEST_SECONDS, key_names
+from pytest_agenteval.chat.provider_failures import (
+    UNUSABLE,
+    AttemptFailed,
+    OptionalSettings,
+    cause_of_refusal,
+    check_key,
+    failed_attempt,
+    import_failure,
+    import_off_loop,
+    no_reply_message,
+    one_line,
+)
 from pytest_agenteval.processes.closers import close_at_end
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES, Prices, own_price
@@ -57,12 +63,80 @@ from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
 from pytest_agenteval.text.canonical import compact, plain
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
+
+def format_of(model: Model, ask: ModelAsk) -> str:
+    """Give the module beside this one that writes the request for an ask of a model."""
+    provider, _, name = model.id.partition("/")
+    if provider == "anthropic":
+        return "anthropic_messages"
+    if provider == "openai":
+        from pytest_agenteval.chat.direct.openai_chat_request import wants_responses
+
+        if name.startswith(RESPONSES) or wants_responses(ask, provider):
+            return "openai_responses"
+    return "openai_chat"
+
+
+def account_headers_of(model: Model) -> dict[str, str]:
+    """Give the headers with the user's organization and project, for OpenAI's own host alone."""
+    if not model.id.startswith("openai/") or not is_own_host(model):
+        return {}
+    from pytest_agenteval.chat.direct.openai_chat_request import account_headers
+
+    return account_headers(os.environ)
+
+
+_CAUSES_IN_STREAMS: Mapping[str, str] = {
+    "authentication_error": "auth",
+    "insufficient_quota": "quota",
+    "rate_limit_error": "rate_limit",
+    "rate_limit_exceeded": "rate_limit",
+}
+"""Causes that the words of an error within a stream tell, whose status says that all is well."""
+_OVERLOADED_KIND = "overloaded_error"
+
+
+class Redirected(UnreadableTraffic):
+    """A server is elsewhere, at a host that nobody has named: to ask again would change nothing."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def direct_failure(raised: Exception, timeout_s: float, headers: Mapping[str, Any]) -> AttemptFailed:
+    """Give what was raised as a failed attempt; ``headers`` are those of the response, if one came."""
+    if isinstance(raised, TimeoutError):
+        return failed_attempt("timeout", no_reply_message(timeout_s))
+    if isinstance(raised, ModelRefused):
+        return _refusal_failure(raised, headers)
+    words = one_line(KNOWN_SECRETS.text(str(raised))) or type(raised).__name__
+    if isinstance(raised, Redirected):
+        return failed_attempt("bad_request", words, raised.status)
+    if isinstance(raised, NoConnection):
+        return failed_attempt("connection", words)
+    return failed_attempt("provider", f"{UNUSABLE}: {words}")
+
+
+def _refusal_failure(refused: ModelRefused, headers: Mapping[str, Any]) -> AttemptFailed:
+    words = one_line(KNOWN_SECRETS.text(refused.message)) or refused.kind or "no word of why"
+    if refused.status >= 300:
+        cause = cause_of_refusal(refused.status, " ".join((*refused.words, refused.message)))
+        return failed_attempt(cause, words, refused.status, headers)
+    cause = next(
+        (_CAUSES_IN_STREAMS[word] for word in refused.words if word in _CAUSES_IN_STREAMS), "provider"
+    )
+    failed = failed_attempt(cause, words if cause != "provider" else f"{UNUSABLE}: {words}")
+    failed.puts_off = failed.puts_off or _OVERLOADED_KIND in refused.words
+    return failed
+
+
 _UPLIFT = "regional_processing_uplift_multiplier_"
 """How the table says what a token costs more at an address for one part of the world."""
 CUT_OFF = "the stream ended before the reply did"
 
 _encode = msgspec.json.Encoder(enc_hook=plain).encode
-_SETTINGS = (*SENT, "tool_choice")
+_SETTINGS = (*DIRECT_SETTINGS, "tool_choice")
 
 
 class DirectChat:
@@ -154,7 +228,7 @@ class DirectChat:
             async with http_pool.post(url, sent, headers) as response:
                 answered.update(response.headers)
                 if ask.streamed and response.status < 300:
-                    content, first_token_s = await read_stream(response, began)
+                    content, first_token_s = await read_event_stream(response, began)
                     if not content.strip():
                         raise UnreadableTraffic(CUT_OFF)
                 else:
@@ -163,7 +237,7 @@ class DirectChat:
             elsewhere = redirect_base(url, response.headers.get("Location", ""), format.PATH)
             raise Redirected(response.status, f"it redirects to {elsewhere}: name that as api_base")
         answer = Response(response.status, response.reason or "", body=content)
-        return _whole(format.FORMAT, answer, ask.streamed), first_token_s
+        return _whole_body(format.FORMAT, answer, ask.streamed), first_token_s
 
     def _model_ask(
         self,
@@ -176,31 +250,31 @@ class DirectChat:
         given = {name: params[name] for name in _SETTINGS if params.get(name) is not None}
         given.pop("extra_body", None)
         extra = {name: it for name, it in settings.extra.items() if name not in _SETTINGS and it is not None}
-        further = {name: extra.pop(name) for name in FURTHER & extra.keys()}
+        further = {name: extra.pop(name) for name in FURTHER_SETTINGS & extra.keys()}
         return ModelAsk(
             provider_name(self.model),
-            _plain(messages),
-            _plain([spec.declaration() for spec in tools]),
-            None if response_schema is None or "response_format" in refused else _plain(response_schema),
+            _plain_copy(messages),
+            _plain_copy([spec.declaration() for spec in tools]),
+            None if response_schema is None or "response_format" in refused else _plain_copy(response_schema),
             self._optional.without_refused(given),
-            _plain({**extra, **(params.get("extra_body") or {})}),
+            _plain_copy({**extra, **(params.get("extra_body") or {})}),
             self._streamed,
             "stream_options" not in refused,
             self._echoes,
             table_entry(self.model),
             is_own_host(self.model),
-            _plain(further),
+            _plain_copy(further),
             has_family(self.model),
         )
 
     def _key(self) -> str:
-        key = key_of(self.model)
-        if key or takes_key(self.model):
+        key = api_key_of(self.model)
+        if key or needs_key(self.model):
             check_key(key, key_names(self.model))
         return key or NO_KEY
 
     def _reply(self, parts: ReplyParts, usage: Usage) -> Reply:
-        calls = tuple(_calls(parts.calls, f"call_{self._asks}"))
+        calls = tuple(_agent_calls(parts.calls, f"call_{self._asks}"))
         return Reply(
             text=parts.content,
             calls=calls,
@@ -220,20 +294,20 @@ class DirectChat:
         priced = with_price(name, usage, parts.priced_apart)
         if usage.cost_usd or priced.cost_usd is None:
             return priced
-        uplift = (entry_of(name) or NOTHING).get(f"{_UPLIFT}{region_of(self.model)}") or 1
+        uplift = (price_entry(name) or NOTHING).get(f"{_UPLIFT}{region_of(self.model)}") or 1
         return replace(priced, cost_usd=priced.cost_usd * uplift)
 
     def _priced_as(self, replied: str) -> str:
         """Give the name whose price holds: who replied, where the provider has it, else who was asked."""
         provider, asked = self.model.id.partition("/")[0], table_name(self.model)
         own = f"{provider}/{replied}"
-        if (entry_of(own) or NOTHING).get("litellm_provider") == provider:
+        if (price_entry(own) or NOTHING).get("litellm_provider") == provider:
             return own
-        return asked if entry_of(asked) is not None else replied
+        return asked if price_entry(asked) is not None else replied
 
     def _failure(self, raised: Exception, ask: ModelAsk, headers: Mapping[str, str]) -> AttemptFailed:
         KNOWN_SECRETS.know_variables(key_names(self.model))
-        failed = failure_of(raised, self._timeout_s, headers)
+        failed = direct_failure(raised, self._timeout_s, headers)
         sent = {*ask.settings}
         sent |= {"response_format"} if ask.response_schema is not None else set()
         sent |= {"stream_options"} if ask.streamed and ask.counts_streamed else set()
@@ -250,7 +324,7 @@ def _body_of(format: DirectFormat, ask: ModelAsk) -> dict[str, Any]:
         raise failed_attempt("bad_request", words) from odd
 
 
-def _whole(format: str, answer: Response, streamed: bool) -> Json:
+def _whole_body(format: str, answer: Response, streamed: bool) -> Json:
     """Give a reply's body; one that is JSON but for a number, such as NaN in a call's arguments, as well."""
     try:
         return whole_reply(format, answer, streamed=streamed)
@@ -264,14 +338,14 @@ def _whole(format: str, answer: Response, streamed: bool) -> Json:
         raise
 
 
-def _plain(value: Any) -> Any:
+def _plain_copy(value: Any) -> Any:
     """Give a plain copy; lone surrogates, which no request can hold, become question marks."""
     with suppress(UnicodeError, TypeError):
         return msgspec.json.decode(_encode(value))
     return msgspec.json.decode(compact(value).encode("utf-8", "replace"))
 
 
-def _calls(calls: Iterable[WireCall], call_ids: str) -> Iterator[ToolCall]:
+def _agent_calls(calls: Iterable[WireCall], call_ids: str) -> Iterator[ToolCall]:
     """Give the model's own calls; an id that comes twice would leave open which result answers which call."""
     used_ids: set[str] = set()
     for place, call in enumerate(call for call in calls if call.by == "agent"):

@@ -1,12 +1,19 @@
-"""What is asked of a model in this process, and what it gives, in tokens."""
+"""Requests of concurrent trials to a model in this process: prompts for chat templates, and batches."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from queue import Empty, SimpleQueue
+from typing import Any, Literal, NamedTuple, Protocol
 
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.text.canonical import compact
 
 
 class OutOfMemory(Exception):
@@ -91,3 +98,244 @@ class LoadedModel(Protocol):
     def close(self) -> None:
         """Let go of the memory."""
         ...
+
+
+HOW_TO_CALL = """You may call tools. Each line between <tools> and </tools> describes one:
+<tools>
+{tools}
+</tools>
+To call one, write a JSON object with its name and arguments between tags, and nothing after it:
+<tool_call>
+{{"name": "…", "arguments": {{…}}}}
+</tool_call>"""
+HOW_TO_ANSWER = "Answer with one JSON object and nothing else. It has to fit this JSON Schema: {schema}"
+INVALID_ARGUMENTS = "INVALID_JSON"
+
+
+class NotText(ValueError):
+    """A message holds something else than text."""
+
+
+def template_messages(
+    messages: Sequence[Mapping[str, Any]],
+    response_schema: Mapping[str, Any] | None = None,
+    thoughts: Mapping[str, str] | None = None,
+) -> list[dict[str, Any]]:
+    """Give a conversation as templates want it: arguments as objects, ids of nine letters, tools by name.
+
+    Mistral's template takes no other ids. ``thoughts`` led to the call of that id, and are shown again.
+    Raises NoText for an image.
+    """
+    names: dict[str, str] = {}
+    short_ids: dict[str, str] = {}
+    ready = [_template_message(message, names, short_ids, thoughts or {}) for message in messages]
+    if response_schema is not None:
+        _add_to_system(ready, HOW_TO_ANSWER.format(schema=compact(response_schema)))
+    return ready
+
+
+def _template_message(
+    message: Mapping[str, Any],
+    names: dict[str, str],
+    short_ids: dict[str, str],
+    thoughts: Mapping[str, str],
+) -> dict[str, Any]:
+    role, text = message["role"], _content_text(message.get("content"))
+    if role == "tool":
+        id = str(message.get("tool_call_id", ""))
+        return {
+            "role": role,
+            "content": text,
+            "tool_call_id": short_ids.get(id, id),
+            "name": names.get(id, ""),
+        }
+    calls = message.get("tool_calls") or ()
+    ready: dict[str, Any] = {"role": "system" if role == "developer" else role, "content": text}
+    if not calls:
+        return ready
+    for call in calls:
+        names[call["id"]] = call["function"]["name"]
+        short_ids.setdefault(call["id"], f"call{len(short_ids):05d}")
+    ready["tool_calls"] = [_template_call(call, short_ids[call["id"]]) for call in calls]
+    thought = thoughts.get(calls[0]["id"])
+    if thought:  # Qwen's and DeepSeek's word for it, and GPT-OSS's, which takes no text beside it
+        ready |= (
+            {"reasoning_content": thought} if text else {"reasoning_content": thought, "thinking": thought}
+        )
+    return ready
+
+
+def _content_text(content: Any) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    parts = [part if isinstance(part, str) else part.get("text") for part in content]
+    if None in parts:
+        raise NotText("a message holds something else than text, which models in this process do not read")
+    return "\n".join(parts)
+
+
+def _template_call(call: Mapping[str, Any], id: str) -> dict[str, Any]:
+    arguments = call["function"]["arguments"]
+    args, raw = parse_arguments(arguments) if isinstance(arguments, str) else (arguments, None)
+    function = {
+        "name": call["function"]["name"],
+        "arguments": dict(args) if raw is None else {INVALID_ARGUMENTS: raw},
+    }
+    return {"id": id, "type": "function", "function": function}
+
+
+def with_tools_in_words(
+    messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
+) -> list[dict[str, Any]]:
+    """Give the conversation for a template without tools: they are described, calls and results are texts."""
+    words = [_message_in_words(message) for message in messages]
+    described = "\n".join(compact(tool["function"]) for tool in tools)
+    _add_to_system(words, HOW_TO_CALL.format(tools=described))
+    return _alternating(words)
+
+
+def _message_in_words(message: Mapping[str, Any]) -> dict[str, Any]:
+    role, text = message["role"], message["content"]
+    if role == "tool":
+        return {"role": "user", "content": f"<tool_response>\n{text}\n</tool_response>"}
+    calls = [_call_in_words(call["function"]) for call in message.get("tool_calls", ())]
+    return {"role": role, "content": "\n".join(part for part in (text, *calls) if part)}
+
+
+def _call_in_words(function: Mapping[str, Any]) -> str:
+    written = compact({"name": function["name"], "arguments": function["arguments"]})
+    return f"<tool_call>\n{written}\n</tool_call>"
+
+
+def without_system(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Give the conversation for a template that takes no system message: it begins the user's first."""
+    as_user = [
+        {**message, "role": "user"} if message["role"] == "system" else {**message} for message in messages
+    ]
+    return _alternating(as_user)
+
+
+def _alternating(messages: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Put messages of one role together: many templates take user and assistant in turn, and nothing else."""
+    merged: list[dict[str, Any]] = []
+    for message in messages:
+        plain = "tool_calls" not in message and message["role"] != "tool"
+        if merged and plain and merged[-1]["role"] == message["role"] and "tool_calls" not in merged[-1]:
+            merged[-1]["content"] += f"\n\n{message['content']}"
+        else:
+            merged.append(message)
+    return merged
+
+
+def _add_to_system(messages: list[dict[str, Any]], text: str) -> None:
+    """Say something more in the system message, which may have to be made."""
+    if messages and messages[0]["role"] == "system":
+        messages[0]["content"] += f"\n\n{text}"
+    else:
+        messages.insert(0, {"role": "system", "content": text})
+
+
+def template_variants(
+    messages: Sequence[dict[str, Any]], tools: Sequence[Mapping[str, Any]], *, knows_tools: bool
+) -> Iterator[tuple[list[dict[str, Any]], Sequence[Mapping[str, Any]]]]:
+    """Give what a template may be asked to write, the truest first, for as long as it refuses."""
+    has_calls = any(message["role"] == "tool" or "tool_calls" in message for message in messages)
+    ways: list[tuple[list[dict[str, Any]], Sequence[Mapping[str, Any]]]] = []
+    if knows_tools or not (tools or has_calls):
+        ways.append(([*messages], tools))
+    if tools or has_calls:
+        ways.append((with_tools_in_words(messages, tools) if tools else _without_tools(messages), ()))
+    without: Callable[[Any], Any] = without_system
+    yield from ways
+    yield from ((without(said), offered) for said, offered in ways)
+
+
+def _without_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    return _alternating([_message_in_words(message) for message in messages])
+
+
+GATHER_S = 0.02
+"""Seconds for which the first request of a batch waits for others: far less than a reply takes."""
+
+CLOSING_S = 30.0
+
+
+class _WaitingRequest(NamedTuple):
+    request: GenerationRequest
+    future: Future[Generation]
+
+
+class Batcher:
+    """A thread that hands requests to ``generate``, as many at once as have come.
+
+    A batch that does not fit into memory is generated in halves. A request that nobody waits for any more
+    ends at its next token.
+    """
+
+    def __init__(
+        self,
+        generate: Callable[[Sequence[GenerationRequest]], list[Generation]],
+        gather_s: float = GATHER_S,
+    ) -> None:
+        self._generate, self._gather_s = generate, gather_s
+        self._queue: SimpleQueue[_WaitingRequest | None] = SimpleQueue()
+        self._closing = threading.Event()
+        # Never waited for at the end of the interpreter: a kernel that hangs would hold it.
+        self._thread = threading.Thread(target=self._work, name="agenteval-batches", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: GenerationRequest) -> Future[Generation]:
+        """Put a request into the next batch."""
+        future: Future[Generation] = Future()
+        unwanted = request.unwanted
+        request.unwanted = lambda: future.cancelled() or self._closing.is_set() or unwanted()
+        self._queue.put(_WaitingRequest(request, future))
+        return future
+
+    def close(self) -> None:
+        """End what is being generated, and the thread."""
+        self._closing.set()
+        self._queue.put(None)
+        self._thread.join(CLOSING_S)
+
+    def _work(self) -> None:
+        while not self._closing.is_set():
+            batch = self._next_batch()
+            if batch:
+                self._answer(batch)
+        with suppress(Empty):  # those who came too late
+            while True:
+                waiting = self._queue.get_nowait()
+                if waiting is not None:
+                    waiting.future.cancel()
+
+    def _next_batch(self) -> list[_WaitingRequest]:
+        batch = [self._queue.get()]
+        until = time.monotonic() + self._gather_s
+        with suppress(Empty):
+            while (left := until - time.monotonic()) > 0:
+                batch.append(self._queue.get(timeout=left))
+        return [waiting for waiting in batch if waiting is not None and not waiting.future.cancelled()]
+
+    def _answer(self, batch: Sequence[_WaitingRequest]) -> None:
+        try:
+            generations = self._generate([waiting.request for waiting in batch])
+        except OutOfMemory as raised:
+            if len(batch) == 1:
+                _settle_failed(batch, raised)
+            else:
+                half = len(batch) // 2
+                self._answer(batch[:half])
+                self._answer(batch[half:])
+        except BaseException as raised:  # whatever the library raises: those who wait are told
+            _settle_failed(batch, raised)
+        else:
+            for waiting, generation in zip(batch, generations, strict=True):
+                with suppress(InvalidStateError):  # given up meanwhile
+                    waiting.future.set_result(generation)
+
+
+def _settle_failed(batch: Sequence[_WaitingRequest], raised: BaseException) -> None:
+    for waiting in batch:
+        with suppress(InvalidStateError):
+            waiting.future.set_exception(raised)

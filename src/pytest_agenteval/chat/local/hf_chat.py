@@ -8,21 +8,22 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.failures import AttemptFailed
-from pytest_agenteval.chat.local.batcher import Batcher
-from pytest_agenteval.chat.local.conversation import NoText, template_messages
 from pytest_agenteval.chat.local.generation import (
+    Batcher,
     Generation,
     GenerationRequest,
     LoadedModel,
     NoTemplate,
+    NotText,
     OutOfMemory,
     Prompt,
     Sampling,
+    template_messages,
 )
 from pytest_agenteval.chat.local.loading import Loading, loading_of, note_loading, request_params
-from pytest_agenteval.chat.local.written.reply_text import opening_of, read_reply_text
-from pytest_agenteval.chat.prices import with_own_price
+from pytest_agenteval.chat.local.written_calls import opening_of, read_reply_text
+from pytest_agenteval.chat.model_prices import with_own_price
+from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.processes.closers import close_at_end
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.plan import Model
@@ -115,7 +116,7 @@ class HfChat:
             request = self._request(ready.model, prompt, params)
             async with asyncio.timeout(self._timeout_s):
                 generation = await asyncio.wrap_future(ready.batcher.submit(request))
-        except (NoText, NoTemplate) as refused:
+        except (NotText, NoTemplate) as refused:
             raise _failed("bad_request", str(refused)) from None
         except TimeoutError:
             raise _failed("timeout", f"no reply within {self._timeout_s:g} s", timed_out=True) from None
@@ -203,10 +204,10 @@ def _load_once(loading: Loading) -> None:
     """Load a model for this process; those who come meanwhile wait, and are told what the first was."""
     with _loading:
         if loading not in _ready:
-            from pytest_agenteval.chat.local.transformers_model import load
+            from pytest_agenteval.chat.local.transformers_model import load_model
 
             try:
-                model = load(loading)
+                model = load_model(loading)
             except AgentEvalError as broken:
                 _ready[loading] = broken
             else:

@@ -34,7 +34,7 @@ LOADED_BY: Mapping[str, tuple[Provider, ...]] = {
 }
 """Settings that say how a model is loaded, and who can obey them; none is sent with a request."""
 
-TOLD = ("device", "dtype", "quantization")
+SHOWN_IN_HEADER = ("device", "dtype", "quantization")
 """What a run's header says of a local model, in this order."""
 
 START_SECONDS = 900.0
@@ -108,4 +108,4 @@ def loading_note(model: Model) -> str:
 
 
 def _loading_text(loading: Mapping[str, Any]) -> str:
-    return ", ".join(str(loading[name]) for name in TOLD if name in loading)
+    return ", ".join(str(loading[name]) for name in SHOWN_IN_HEADER if name in loading)

@@ -22,12 +22,12 @@ VARIABLE = "AGENTEVAL_SERVER"
 """Marks the server's processes in their environment, also those that leave its group."""
 
 
-def marked(folder: Path, name: str) -> str:
+def process_marker(folder: Path, name: str) -> str:
     """Give the variable by which a server's processes are known, as ``NAME=value``."""
     return f"{VARIABLE}={(folder / name).as_posix()}"
 
 
-def keep(folder: Path, name: str, owner: int, command: Sequence[str]) -> None:
+def keep_server(folder: Path, name: str, owner: int, command: Sequence[str]) -> None:
     """Run the server until it ends or has to; its exit status is the text of ``NAME.ended`` then."""
     stop = folder / f"{name}.stop"
     with (folder / f"{name}.log").open("ab") as log:
@@ -36,21 +36,23 @@ def keep(folder: Path, name: str, owner: int, command: Sequence[str]) -> None:
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, **GROUP
             )
         except OSError as failed:
-            _write(folder, name, f"it cannot be started: {failed.strerror or failed}")
+            _write_ending(folder, name, f"it cannot be started: {failed.strerror or failed}")
             return
     try:
         while server.poll() is None and is_running(owner) and not stop.exists():
             time.sleep(LOOK_S)
-        _write(folder, name, "it was ended" if server.poll() is None else f"exit status {server.poll()}")
+        _write_ending(
+            folder, name, "it was ended" if server.poll() is None else f"exit status {server.poll()}"
+        )
     finally:
-        end_group(server, GRACE_S, marked(folder, name))
+        end_group(server, GRACE_S, process_marker(folder, name))
 
 
-def _write(folder: Path, name: str, how: str) -> None:
+def _write_ending(folder: Path, name: str, how: str) -> None:
     if folder.is_dir():  # a run that is kept nowhere takes its folder along
         (folder / f"{name}.ended").write_text(how, encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
     with ended_like_ctrl_c():
-        keep(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:])
+        keep_server(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:])

@@ -5,26 +5,169 @@ from __future__ import annotations
 import copy
 import gc
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
 from typing import Any
 
-from pytest_agenteval.chat.local.conversation import renderings
+from msgspec.structs import replace
+
 from pytest_agenteval.chat.local.generation import (
     Generation,
     GenerationRequest,
     NoTemplate,
     OutOfMemory,
     Prompt,
+    Sampling,
+    template_variants,
 )
 from pytest_agenteval.chat.local.loading import Loading
-from pytest_agenteval.chat.local.rows import ModelSampling, Row, RowChoosers, RowStops
 from pytest_agenteval.text.errors import NotInstalled, ProviderDown
+
+SHORTEST_WAIT = 1e-30
+"""A time that is taken for none."""
+
+
+class ModelSampling:
+    """How the model's own settings have it sampled."""
+
+    def __init__(self, config: Any) -> None:
+        sampled = bool(config.do_sample)
+        self._temperature = (config.temperature or 1.0) if sampled else 0.0
+        self._others = {name: getattr(config, name, None) for name in ("top_p", "top_k", "min_p")}
+        self._penalty = getattr(config, "repetition_penalty", None)
+
+    def fill(self, sampling: Sampling) -> Sampling:
+        """Give the settings of a request, with the model's own where it says nothing."""
+        own = {**self._others, "temperature": self._temperature, "repetition_penalty": self._penalty}
+        unsaid = {name: value for name, value in own.items() if getattr(sampling, name) is None}
+        return replace(sampling, **unsaid)
+
+
+class BatchRow:
+    """One reply of a batch, while it is generated."""
+
+    def __init__(
+        self,
+        request: GenerationRequest,
+        sampling: Sampling,
+        generator: Any,
+        left: int,
+        longest: int,
+        ends: frozenset[int],
+        decode: Callable[[Sequence[int]], str],
+    ) -> None:
+        self.request, self.sampling, self.generator = request, sampling, generator
+        self.left, self._longest, self._ends, self._decode = left, longest, ends, decode
+        self.ended_at: int | None = None
+
+    def is_over(self, tokens: Any) -> bool:
+        """Whether this row is at an end that is not one of the model's own."""
+        if self.ended_at is None:
+            count = len(tokens) - self._longest
+            if count >= self.request.max_tokens or self.request.unwanted() or self._at_stop(tokens):
+                self.ended_at = count
+        return self.ended_at is not None
+
+    def _at_stop(self, tokens: Any) -> bool:
+        if not self.sampling.stop:
+            return False
+        # A token has at least a byte, mostly several: so many hold the longest text, and a letter cut in two.
+        window = max(len(stop.encode()) for stop in self.sampling.stop) + 8
+        tail = self._decode(tokens[self._longest :][-window:].tolist())
+        return any(stop in tail for stop in self.sampling.stop)
+
+    def generation(self, tokens: Sequence[int], seconds: float, first_token_s: float | None) -> Generation:
+        """Give the reply, of which ``tokens`` may hold more than there is of it."""
+        own = tokens[: self.ended_at]
+        at = next((place for place, token in enumerate(own) if token in self._ends), None)
+        text_tokens = own if at is None else own[:at]
+        text = self._decode(text_tokens)
+        stops = [text.index(stop) for stop in self.sampling.stop if stop in text]
+        stopped = at is not None or bool(stops)
+        return Generation(
+            text=text[: min(stops)] if stops else text,
+            tokens=len(own) if at is None else at + 1,
+            finish="stop" if stopped else "length",
+            seconds=seconds,
+            first_token_s=first_token_s,
+        )
+
+
+class TokenChooser:
+    """Has each row choose its next token, and leaves transformers no other.
+
+    A row's chance is its own generator's, whatever stands beside it. Each token waits for a time drawn
+    from the exponential distribution with its chance p as the rate: token i is the first with the chance p_i.
+    """
+
+    def __init__(self, rows: Sequence[BatchRow], torch: Any, device: Any) -> None:
+        self._rows, self._torch, self._device = rows, torch, device
+        # What a row does not want is given as what cuts nothing.
+        self._temperature = self._column(lambda sampling: sampling.temperature or 1.0)
+        self._greedy = self._column(lambda sampling: not sampling.temperature) > 0
+        self._top_k = self._column(lambda sampling: sampling.top_k or float("inf"))
+        self._top_p = self._column(lambda sampling: 2.0 if sampling.top_p in (None, 1) else sampling.top_p)
+        self._min_p = self._column(lambda sampling: sampling.min_p or 0.0)
+        self._cuts = any(row.sampling.top_k or row.sampling.top_p or row.sampling.min_p for row in rows)
+
+    def _column(self, value: Callable[[Sampling], Any]) -> Any:
+        values = [[float(value(row.sampling))] for row in self._rows]
+        return self._torch.tensor(values, device=self._device)
+
+    def __call__(self, input_ids: Any, scores: Any) -> Any:
+        """Give scores in which nothing but the chosen tokens is possible."""
+        logits = self._penalized(input_ids, scores.float())
+        chances = self._torch.softmax(logits / self._temperature, -1)
+        if self._cuts:
+            chances = self._without_unlikely(chances)
+        drawn = self._torch.ones_like(chances)
+        for place, row in enumerate(self._rows):
+            if row.sampling.temperature:
+                drawn[place].exponential_(generator=row.generator)
+        sampled = (chances / drawn.clamp(min=SHORTEST_WAIT)).argmax(-1, keepdim=True)
+        chosen = self._torch.where(self._greedy, logits.argmax(-1, keepdim=True), sampled)
+        return self._torch.full_like(scores, float("-inf")).scatter(1, chosen, 0.0)
+
+    def _penalized(self, input_ids: Any, logits: Any) -> Any:
+        """Make what a row has already said, or was told, less likely, where it wants that."""
+        for place, row in enumerate(self._rows):
+            penalty = row.sampling.repetition_penalty
+            if penalty and penalty != 1.0:
+                seen = input_ids[place, row.left :].unique()
+                own = logits[place, seen]
+                logits[place, seen] = self._torch.where(own > 0, own / penalty, own * penalty)
+        return logits
+
+    def _without_unlikely(self, chances: Any) -> Any:
+        """Take out what is too unlikely for its row; the likeliest always stays."""
+        torch = self._torch
+        ordered, places = chances.sort(-1, descending=True)
+        keep = torch.arange(ordered.shape[-1], device=ordered.device) < self._top_k
+        keep &= ordered.cumsum(-1) - ordered < self._top_p
+        keep &= ordered >= ordered[:, :1] * self._min_p
+        keep[:, 0] = True
+        return torch.zeros_like(chances).scatter(1, places, ordered * keep)
+
+
+class RowStops:
+    """Ends each row where its own request ends, and notes when the first tokens came."""
+
+    def __init__(self, rows: Sequence[BatchRow], longest: int, torch: Any) -> None:
+        self._rows, self._longest, self._torch = rows, longest, torch
+        self.first_at: float | None = None
+
+    def __call__(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        """Say of each row whether it is over."""
+        if self.first_at is None:
+            self.first_at = time.perf_counter()
+        over = [row.is_over(tokens) for row, tokens in zip(self._rows, input_ids, strict=True)]
+        return self._torch.tensor(over, device=input_ids.device)
+
 
 NEEDED = ("torch", "transformers")
 NEEDED_QUANTIZED = ("accelerate", "bitsandbytes")
-HOW_TO_INSTALL = "pip install 'pytest-agenteval[local]'"
+HOW_TO_INSTALL_LOCAL = "pip install 'pytest-agenteval[local]'"
 UNKNOWN_CONTEXT = 32768
 """Tokens that a model is taken to read where it does not say how many."""
 
@@ -69,15 +212,15 @@ def _has_mps() -> bool:
     return bool(torch.backends.mps.is_available())
 
 
-def load(loading: Loading) -> TransformersModel:
+def load_model(loading: Loading) -> TransformersModel:
     """Load a model; raises NotInstalled or ProviderDown, each of one line."""
     missing = missing_packages(loading.quantization)
     if missing:
-        raise NotInstalled(f"hf/{loading.source} needs {' and '.join(missing)}: {HOW_TO_INSTALL}")
+        raise NotInstalled(f"hf/{loading.source} needs {' and '.join(missing)}: {HOW_TO_INSTALL_LOCAL}")
     try:
         return TransformersModel(loading)
     except ImportError as broken:
-        raise NotInstalled(f"hf/{loading.source}: {_one_line(broken)}; {HOW_TO_INSTALL}") from broken
+        raise NotInstalled(f"hf/{loading.source}: {_one_line(broken)}; {HOW_TO_INSTALL_LOCAL}") from broken
     except Exception as raised:  # whatever the libraries raise: a missing file, a refused download, no memory
         raise ProviderDown(f"hf/{loading.source} cannot be loaded: {_one_line(raised)}") from raised
 
@@ -98,18 +241,20 @@ class TransformersModel:
         logging.disable_progress_bar()
         self._torch = torch
         self._tokenizer: Any = AutoTokenizer.from_pretrained(loading.source)
-        self._model: Any = AutoModelForCausalLM.from_pretrained(loading.source, **_how(loading)).eval()
+        self._model: Any = AutoModelForCausalLM.from_pretrained(
+            loading.source, **_load_options(loading)
+        ).eval()
         if not hasattr(self._model, "hf_device_map"):
-            self._model.to(_device(loading.device))
+            self._model.to(_torch_device(loading.device))
         self._own = ModelSampling(self._model.generation_config)
-        self._ends = _ends(self._model.generation_config, self._tokenizer)
+        self._ends = _end_tokens(self._model.generation_config, self._tokenizer)
         # Left of a prompt stands a token that is masked: any will do.
         self._pad = (
             next(iter(self._ends), 0)
             if self._tokenizer.pad_token_id is None
             else self._tokenizer.pad_token_id
         )
-        self.context = min(_context(self._model.config), loading.max_model_len or UNKNOWN_CONTEXT**2)
+        self.context = min(_context_length(self._model.config), loading.max_model_len or UNKNOWN_CONTEXT**2)
         self.max_new_tokens: int | None = self._model.generation_config.max_new_tokens
         self.description: Mapping[str, str] = {
             "device": str(self._model.device),
@@ -131,7 +276,7 @@ class TransformersModel:
         if not self._tokenizer.chat_template:
             raise NoTemplate("the model has no chat template: a model that was trained on chats has one")
         refusal = ""
-        for said, offered in renderings(
+        for said, offered in template_variants(
             [dict(message) for message in messages], tools, knows_tools=self._knows_tools
         ):
             try:
@@ -201,14 +346,14 @@ class TransformersModel:
             for row, tokens in zip(rows, new_tokens, strict=True)
         ]
 
-    def _row(self, request: GenerationRequest, left: int, longest: int) -> Row:
+    def _row(self, request: GenerationRequest, left: int, longest: int) -> BatchRow:
         sampling = self._own.fill(request.sampling)
         generator = self._torch.Generator(device=self._model.device)
         if sampling.seed is None:
             generator.seed()
         else:
             generator.manual_seed(sampling.seed % 2**63)
-        return Row(request, sampling, generator, left, longest, self._ends, self._decode)
+        return BatchRow(request, sampling, generator, left, longest, self._ends, self._decode)
 
     def _decode(self, tokens: Sequence[int]) -> str:
         # With special tokens: some of them are the marks of thoughts and calls.
@@ -217,9 +362,9 @@ class TransformersModel:
         )
         return text
 
-    def _choosers(self, rows: Sequence[Row]) -> list[Any]:
+    def _choosers(self, rows: Sequence[BatchRow]) -> list[Any]:
         plain = all(row.sampling.temperature == 0 and not row.sampling.repetition_penalty for row in rows)
-        return [] if plain else [RowChoosers(rows, self._torch, self._model.device)]
+        return [] if plain else [TokenChooser(rows, self._torch, self._model.device)]
 
     def _config(self, max_new_tokens: int) -> Any:
         """Give how transformers shall generate: greedily, for what is sampled has been chosen by each row."""
@@ -253,7 +398,7 @@ class TransformersModel:
             self._torch.cuda.empty_cache()
 
 
-def _how(loading: Loading) -> dict[str, Any]:
+def _load_options(loading: Loading) -> dict[str, Any]:
     """Give how transformers shall load the weights."""
     import torch
 
@@ -269,13 +414,13 @@ def _how(loading: Loading) -> dict[str, Any]:
             bnb_4bit_compute_dtype=compute,
             bnb_4bit_quant_type="nf4",
         )
-        how["device_map"] = "auto" if loading.device == "auto" else {"": _device(loading.device)}
+        how["device_map"] = "auto" if loading.device == "auto" else {"": _torch_device(loading.device)}
     elif loading.device == "auto" and torch.cuda.device_count() > 1 and find_spec("accelerate"):
         how["device_map"] = "auto"  # over all of them
     return how
 
 
-def _device(name: str) -> str:
+def _torch_device(name: str) -> str:
     import torch
 
     if name != "auto":
@@ -283,14 +428,14 @@ def _device(name: str) -> str:
     return "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
 
 
-def _ends(config: Any, tokenizer: Any) -> frozenset[int]:
+def _end_tokens(config: Any, tokenizer: Any) -> frozenset[int]:
     """Give the tokens that end a reply."""
     named = config.eos_token_id
     ends = named if isinstance(named, list) else [named]
     return frozenset(end for end in (*ends, tokenizer.eos_token_id) if end is not None)
 
 
-def _context(config: Any) -> int:
+def _context_length(config: Any) -> int:
     with suppress(AttributeError):
         config = config.get_text_config()
     return int(getattr(config, "max_position_embeddings", None) or UNKNOWN_CONTEXT)

@@ -1,32 +1,275 @@
-"""``vllm/NAME``: a model served by a vLLM that the run starts, and ends."""
+"""``vllm/NAME``: a model served by a vLLM that the run starts, shares between its processes, and ends."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+import http.client
+import json
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
-from pytest_agenteval.chat.failures import AttemptFailed
-from pytest_agenteval.chat.http_chat import http_chat
 from pytest_agenteval.chat.local.loading import (
     START_SECONDS,
+    Loading,
     loading_of,
     loading_options_of,
     note_loading,
     request_params,
 )
-from pytest_agenteval.chat.local.model_servers import ModelServers
-from pytest_agenteval.chat.model_settings import REQUEST_GRACE_S
+from pytest_agenteval.chat.local.server_keeper import GRACE_S, process_marker
+from pytest_agenteval.chat.models import REQUEST_GRACE_S
+from pytest_agenteval.chat.provider_failures import AttemptFailed
+from pytest_agenteval.chat.retries import http_chat
+from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.processes.files import locked
+from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.processes import GROUP, end_marked
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.prices import NO_PRICES
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.errors import ProviderDown
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.direct.direct_chat import DirectChat
     from pytest_agenteval.chat.litellm_chat import LitellmChat
+
+
+PROGRAM = "vllm"
+HOW_TO_INSTALL_VLLM = "pip install vllm"
+HOST = "127.0.0.1"
+
+VLLM_QUANTIZATIONS: Mapping[str, str] = {"4bit": "bitsandbytes", "8bit": "fp8"}
+"""vLLM's words for weights that are made smaller while they are loaded."""
+
+TOOL_CALL_PARSERS = (
+    (r"qwen3.?coder|qwen3\.[5-9]", "qwen3_coder"),
+    (r"gpt-?oss", "openai"),
+    (r"llama-?4", "llama4_pythonic"),
+    (r"llama-?3", "llama3_json"),
+    (r"mistral|mixtral|ministral|magistral|devstral|codestral", "mistral"),
+    (r"granite-?20b-functioncalling", "granite-20b-fc"),
+    (r"granite-?[34]", "granite"),
+    (r"functiongemma", "functiongemma"),
+    (r"gemma-?4", "gemma4"),
+    (r"gemma", "pythonic"),
+    (r"phi-?4-mini", "phi4_mini_json"),
+    (r"deepseek-?v3\.2", "deepseek_v32"),
+    (r"deepseek-?v3\.1", "deepseek_v31"),
+    (r"deepseek", "deepseek_v3"),
+    (r"kimi-?k2", "kimi_k2"),
+    (r"glm-?4\.[5-9]", "glm45"),
+    (r"minimax-?m2", "minimax_m2"),
+    (r"seed-?oss", "seed_oss"),
+)
+"""Which of vLLM's parsers reads the tool calls of a model with such a name; of any other, ``hermes``."""
+
+
+GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dxg")
+"""What a system has that has a GPU: NVIDIA's, AMD's, Windows's for Linux."""
+
+
+def missing_for_vllm(loading: Loading) -> Iterator[str]:
+    """Say what keeps ``vllm serve`` from being started here; vLLM may be another Python's."""
+    if loading.quantization in VLLM_QUANTIZATIONS and not any(map(os.path.exists, GPU_FILES)):
+        yield f"{loading.quantization} needs a GPU; leave --agent-quantization out"
+    if shutil.which(PROGRAM) is None:
+        yield f"no program {PROGRAM!r} on the PATH: {HOW_TO_INSTALL_VLLM}, or name a server with api_base"
+
+
+def tool_call_parser(loading: Loading) -> str:
+    """Give the name of the parser that reads the model's tool calls."""
+    name = loading.source.lower()
+    known = (parser for pattern, parser in TOOL_CALL_PARSERS if re.search(pattern, name))
+    return loading.tool_call_parser or next(known, "hermes")
+
+
+def serve_command(loading: Loading, port: int) -> list[str]:
+    """Give the command that serves a model on this port."""
+    options: Mapping[str, object] = {
+        "--host": HOST,
+        "--port": port,
+        "--served-model-name": loading.source,
+        "--dtype": loading.dtype,
+        "--tensor-parallel-size": loading.tensor_parallel_size,
+        "--gpu-memory-utilization": loading.gpu_memory_utilization,
+        "--max-model-len": loading.max_model_len,
+        "--quantization": VLLM_QUANTIZATIONS.get(loading.quantization, loading.quantization),
+        "--tool-call-parser": tool_call_parser(loading),
+        "--reasoning-parser": loading.reasoning_parser,
+    }
+    flags = [str(part) for flag, value in options.items() if value for part in (flag, value)]
+    return [PROGRAM, "serve", loading.source, *flags, "--enable-auto-tool-choice", *loading.serve_args]
+
+
+def serve_environment(loading: Loading, keys: Collection[str]) -> dict[str, str]:
+    """Give the environment of the server: ours without ``keys``, and with the GPU that was named."""
+    ours = {name: value for name, value in os.environ.items() if name not in keys}
+    kind, _, number = loading.device.partition(":")
+    return {**ours, "CUDA_VISIBLE_DEVICES": number} if kind == "cuda" and number else ours
+
+
+LOOK_S = 0.1
+HEALTH_S = 5.0
+LAST_LINES = 15
+LAST_BYTES = 8000
+
+
+class ModelServer(NamedTuple):
+    """A server that was started: where it listens, and who keeps it."""
+
+    port: int
+    keeper: int
+
+    @property
+    def address(self) -> str:
+        """The base URL of its OpenAI-compatible API."""
+        return f"http://{HOST}:{self.port}/v1"
+
+
+class ModelServers:
+    """Finds or starts the servers of one run, whose processes share ``folder``.
+
+    A server lives as long as the process ``owner``: the run's controller where it is on this machine, else
+    this one. Without a folder the servers are this process's alone. ``keys`` are variables that no server is
+    given.
+    """
+
+    def __init__(self, folder: str = "", owner: int = 0, keys: Collection[str] = ()) -> None:
+        self._folder = Path(folder) if folder else None
+        self._owner = owner if owner and is_running(owner) else os.getpid()
+        self._keys, self._private = keys, not folder
+        self._healthy: dict[Loading, ModelServer] = {}
+
+    async def address(self, loading: Loading, seconds: float) -> str:
+        """Give the base URL of a model's server, once it answers; raises ProviderDown with its log's end."""
+        if loading not in self._healthy:
+            self._healthy[loading] = await in_daemon_thread(self._healthy_server, loading, seconds)
+        return self._healthy[loading].address
+
+    def end_of(self, loading: Loading) -> str:
+        """Say how a server ended that is gone, with the end of its log; empty for one that is there."""
+        ended = self._place(f"{_server_name(loading)}.ended")
+        if not ended.exists():
+            return ""
+        return f"vllm serve: {ended.read_text(encoding='utf-8')}{self._log(loading)}"
+
+    async def close(self) -> None:
+        """End the servers where they are this process's own."""
+        self._healthy.clear()
+        if self._folder is not None and self._owner == os.getpid():
+            await in_daemon_thread(end_servers, self._folder)
+            if self._private:
+                shutil.rmtree(self._folder, ignore_errors=True)
+                self._folder = None
+
+    def _healthy_server(self, loading: Loading, seconds: float) -> ModelServer:
+        server = self._server(loading)
+        until = time.monotonic() + seconds
+        while not _is_healthy(server.port):
+            ended = self.end_of(loading)
+            if not ended and time.monotonic() > until:
+                self._place(f"{_server_name(loading)}.stop").touch()
+                ended = f"vllm serve: no reply at /health within {seconds:g} s{self._log(loading)}"
+            if ended:
+                raise ProviderDown(f"vllm/{loading.source} cannot be served: {ended}")
+            time.sleep(LOOK_S)
+        return server
+
+    def _server(self, loading: Loading) -> ModelServer:
+        """Give the run's server of a model; the first process that asks starts it, while others wait."""
+        name = _server_name(loading)
+        state = self._place(f"{name}.json")
+        with locked(state):
+            if state.exists():
+                return ModelServer(**json.loads(state.read_text(encoding="utf-8")))
+            server = self._start(loading, name)
+            state.write_text(json.dumps(server._asdict()), encoding="utf-8", newline="\n")
+            return server
+
+    def _start(self, loading: Loading, name: str) -> ModelServer:
+        folder, port = self._place(""), _free_port()
+        mark, _, value = process_marker(folder, name).partition("=")
+        environment = {**serve_environment(loading, self._keys), mark: value}
+        keeper = [sys.executable, "-m", "pytest_agenteval.chat.local.server_keeper"]
+        process = subprocess.Popen(
+            [*keeper, str(folder), name, str(self._owner), *serve_command(loading, port)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            **GROUP,
+        )
+        return ModelServer(port, process.pid)
+
+    def _place(self, name: str) -> Path:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="agenteval-servers-"))
+        self._folder.mkdir(parents=True, exist_ok=True)
+        close_at_end(self.close)
+        return self._folder / name
+
+    def _log(self, loading: Loading) -> str:
+        """Give the last lines of the server's log, each on a line of its own."""
+        lines: list[str] = []
+        with suppress(OSError), self._place(f"{_server_name(loading)}.log").open("rb") as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - LAST_BYTES))
+            lines = log.read().decode("utf-8", "replace").splitlines()[-LAST_LINES:]
+        return KNOWN_SECRETS.text("".join(f"\n  {line}" for line in lines))
+
+
+def end_servers(folder: Path) -> None:
+    """End every server that was started in a run's folder, and wait until it is gone."""
+    states = list(folder.glob("*.json")) if folder.is_dir() else []
+    for state in states:
+        state.with_suffix(".stop").touch()
+    for state in states:
+        keeper = ModelServer(**json.loads(state.read_text(encoding="utf-8"))).keeper
+        until = time.monotonic() + 2 * GRACE_S
+        while is_running(keeper) and time.monotonic() < until:
+            time.sleep(LOOK_S)
+        end_marked(process_marker(folder, state.stem), 0)  # where the keeper itself was killed
+        for ending in (".json", ".stop", ".ended"):
+            state.with_suffix(ending).unlink(missing_ok=True)
+
+
+def _server_name(loading: Loading) -> str:
+    fields = {name: getattr(loading, name) for name in loading.__struct_fields__}
+    return f"vllm-{digest(fields)[:8]}"
+
+
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as listening:
+        port: int = listening.getsockname()[1]
+        return port
+
+
+def _is_healthy(port: int) -> bool:
+    """Whether the server says that it is ready."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=HEALTH_S)
+    try:
+        connection.request("GET", "/health")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
 
 REQUEST_SECONDS = 600.0
 

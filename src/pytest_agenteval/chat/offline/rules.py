@@ -55,7 +55,7 @@ def last_words(messages: Sequence[ChatMessage]) -> str:
     return next((text_of(message) for message in reversed(messages) if message["role"] == "user"), "")
 
 
-def is_failure(message: ChatMessage) -> bool:
+def is_failed_result(message: ChatMessage) -> bool:
     """Whether a tool message says that the call failed."""
     try:
         result = json.loads(text_of(message))
@@ -68,9 +68,9 @@ def call_likeliest_tool(messages: Sequence[ChatMessage], tools: Sequence[ToolSpe
     """Call the tool whose words are nearest to the user's; after a failure the next one; then pass it on."""
     question = last_words(messages)
     answers = _answers(messages)
-    if answers and not is_failure(answers[-1]):
+    if answers and not is_failed_result(answers[-1]):
         begins = "찾은 결과입니다" if _is_korean(question) else "This is what was found"
-        return Move(f"{begins}: {_in_words(text_of(answers[-1]))[:MOST_QUOTED]}")
+        return Move(f"{begins}: {_values_in_words(text_of(answers[-1]))[:MOST_QUOTED]}")
     ranked = sorted(tools, key=lambda tool: -_likeness(question, tool))
     tries = [(place, words) for place, words in TRIES if place < len(ranked)]
     if len(answers) >= len(tries):
@@ -84,7 +84,7 @@ def _is_korean(text: str) -> bool:
     return re.search("[가-힣]", text) is not None
 
 
-def _in_words(result: str) -> str:
+def _values_in_words(result: str) -> str:
     """Say what a tool gave: of JSON the values, each behind its name; any other text as it is."""
     try:
         value = json.loads(result)
@@ -132,10 +132,10 @@ def _arguments(question: str, tool: ToolSpec, words: int) -> Mapping[str, Any]:
     required = shape.get("required") or ()
     numbers = iter(_NUMBER.findall(question))
     shapes = shape.get("properties", {})
-    return {name: _value(question, shapes.get(name, {}), numbers, words) for name in required}
+    return {name: _argument(question, shapes.get(name, {}), numbers, words) for name in required}
 
 
-def _value(question: str, shape: Mapping[str, Any], numbers: Iterator[str], words: int) -> Any:
+def _argument(question: str, shape: Mapping[str, Any], numbers: Iterator[str], words: int) -> Any:
     if shape.get("enum"):
         choices = [choice for choice in shape["enum"] if str(choice).lower() in question.lower()]
         return max(choices, key=lambda choice: len(str(choice))) if choices else shape["enum"][0]
@@ -144,20 +144,20 @@ def _value(question: str, shape: Mapping[str, Any], numbers: Iterator[str], word
         return int(number) if shape["type"] == "integer" else number
     if shape.get("type") == "boolean":
         return True
-    text = _text(question, shape, words)
+    text = _text_argument(question, shape, words)
     return [text] if shape.get("type") == "array" else text
 
 
-def _text(question: str, shape: Mapping[str, Any], words: int) -> str:
+def _text_argument(question: str, shape: Mapping[str, Any], words: int) -> str:
     """Give the code that the question names where the tool wants one, else what it is about."""
     code = _CODE.search(question)
     wants_code = "pattern" in shape or re.search(
         r"코드|심볼|종목|code|symbol", str(shape.get("description", ""))
     )
-    return code[0] if code and wants_code else _words(question, words)
+    return code[0] if code and wants_code else _topic(question, words)
 
 
-def _words(question: str, most: int) -> str:
+def _topic(question: str, most: int) -> str:
     """Give what the question is about: what stands in quotes, else its first words without their endings."""
     quoted = _QUOTED.search(question)
     if quoted:
@@ -231,11 +231,11 @@ def _is_valid(move: object) -> TypeGuard[Move]:
         isinstance(move, Move)
         and isinstance(move.text, str)
         and isinstance(move.calls, tuple | list)
-        and all(map(_is_call, move.calls))
+        and all(map(_is_valid_call, move.calls))
     )
 
 
-def _is_call(call: object) -> bool:
+def _is_valid_call(call: object) -> bool:
     match call:
         case [str(), Mapping() as args]:
             return _is_json(args)

@@ -1,4 +1,4 @@
-"""Models that act out what an author wrote: the task's script, its reference solution, or nothing."""
+"""Models that act out what an author wrote: the task's script, its reference solution whole or spoilt, or nothing."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import NothingToActOut, ScriptEnded
 
-Fill = Callable[[Any], Any]
+ArgumentFiller = Callable[[Any], Any]
 _REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
 _STEP = re.compile(r"\.(\w+)|\[(\d+)\]")
-SILENCE = Reply()
+EMPTY_REPLY = Reply()
 
 
 def as_written(value: Any) -> Any:
@@ -34,7 +34,7 @@ class ScriptedReplies:
     def __init__(self) -> None:
         self._numbers = count(1)
 
-    def reply(self, turn: Mapping[str, Any], fill: Fill = as_written) -> Reply:
+    def reply(self, turn: Mapping[str, Any], fill: ArgumentFiller = as_written) -> Reply:
         """Give one turn as a reply; ``fill`` is applied to the arguments of each call."""
         calls = tuple(self._call(call, index, fill) for index, call in enumerate(turn.get("calls") or ()))
         return Reply(
@@ -46,7 +46,7 @@ class ScriptedReplies:
             finish="tool_calls" if calls else "stop",
         )
 
-    def _call(self, call: Mapping[str, Any], index: int, fill: Fill) -> ToolCall:
+    def _call(self, call: Mapping[str, Any], index: int, fill: ArgumentFiller) -> ToolCall:
         """Make one call; arguments written as text are sent as they are, like a model's malformed ones."""
         args, raw = call.get("args") or {}, None
         if isinstance(args, str):
@@ -56,7 +56,7 @@ class ScriptedReplies:
         return ToolCall(f"call_{next(self._numbers)}", 0, index, call["tool"], args, raw)
 
 
-class Scripted:
+class ScriptedChat:
     """Gives one entry of the script for each ask, after as many seconds as the entry says."""
 
     def __init__(self, script: Sequence[Mapping[str, Any]], file: str) -> None:
@@ -89,12 +89,12 @@ class Scripted:
         return self._script[self._asks - 1]
 
 
-def scripted(model: Model, plan: Plan) -> Scripted:
+def scripted(model: Model, plan: Plan) -> ScriptedChat:
     """Make a trial's chat, which follows the task's script."""
-    return Scripted(plan.task.script or (), plan.task.file or plan.task.id)
+    return ScriptedChat(plan.task.script or (), plan.task.file or plan.task.id)
 
 
-class Oracle:
+class OracleChat:
     """Acts out the turns of a reference solution, one for each ask; afterwards it repeats its last text.
 
     Arguments may refer to earlier results: ``$1.documents[0].id`` is a part of what the first call gave,
@@ -149,21 +149,21 @@ class Oracle:
         )
         if not 1 <= number <= len(results):
             raise NothingToActOut(f"{place} leads nowhere: there are {len(results)} results so far")
-        value = _parsed(results[number - 1])
+        value = _json_or_text(results[number - 1])
         for step in _STEP.finditer(reference[2]):
             try:
                 value = value[int(step[2])] if step[2] else dict(value)[step[1]]
             except (LookupError, TypeError, ValueError):
-                raise NothingToActOut(f"{place} leads nowhere: no {step[0]} in {_short(value)}") from None
+                raise NothingToActOut(f"{place} leads nowhere: no {step[0]} in {_shortened(value)}") from None
         return value
 
 
-def oracle(model: Model, plan: Plan) -> Oracle:
+def oracle(model: Model, plan: Plan) -> OracleChat:
     """Make a trial's chat, which acts out the task's reference solution."""
-    return Oracle((plan.task.reference or {}).get("turns") or (), plan.task.file or plan.task.id)
+    return OracleChat((plan.task.reference or {}).get("turns") or (), plan.task.file or plan.task.id)
 
 
-def _parsed(content: Any) -> Any:
+def _json_or_text(content: Any) -> Any:
     """Read a tool message: its JSON, else its text."""
     try:
         return json.loads(content)
@@ -175,12 +175,12 @@ def _inserted(value: Any) -> str:
     return value if isinstance(value, str) else compact(value)
 
 
-def _short(value: Any) -> str:
+def _shortened(value: Any) -> str:
     text = compact(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 
-class Nop:
+class NopChat:
     """Says nothing and calls nothing, however often it is asked."""
 
     async def ask(
@@ -192,9 +192,57 @@ class Nop:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give an empty reply."""
-        return SILENCE
+        return EMPTY_REPLY
 
 
-def nop(model: Model, plan: Plan) -> Nop:
+def nop(model: Model, plan: Plan) -> NopChat:
     """Make a trial's chat."""
-    return Nop()
+    return NopChat()
+
+
+EVERYTHING = "\0everything\0"
+"""Stands, in a text, for all that the player was told and all that its calls gave."""
+
+
+class SpoilerChat(OracleChat):
+    """Acts out turns as the oracle does; what asks for everything becomes all that was said and found."""
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Give the next turn; raises NothingToActOut where there is none."""
+        if self._turns:
+            place = min(self._asks, len(self._turns) - 1)
+            turn = _with_conversation(self._turns[place], "\n".join(_conversation_texts(messages)))
+            self._turns = [*self._turns[:place], turn, *self._turns[place + 1 :]]
+        return await super().ask(messages, tools=tools, response_schema=response_schema, settings=settings)
+
+
+def _conversation_texts(messages: Sequence[ChatMessage]) -> list[str]:
+    return [str(message.get("content") or "") for message in messages if message["role"] in ("user", "tool")]
+
+
+def _with_conversation(turn: Mapping[str, Any], conversation: str) -> Mapping[str, Any]:
+    # In arguments a dollar sign would refer to a result.
+    calls = _with_conversation_texts(turn.get("calls") or (), conversation.replace("$", "$$"))
+    return {**turn, "text": _with_conversation_texts(turn.get("text") or "", conversation), "calls": calls}
+
+
+def _with_conversation_texts(value: Any, conversation: str) -> Any:
+    if isinstance(value, str):
+        return value.replace(EVERYTHING, conversation)
+    if isinstance(value, Mapping):
+        return {key: _with_conversation_texts(inner, conversation) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_conversation_texts(inner, conversation) for inner in value]
+    return value
+
+
+def spoiler(model: Model, plan: Plan) -> SpoilerChat:
+    """Make a trial's chat, which acts out the task's reference as it was spoilt."""
+    return SpoilerChat((plan.task.reference or {}).get("turns") or (), plan.task.file or plan.task.id)

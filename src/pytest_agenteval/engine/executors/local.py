@@ -22,7 +22,7 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
 
 if TYPE_CHECKING:
-    from pytest_agenteval.chat.rate_limiting.exchange import ShareStore
+    from pytest_agenteval.chat.rate_shares import ShareStore
 
 
 class LocalExecutor:

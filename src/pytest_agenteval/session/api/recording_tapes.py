@@ -10,8 +10,7 @@ from typing import NamedTuple
 
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.chat.model_tape import ModelTape
-from pytest_agenteval.chat.model_traffic import ModelTraffic
+from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 from pytest_agenteval.engine.agent_run import LazyTraffic
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import OWN_MODEL, Allowance, RecordMode

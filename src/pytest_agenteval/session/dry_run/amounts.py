@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pytest_agenteval.chat.prices import with_price
+from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.prices import Prices, own_price
 from pytest_agenteval.records.transcript import Usage

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.chat.prices import is_priced
+from pytest_agenteval.chat.model_prices import is_priced
 from pytest_agenteval.engine.run_budget import amount_text
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
 from pytest_agenteval.registry.registry import Registry
@@ -139,7 +139,7 @@ class DryRun:
         yield from self._notes_on_others()
 
     def _notes_on_prices(self) -> Iterator[Note]:
-        from pytest_agenteval.chat.price_table import price_source
+        from pytest_agenteval.chat.model_prices import price_source
 
         own = self._planned.settings.prices
         dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in own.items()]

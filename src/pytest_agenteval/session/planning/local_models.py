@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.local.loading import LOADED_BY, folder_of, loading_of, provider_of
-from pytest_agenteval.chat.model_settings import misplaced
+from pytest_agenteval.chat.models import setting_problem
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.session.local_options import LOADING_OPTIONS
 from pytest_agenteval.session.options import PROJECT
@@ -57,14 +57,14 @@ def _problems(model: Model) -> Iterator[str]:
     if provider is None:
         return
     folder = folder_of(model.id)
-    if problem := misplaced(model):
+    if problem := setting_problem(model):
         yield problem
     elif folder is not None and not (folder / "config.json").is_file():
         yield f"expected the folder of a model, with its config.json; found none at {folder}"
     elif provider == "hf":
         yield from _missing_for_hf(model)
     else:
-        from pytest_agenteval.chat.local.vllm_command import missing_for_vllm
+        from pytest_agenteval.chat.local.vllm_chat import missing_for_vllm
 
         yield from missing_for_vllm(loading_of(model))
 
@@ -79,7 +79,7 @@ def _missing_for_hf(model: Model) -> Iterator[str]:
         return
     missing = transformers_model.missing_packages(loading.quantization)
     if missing:
-        yield f"needs {' and '.join(missing)}: {transformers_model.HOW_TO_INSTALL}"
+        yield f"needs {' and '.join(missing)}: {transformers_model.HOW_TO_INSTALL_LOCAL}"
     elif loading.quantization or loading.device not in ("auto", "cpu"):
         problem = transformers_model.missing_device(loading.device, loading.quantization)
         if problem:

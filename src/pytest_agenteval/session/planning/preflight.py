@@ -10,8 +10,7 @@ from typing import Protocol
 import pytest
 
 from pytest_agenteval.chat.local.loading import provider_of
-from pytest_agenteval.chat.models import missing_key
-from pytest_agenteval.chat.via import DIRECT
+from pytest_agenteval.chat.models import DIRECT, missing_key
 from pytest_agenteval.engine.executors.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
 from pytest_agenteval.graders.grader import asks_judges
@@ -123,7 +122,7 @@ def _address_problem(model: Model) -> str:
     """Say why a model that is asked directly cannot be asked where it is; empty where it can."""
     if model.via != DIRECT or provider_of(model.id):
         return ""
-    from pytest_agenteval.chat.direct.routing import address_problem
+    from pytest_agenteval.chat.direct.model_request import address_problem
 
     return address_problem(model)
 

@@ -13,7 +13,7 @@ def check_prices(models: Iterable[Model], settings: Settings) -> None:
     """Raise UsageMistake for models whose price nobody knows, where the run has a budget of money."""
     if settings.max_cost is None:
         return
-    from pytest_agenteval.chat.prices import is_priced
+    from pytest_agenteval.chat.model_prices import is_priced
 
     unknown = [model for model in models if not is_priced(settings.prices, model.name, model.id)]
     if unknown:

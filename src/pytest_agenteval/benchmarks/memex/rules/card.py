@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pytest_agenteval import ChatMessage, Move, ToolSpec
 from pytest_agenteval.benchmarks.memex.rules import block, last_entry
-from pytest_agenteval.chat.offline.rules import is_failure
+from pytest_agenteval.chat.offline.rules import is_failed_result
 from pytest_agenteval.records.record import FrozenValue
 
 _DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)day"
@@ -175,9 +175,11 @@ def play(messages: Sequence[ChatMessage], tools: Sequence[ToolSpec]) -> Move | N
     answers = [message for message in messages[place:] if message["role"] == "tool"]
     if not answers:
         return _save(note, _first_templates(note), tags=[{"name": tag} for tag in hashtags(note.text)])
-    if len(answers) == 1 and is_failure(answers[0]):
+    if len(answers) == 1 and is_failed_result(answers[0]):
         return _save(note, _plainest(note))
-    return Move("I have no better idea for this card." if is_failure(answers[-1]) else "The card is saved.")
+    return Move(
+        "I have no better idea for this card." if is_failed_result(answers[-1]) else "The card is saved."
+    )
 
 
 def _read_entry(fact: str, text: str) -> CardEntry:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from pytest_agenteval import ChatMessage, Move, ToolSpec
 from pytest_agenteval.benchmarks.memex.rules import block, last_entry
-from pytest_agenteval.chat.offline.rules import is_failure, text_of
+from pytest_agenteval.chat.offline.rules import is_failed_result, text_of
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool import parse_arguments
 
@@ -200,7 +200,7 @@ def _past_calls(messages: Sequence[ChatMessage]) -> Iterator[PastCall]:
             answer, request = answers.get(call["id"]), call["function"]
             if answer is not None:
                 args = parse_arguments(request["arguments"])[0]
-                yield PastCall(place, request["name"], args, text_of(answer), is_failure(answer))
+                yield PastCall(place, request["name"], args, text_of(answer), is_failed_result(answer))
 
 
 def _first_try(note: PkmEntry, looked: Sequence[PastCall]) -> tuple[Call, ...]:

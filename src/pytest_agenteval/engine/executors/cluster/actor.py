@@ -22,7 +22,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval import __version__
-from pytest_agenteval.chat.rate_limiting.exchange import Report, Share, Standing
+from pytest_agenteval.chat.rate_shares import LimiterReport, ModelStanding, RateShare
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
 from pytest_agenteval.engine.exceptions import exception_line
 from pytest_agenteval.engine.executors.cluster.kept_workspaces import pack_workspace
@@ -116,17 +116,17 @@ class _SharesAtHome:
     def __init__(self, ask: Callable[[str, object], Future[Any]]) -> None:
         self._ask = ask
 
-    async def exchange(self, report: Report) -> Share:
+    async def exchange(self, report: LimiterReport) -> RateShare:
         """Take note of what this process tells of a model, and say what it may do."""
-        share: Share = await asyncio.wrap_future(self._ask("exchange", report))
+        share: RateShare = await asyncio.wrap_future(self._ask("exchange", report))
         return share
 
     async def leave(self, process: str) -> None:
         """Do nothing: an actor that leaves is seen to leave."""
 
-    async def standings(self) -> tuple[Standing, ...]:
+    async def standings(self) -> tuple[ModelStanding, ...]:
         """Say how every model has fared that was asked."""
-        standings: tuple[Standing, ...] = await asyncio.wrap_future(self._ask("standings", None))
+        standings: tuple[ModelStanding, ...] = await asyncio.wrap_future(self._ask("standings", None))
         return standings
 
 

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.local.loading import provider_of
-from pytest_agenteval.chat.rate_limiting.gates import Gates, gates_at
-from pytest_agenteval.chat.rate_limiting.stores import LedgerStore
+from pytest_agenteval.chat.rate_limiter import RateLimiters, limiters_at
+from pytest_agenteval.chat.rate_shares import LocalShareStore
 from pytest_agenteval.engine.exceptions import exception_line
 from pytest_agenteval.engine.executors.cluster.actor import ActorSetup, Arrival, TrialActor
 from pytest_agenteval.engine.executors.cluster.kept_workspaces import unpack_workspace
@@ -90,7 +90,7 @@ class ClusterExecutor:
         self._variables = NamedVariables()
         self._unsaved: list[Problem] = []
         self._home = RecordingsHome(Path(), None)
-        self._shares = LedgerStore()
+        self._shares = LocalShareStore()
 
     @staticmethod
     def check_argument(argument: str) -> None:
@@ -109,8 +109,8 @@ class ClusterExecutor:
         root, asked_for = Path(context.root), _number(context.argument)
         self._home = RecordingsHome(root, context.started)
         # Of this process, which no actor's number is of: known to all here who look how models fare.
-        gates = gates_at(context.rates, lambda: Gates(most=context.concurrency))
-        self._shares = LedgerStore(gates.ledger)
+        gates = limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
+        self._shares = LocalShareStore(gates.ledger)
         project = await in_daemon_thread(pack_project, root)
         cluster, machines = await self._connect(asked_for or ACTORS)
         self._setup = _actor_setup(context)

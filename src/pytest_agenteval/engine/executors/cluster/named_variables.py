@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_agenteval.chat.models import key_names_known
+from pytest_agenteval.chat.models import known_key_names
 from pytest_agenteval.records.plan import Conditions, Plan
 
 ALWAYS = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
@@ -24,7 +24,7 @@ _NAME = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]*\b")
 
 def usual_variables() -> dict[str, str]:
     """Give what is sent in any case: keys of models, by their usual names."""
-    return _set_here({*key_names_known(), *ALWAYS})
+    return _set_here({*known_key_names(), *ALWAYS})
 
 
 class NamedVariables:

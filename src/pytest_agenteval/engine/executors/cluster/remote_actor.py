@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from itertools import count
 from typing import Any, Protocol
 
-from pytest_agenteval.chat.rate_limiting.exchange import Report, ShareStore
+from pytest_agenteval.chat.rate_shares import LimiterReport, ShareStore
 from pytest_agenteval.engine.executors.cluster.actor import ActorSetup, ActorStarted, Arrival, Question
 from pytest_agenteval.engine.executors.executor import ExecutorBroken, ExecutorReport, TrialLost
 
@@ -153,7 +153,7 @@ class RemoteActor:
         """Answer what the actor asks of whoever shares models out."""
         answer: object
         if question.method == "exchange":
-            report: Report = pickle.loads(question.argument)
+            report: LimiterReport = pickle.loads(question.argument)
             self._sharing.add(report.process)
             answer = await self._shares.exchange(report)
         else:

@@ -1,21 +1,23 @@
-"""Why a request to a provider failed, and whether another may succeed; what is not installed."""
+"""Why a request to a provider failed, whether another may succeed, and which settings it was refused for."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from email.utils import parsedate_to_datetime
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import Any
 
+from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE
 from pytest_agenteval.text.errors import AgentEvalError, NotInstalled
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, Secrets
 
-LONGEST = 300
+LONGEST_MESSAGE = 300
 
 _CAUSES: Mapping[str, str] = {
     "ContextWindowExceededError": "context_length",
@@ -95,23 +97,23 @@ class AttemptFailed(AgentEvalError):
         self.retryable, self.retry_after_s, self.timed_out = retryable, retry_after_s, timed_out
 
 
-def failure_of(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SECRETS) -> AttemptFailed:
+def litellm_failure(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SECRETS) -> AttemptFailed:
     """Read what litellm raised; ``secrets`` are kept out of the text, before it is cut."""
     text = secrets.text(str(raised))
     words = _plain_words(text) or type(raised).__name__
     headers = getattr(raised, "litellm_response_headers", None)
-    cause = _cause(raised, words, answered=headers is not None)
+    cause = _litellm_cause(raised, words, answered=headers is not None)
     unusable = cause == "provider" and headers is None
     made_up = unusable or cause in ("connection", "timeout")
     status = None if made_up else getattr(raised, "status_code", None)
     if cause == "timeout":
-        words = silence(timeout_s)
+        words = no_reply_message(timeout_s)
     elif unusable:
         words = f"{UNUSABLE}: {words}"
     return failed_attempt(cause, words, status, headers or NOTHING)
 
 
-def silence(timeout_s: float) -> str:
+def no_reply_message(timeout_s: float) -> str:
     """Say that nothing came in the time that a request has."""
     return f"no reply within {timeout_s:g} s"
 
@@ -180,7 +182,7 @@ def _seconds(text: str, unit: float) -> float | None:
         return None
 
 
-def _cause(raised: Exception, words: str, *, answered: bool) -> str:
+def _litellm_cause(raised: Exception, words: str, *, answered: bool) -> str:
     """Give the one word; litellm calls a missing key, and a connection that broke, a status of 500."""
     status: int = getattr(raised, "status_code", None) or 0
     named = _CAUSES.get(type(raised).__name__, "provider")
@@ -212,7 +214,7 @@ def _plain_words(text: str) -> str:
 def one_line(text: str) -> str:
     """Give a text in one line of some hundred characters at most."""
     line = " ".join(text.split())
-    return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+    return line if len(line) <= LONGEST_MESSAGE else f"{line[: LONGEST_MESSAGE - 1]}…"
 
 
 def _message_in(text: str) -> str:
@@ -236,7 +238,7 @@ def import_failure(raised: BaseException) -> NotInstalled | None:
     failed = next((error for error in _causes_of(raised) if isinstance(error, ImportError)), None)
     if failed is None:
         return None
-    installed = ", ".join(f"{name} {_version(name)}" for name in NEEDED)
+    installed = ", ".join(f"{name} {_installed_version(name)}" for name in NEEDED)
     needed = " ".join(f"'{need}'" for need in _requirements())
     return NotInstalled(
         f"{failed}; a real model needs other versions than are installed ({installed}): pip install {needed}"
@@ -253,7 +255,7 @@ def _causes_of(raised: BaseException) -> Iterator[BaseException]:
         reason = reason.__cause__ or reason.__context__
 
 
-def _version(name: str) -> str:
+def _installed_version(name: str) -> str:
     try:
         return version(name)
     except PackageNotFoundError:
@@ -266,3 +268,53 @@ def _requirements() -> list[str]:
     requirements = [need.partition(";")[0].strip() for need in needs]
     named = [(need, match[0]) for need in requirements if (match := _NAME.match(need))]
     return [need for need, name in named if name in NEEDED]
+
+
+OPTIONAL_SETTINGS = ("temperature", "top_p", "seed", "tool_choice", "response_format", "stream_options")
+# What is made of a setting for some providers, and what these then call it where they refuse it.
+_PROVIDER_NAMES = {"response_format": ("output_format", "output_config", "json_schema", "tool_choice")}
+
+
+class OptionalSettings:
+    """The optional settings of one chat, and which of them its provider has refused so far."""
+
+    def __init__(self) -> None:
+        self.refused: set[str] = set()
+
+    def without_refused(self, settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Give settings without those that were refused."""
+        return {name: value for name, value in settings.items() if name not in self.refused}
+
+    def without_what_it_names(self, failed: AttemptFailed, told: str, sent: Collection[str]) -> AttemptFailed:
+        """Give a failure as one that may be asked again at once, where it names a setting that was ``sent``.
+
+        ``told`` are the provider's words. Any other failure comes back as it is.
+        """
+        if failed.cause != "bad_request":
+            return failed
+        lowered = told.lower()
+        refused = [name for name in OPTIONAL_SETTINGS if name in sent and _is_named(name, lowered)]
+        if not refused:
+            return failed
+        self.refused.update(refused)
+        message = f"{failed.message}; asked again without {', '.join(refused)}"
+        return AttemptFailed(message, cause="bad_request", retry_after_s=0.0, status=failed.status)
+
+
+def _is_named(setting: str, lowered: str) -> bool:
+    return any(name in lowered for name in (setting, *_PROVIDER_NAMES.get(setting, ())))
+
+
+_importing: dict[Callable[[], None], asyncio.Task[None]] = {}
+
+
+async def import_off_loop(work: Callable[[], None]) -> None:
+    """Wait until ``work`` has imported what it does, in a thread: who comes meanwhile waits for the same."""
+    await asyncio.shield(_shared_import(work))
+
+
+def _shared_import(work: Callable[[], None]) -> asyncio.Task[None]:
+    loop, task = asyncio.get_running_loop(), _importing.get(work)
+    if task is None or task.get_loop() is not loop:
+        task = _importing[work] = loop.create_task(in_daemon_thread(work))
+    return task

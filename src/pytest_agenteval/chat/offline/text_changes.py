@@ -1,4 +1,4 @@
-"""What is spoilt within a text: numbers, days, facts."""
+"""What is changed within a text: numbers, days, facts."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def a_day_later(text: str) -> str:
     return text
 
 
-def _full_later(match: re.Match[str]) -> str:
+def _full_date_later(match: re.Match[str]) -> str:
     year, mark, month, day = match.groups()
     try:
         return (date(int(year), int(month), int(day)) + timedelta(1)).strftime(f"%Y{mark}%m{mark}%d")
@@ -88,23 +88,23 @@ def _full_later(match: re.Match[str]) -> str:
         return match[0]
 
 
-def _short_later(match: re.Match[str]) -> str:
+def _short_date_later(match: re.Match[str]) -> str:
     try:
         return (date(2024, int(match[1]), int(match[2])) + timedelta(1)).strftime("%m-%d")
     except ValueError:
         return match[0]
 
 
-def _number_later(number: str) -> str:
+def _day_number_later(number: str) -> str:
     return str(int(number) + 1 if int(number) < 28 else int(number) - 1).zfill(len(number))
 
 
 _DAYS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
-    (DAY_IN_FULL, _full_later),
-    (DAY_OF_MONTH, lambda match: _number_later(match[1])),
-    (MONTH_DAY, lambda match: match[1] + _number_later(match[2])),
-    (DAY_IN_KOREAN, lambda match: match[1] + _number_later(match[2])),
-    (SHORT_DAY, _short_later),
+    (DAY_IN_FULL, _full_date_later),
+    (DAY_OF_MONTH, lambda match: _day_number_later(match[1])),
+    (MONTH_DAY, lambda match: match[1] + _day_number_later(match[2])),
+    (DAY_IN_KOREAN, lambda match: match[1] + _day_number_later(match[2])),
+    (SHORT_DAY, _short_date_later),
 )
 
 
@@ -123,11 +123,11 @@ def words_of(text: str) -> frozenset[str]:
     return frozenset(word for word in found if len(word) >= 4 or word.isdecimal() or ord(word[0]) > 0x2E7F)
 
 
-Spans = tuple[tuple[int, int], ...]
+TextSpans = tuple[tuple[int, int], ...]
 """Parts of a text, each from the one place to before the other."""
 
 
-def with_parts(text: str, spans: Spans, others: Iterable[str]) -> str:
+def with_spans(text: str, spans: TextSpans, others: Iterable[str]) -> str:
     """Put other texts in the place of these parts of a text."""
     pieces, place = list[str](), 0
     for (start, end), other in zip(spans, others, strict=True):
@@ -136,19 +136,19 @@ def with_parts(text: str, spans: Spans, others: Iterable[str]) -> str:
     return "".join([*pieces, text[place:]])
 
 
-def short(value: object) -> str:
+def shortened(value: object) -> str:
     """Give a value in one short line."""
     text = " ".join(str(value).split())
     return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 1]}…"
 
 
-def new_parts(text: str, known: Sequence[str]) -> Iterator[tuple[int, int]]:
+def new_spans(text: str, known: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Give the parts of a text that stand in none of the known ones: lines, or what was put into one."""
     for old in sorted((old for old in known if len(old) > 3 and old in text), key=len, reverse=True)[:1]:
         start = text.index(old)
-        yield from new_parts(text[:start], known)
+        yield from new_spans(text[:start], known)
         offset = start + len(old)
-        yield from ((offset + a, offset + b) for a, b in new_parts(text[offset:], known))
+        yield from ((offset + a, offset + b) for a, b in new_spans(text[offset:], known))
         return
     place = 0
     for line in text.splitlines(keepends=True):

@@ -1,17 +1,202 @@
-"""A reference solution as spoilers see it: which calls do something, what is said, what it starts from."""
+"""A reference solution as spoilers see it: its calls and their values, its texts, and the files that it starts from."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from functools import cached_property
-from typing import Any
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
-from pytest_agenteval.chat.offline.spoilers.starting_tree import StartingTree
-from pytest_agenteval.chat.offline.spoilers.texts import Spans, is_prose, new_parts, words_of
-from pytest_agenteval.chat.offline.spoilers.turns import Spot, Turns, leaves, spots, turns_of
+from pytest_agenteval.chat.offline.text_changes import TextSpans, is_prose, new_spans, words_of
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.canonical import compact
+
+Turns = list[dict[str, Any]]
+"""Turns as a task's file has them, each with ``text`` and ``calls``; ours to change."""
+
+
+_RESULT_REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
+
+
+class ValuePlace(NamedTuple):
+    """One value of a reference: in which turn, in which of its calls, and the keys that lead to it.
+
+    ``call`` is None, and ``keys`` are empty, where the value is what the turn says.
+    """
+
+    turn: int
+    call: int | None
+    keys: tuple[str | int, ...] = ()
+
+
+def reference_turns(reference: Mapping[str, Any] | None) -> Turns:
+    """Give a reference's turns, free to be changed; none where there is no reference."""
+    turns = (reference or {}).get("turns") or ()
+    return [
+        {
+            "text": turn.get("text") or "",
+            "calls": [
+                {"tool": call["tool"], "args": deepcopy(_plain_turn_value(call.get("args") or {}))}
+                for call in turn.get("calls") or ()
+            ],
+        }
+        for turn in turns
+    ]
+
+
+def _plain_turn_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _plain_turn_value(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain_turn_value(inner) for inner in value]
+    return value
+
+
+def values_in(turns: Turns) -> Iterator[tuple[ValuePlace, Any]]:
+    """Give every value that is no map and no list, in the order in which it is said or sent."""
+    for at, turn in enumerate(turns):
+        for number, call in enumerate(turn["calls"]):
+            for keys, value in leaf_values(call["args"]):
+                yield ValuePlace(at, number, keys), value
+        if turn["text"]:
+            yield ValuePlace(at, None), turn["text"]
+
+
+def leaf_values(value: Any, keys: tuple[str | int, ...] = ()) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Give every value below one that is no map and no list, with the keys that lead to it."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from leaf_values(inner, (*keys, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from leaf_values(inner, (*keys, index))
+    else:
+        yield keys, value
+
+
+def with_values(turns: Turns, changes: Mapping[ValuePlace, Any]) -> Turns:
+    """Give the turns with other values in these spots."""
+    changed = deepcopy(turns)
+    for spot, value in changes.items():
+        if spot.call is None:
+            changed[spot.turn]["text"] = value
+            continue
+        holder = changed[spot.turn]["calls"][spot.call]
+        *above, last = ("args", *spot.keys)
+        for key in above:
+            holder = holder[key]
+        holder[last] = value
+    return changed
+
+
+def without_call(turns: Turns, left_out: tuple[int, int], given: int) -> Turns:
+    """Give the turns without one call: a turn, and a place in it.
+
+    ``given`` results stand in the conversation before the first of the reference. What later calls refer to
+    as ``$2`` keeps its meaning; what they refer to and is left out is empty.
+    """
+    changed = deepcopy(turns)
+    places = [(at, place) for at, turn in enumerate(turns) for place, _ in enumerate(turn["calls"])]
+    gone = given + places.index(left_out) + 1
+    del changed[left_out[0]]["calls"][left_out[1]]
+    changed = [turn for turn in changed if turn["calls"] or turn["text"]] or [{"text": "", "calls": []}]
+    return with_values(
+        changed,
+        {spot: _renumbered_references(value, gone) for spot, value in _values_with_references(changed)},
+    )
+
+
+def _values_with_references(turns: Turns) -> Iterator[tuple[ValuePlace, str]]:
+    for spot, value in values_in(turns):
+        if spot.call is not None and isinstance(value, str) and "$" in value:
+            yield spot, value
+
+
+def _renumbered_references(text: str, gone: int) -> str:
+    def other(match: re.Match[str]) -> str:
+        number = int(match[1] or 0)
+        if number == gone:
+            return ""
+        return match[0] if number < gone else f"${number - 1}{match[2]}"
+
+    return _RESULT_REFERENCE.sub(other, text)
+
+
+MOST_READ = 200_000
+"""Bytes of a file up to which its text is looked at."""
+
+
+class StartingTree:
+    """The texts that a workspace starts with, by path; of a file that is no text it is empty.
+
+    ``layers`` are folders, the later over the earlier; ``texts`` are written over them.
+    """
+
+    def __init__(self, layers: Sequence[str], texts: Mapping[str, str]) -> None:
+        self.texts = {**_texts_in(tuple(map(str, layers))), **texts}
+
+    def named_file(self, value: str) -> str | None:
+        """Give the file that a value names, from whatever folder its paths start; None for none."""
+        path = value.strip("/")
+        return next((known for known in self.texts if known == path or known.endswith(f"/{path}")), None)
+
+    def is_file_name(self, value: str) -> bool:
+        """Whether a value names a file that is there, or a new one in a folder that is there."""
+        path = value.strip("/")
+        if not path or re.search(r"[\n*#?]|://", path):
+            return False
+        return self.named_file(value) is not None or self._is_new_file(path)
+
+    def _is_new_file(self, path: str) -> bool:
+        folder, slash, name = path.rpartition("/")
+        return bool(slash and "." in name and any(f"/{folder}/" in f"/{known}" for known in self.texts))
+
+    def other_file(self, value: str) -> str | None:
+        """Give another file than this value names, as a value that names it; None where there is none.
+
+        In the place of one that is there stands another of its kind, in that of a new one its name in another
+        folder.
+        """
+        path, mark = self.named_file(value), "/" if value.startswith("/") else ""
+        if path is None:
+            return self._in_other_folder(value.strip("/"), mark)
+        root = path.removesuffix(value.strip("/"))
+        kind = path.rpartition(".")[2]
+        others = (known for known in self.texts if known != path and known.startswith(root))
+        other = next((known for known in others if known.rpartition(".")[2] == kind), None)
+        return None if other is None else f"{mark}{other.removeprefix(root)}"
+
+    def _in_other_folder(self, path: str, mark: str) -> str | None:
+        folder, _, name = path.rpartition("/")
+        inside = next(known for known in self.texts if f"/{folder}/" in f"/{known}")
+        root = inside[: f"/{inside}".index(f"/{folder}/")]
+        below = (known.removeprefix(root) for known in self.texts if known.startswith(root))
+        others = sorted({known.rpartition("/")[0] for known in below} - {folder, ""})
+        return f"{mark}{others[0]}/{name}" if others else None
+
+
+@lru_cache(64)
+def _texts_in(layers: tuple[str, ...]) -> Mapping[str, str]:
+    texts: dict[str, str] = {}
+    for layer in layers:
+        for folder, folders, files in os.walk(layer):
+            folders.sort()
+            for name in sorted(files):
+                path = Path(folder, name)
+                texts[path.relative_to(layer).as_posix()] = _file_text(path)
+    return texts
+
+
+def _file_text(path: Path) -> str:
+    try:
+        return path.read_bytes()[:MOST_READ].decode("utf-8")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
 
 CallPlace = tuple[int, int]
 """A turn, and a call in it."""
@@ -42,7 +227,7 @@ class Spoilt(FrozenValue, frozen=True):
     turns: Turns
 
 
-class Solution:
+class ReferenceSolution:
     """One task's reference, with the files that the task starts from.
 
     ``writer`` is how the agent's tools write a file, where a benchmark says so.
@@ -50,7 +235,7 @@ class Solution:
 
     def __init__(self, task: PlannedTask, writer: FileWriter | None = None) -> None:
         self.task = task
-        self.turns: Turns = turns_of(task.reference)
+        self.turns: Turns = reference_turns(task.reference)
         self._registered_writer = writer
 
     @cached_property
@@ -75,7 +260,7 @@ class Solution:
         if self._given_turns:
             return str(self._given_turns[-1].get("content") or "").strip()
         content = self.task.input.get("content")
-        texts = [value for _, value in leaves(self.task.input) if is_prose(value)]
+        texts = [value for _, value in leaf_values(self.task.input) if is_prose(value)]
         return (content if isinstance(content, str) else max(texts, key=len, default="")).strip()
 
     @cached_property
@@ -84,7 +269,7 @@ class Solution:
         if self._given_turns:
             said = (turn for turn in self._given_turns if turn.get("role") == "user")
             return "\n".join(str(turn.get("content") or "") for turn in said)
-        return "\n".join(value for _, value in leaves(self.task.input) if isinstance(value, str))
+        return "\n".join(value for _, value in leaf_values(self.task.input) if isinstance(value, str))
 
     @cached_property
     def task_text(self) -> str:
@@ -146,7 +331,7 @@ class Solution:
         return tuple(place for place in others if self.call(place)["tool"] in tools)
 
     def _writes(self, call: Mapping[str, Any]) -> bool:
-        strings = [value for _, value in leaves(call["args"]) if isinstance(value, str)]
+        strings = [value for _, value in leaf_values(call["args"]) if isinstance(value, str)]
         files = [value for value in strings if self.tree.is_file_name(value)]
         return len(files) > 1 or bool(files and any(is_prose(each) for each in strings if each not in files))
 
@@ -181,12 +366,12 @@ class Solution:
 
     # The values in it.
 
-    def values(self, places: tuple[CallPlace, ...]) -> Iterator[tuple[Spot, Any]]:
+    def values(self, places: tuple[CallPlace, ...]) -> Iterator[tuple[ValuePlace, Any]]:
         """Give the values of these calls."""
-        return ((spot, value) for spot, value in spots(self.turns) if (spot.turn, spot.call) in places)
+        return ((spot, value) for spot, value in values_in(self.turns) if (spot.turn, spot.call) in places)
 
     @cached_property
-    def texts(self) -> tuple[tuple[Spot, str, Spans], ...]:
+    def texts(self) -> tuple[tuple[ValuePlace, str, TextSpans], ...]:
         """What is said, and what acting calls bring: each text with the spans of it that are new.
 
         What stands in a starting file that the call names is not.
@@ -195,31 +380,31 @@ class Solution:
             (spot, text, spans) for spot, text in self._own_texts() if (spans := self._new(spot, text))
         )
 
-    def _own_texts(self) -> Iterator[tuple[Spot, str]]:
-        for spot, value in spots(self.turns):
+    def _own_texts(self) -> Iterator[tuple[ValuePlace, str]]:
+        for spot, value in values_in(self.turns):
             if isinstance(value, str) and (spot.call is None or (spot.turn, spot.call) in self.writing):
                 yield spot, value
 
-    def _new(self, spot: Spot, text: str) -> Spans:
+    def _new(self, spot: ValuePlace, text: str) -> TextSpans:
         if spot.call is None:
             return ((0, len(text)),)
-        return () if self._is_path(spot, text) else tuple(new_parts(text, tuple(self._texts_of_files(spot))))
+        return () if self._is_path(spot, text) else tuple(new_spans(text, tuple(self._texts_of_files(spot))))
 
-    def _is_path(self, spot: Spot, text: str) -> bool:
+    def _is_path(self, spot: ValuePlace, text: str) -> bool:
         """Whether a text names a file; in a workspace without any, a benchmark's writer says where one is."""
         writer = self._registered_writer
         return self.tree.is_file_name(text) or (writer is not None and spot.keys[-1:] == (writer.path,))
 
-    def _texts_of_files(self, spot: Spot) -> Iterator[str]:
+    def _texts_of_files(self, spot: ValuePlace) -> Iterator[str]:
         """Give the starting files that the value's call names, and its arguments that stand there."""
-        values = [value for _, value in leaves(self.turns[spot.turn]["calls"][spot.call or 0]["args"])]
+        values = [value for _, value in leaf_values(self.turns[spot.turn]["calls"][spot.call or 0]["args"])]
         strings = [value for value in values if isinstance(value, str)]
         named = (self.tree.named_file(value) for value in strings if self.tree.is_file_name(value))
         files = [self.tree.texts[file] for file in named if file is not None]
         yield from files
         yield from (value for value in strings if any(value in text for text in files))
 
-    def place(self, spot: Spot) -> str:
+    def place(self, spot: ValuePlace) -> str:
         """Name where a value stands: ``answer``, or the tool and the argument, without numbers in lists."""
         if spot.call is None:
             return "answer"

@@ -1,0 +1,340 @@
+"""Requests to Anthropic's messages, as litellm would send them, and their replies in the terms of the request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
+from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
+from pytest_agenteval.chat.direct.anthropic_conversation import (
+    anthropic_messages,
+    blocks_of,
+    marked,
+    split_system,
+)
+from pytest_agenteval.chat.direct.model_request import ModelAsk
+from pytest_agenteval.chat.direct.provider_schemas import anthropic_input_schema, anthropic_reply_schema
+from pytest_agenteval.chat.provider_failures import AttemptFailed
+from pytest_agenteval.records.tool import NO_PARAMETERS
+from pytest_agenteval.text.canonical import compact
+
+LONGEST_NAME = 128
+REPLY_TOOL = "json_tool_call"
+"""The tool whose arguments are the reply, where a model takes no schema for it."""
+
+_FOREIGN_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]")
+_CHOICES = {"auto": "auto", "none": "none", "required": "any", "any": "any"}
+DUMMY_TOOL: Mapping[str, Any] = {
+    "name": "dummy_tool",
+    "input_schema": NO_PARAMETERS,
+    "type": "custom",
+    "description": "This is a dummy tool call",
+}
+"""What is offered where a conversation holds calls and nothing can be called: the provider insists."""
+
+CODE_EXECUTION: Mapping[str, Any] = {"name": "code_execution", "type": "code_execution_20250522"}
+"""What is offered besides where a conversation holds files that only its container reads."""
+
+
+def tool_names(tools: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Give the name on the wire of each tool whose own name the provider would refuse.
+
+    A name that is good stays with its tool; one that was brought to the alphabet and is taken gets a number.
+    """
+    own = [as_text(as_map(tool.get("function")).get("name")) for tool in tools]
+    taken = {name for name in own if name and wire_name(name) == name}
+    names: dict[str, str] = {}
+    for name in own:
+        if name and name not in taken and name not in names:
+            names[name] = _free_name(wire_name(name), {*taken, *names.values()})
+    return names
+
+
+def wire_name(name: str) -> str:
+    """Give a name in the provider's alphabet, whoever else may have it."""
+    return _FOREIGN_IN_NAMES.sub("_", name)[:LONGEST_NAME]
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    free, number = name, 1
+    while free in taken:
+        number += 1
+        ending = f"_{number}"
+        free = name[: LONGEST_NAME - len(ending)] + ending
+    return free
+
+
+def tool_declarations(tools: Iterable[Mapping[str, Any]], names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Give the tools that are offered; one in a form of the provider's own goes as it is."""
+    return [_tool_declaration(tool, names) if "function" in tool else dict(tool) for tool in tools]
+
+
+def _tool_declaration(tool: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    function = as_map(tool["function"])
+    name = as_text(function.get("name"))
+    schema = anthropic_input_schema(as_map(function.get("parameters", NO_PARAMETERS)))
+    told: dict[str, Any] = {"name": names.get(name, name), "input_schema": schema, "type": "custom"}
+    if function.get("description") is not None:
+        told["description"] = function["description"]
+    return marked(told, tool if "cache_control" in tool else function)
+
+
+def reply_tool(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the tool whose arguments follow a reply's schema."""
+    return {"name": REPLY_TOOL, "input_schema": {"type": "object", **schema}}
+
+
+def anthropic_tool_choice(said: Any, names: Mapping[str, str]) -> dict[str, Any] | None:
+    """Give which tool is to be called; ``said`` is one of OpenAI's words or maps, or the name of a tool."""
+    kind = said if isinstance(said, str) else as_text(as_map(said).get("type"))
+    name = said if isinstance(said, str) else as_text(as_map(as_map(said).get("function")).get("name"))
+    if kind in _CHOICES and (not name or name == kind):
+        return {"type": _CHOICES[kind]}
+    return {"type": "tool", "name": names.get(name, name)} if name else None
+
+
+def forces_tool(choice: Mapping[str, Any]) -> bool:
+    """Whether a choice makes the model call a tool."""
+    return choice["type"] in ("any", "tool")
+
+
+MOST_TOKENS = 128_000
+"""How long a reply may be at most of a model that the table of prices does not know: what newer ones take."""
+TOKENS_AFTER_THOUGHT = 4096
+
+THINKING_BUDGETS: Mapping[str, int] = {
+    "minimal": 1024,
+    "low": 1024,
+    "medium": 2048,
+    "high": 4096,
+    "xhigh": 8192,
+    "max": 16384,
+}
+"""How many tokens a model may think that does not decide so itself."""
+
+
+def sampling_settings(ask: ModelAsk) -> dict[str, Any]:
+    """Give how a model is to pick its words, as far as it lets one say so."""
+    named = {name: ask.settings.get(name) for name in ("temperature", "top_p")}
+    said = {name: value for name, value in named.items() if value is not None}
+    if ask.abilities.get("supports_sampling_params") is not False:
+        return said
+    return {name: value for name, value in said.items() if name == "temperature" and value == 1}
+
+
+def thinking_settings(ask: ModelAsk) -> dict[str, Any]:
+    """Give how much a model is to think, in its own words or in tokens; nothing for one that cannot."""
+    effort = ask.settings.get("reasoning_effort")
+    if effort in (None, "none") or not _can_think(ask):
+        return {}
+    if effort not in THINKING_BUDGETS:
+        said = f"reasoning_effort: expected none, {', '.join(THINKING_BUDGETS)}; found {effort!r}"
+        raise AttemptFailed(f"bad_request: {said}", cause="bad_request", retryable=False)
+    if ask.abilities.get("supports_adaptive_thinking") is not True:
+        return {"thinking": {"type": "enabled", "budget_tokens": THINKING_BUDGETS[effort]}}
+    # Else the thoughts would come back empty.
+    thinking = {"type": "adaptive", "display": "summarized"}
+    return {"thinking": thinking, "output_config": {"effort": "low" if effort == "minimal" else effort}}
+
+
+def _is_thinking_set(ask: ModelAsk) -> bool:
+    """Whether a model was told to think, if only not to: it cannot be made to call a tool then."""
+    told = ask.settings.get("reasoning_effort") is not None and _can_think(ask)
+    return told or as_map(ask.extra_body.get("thinking")).get("type") == "enabled"
+
+
+def _can_think(ask: ModelAsk) -> bool:
+    return any(ask.abilities.get(f"supports_{way}") is True for way in ("reasoning", "adaptive_thinking"))
+
+
+def max_tokens(ask: ModelAsk, thinking: Mapping[str, Any]) -> int:
+    """Give how long a reply may be, thoughts included: the provider wants to be told."""
+    if said := ask.settings.get("max_tokens"):
+        return int(said)
+    budget = as_map(thinking.get("thinking")).get("budget_tokens")
+    if isinstance(budget, int):
+        return budget + TOKENS_AFTER_THOUGHT
+    most = ask.abilities.get("max_output_tokens", ask.abilities.get("max_tokens"))
+    return int(most) if isinstance(most, int) else MOST_TOKENS
+
+
+def tools_and_choice(ask: ModelAsk, names: Mapping[str, str], messages: Sequence[Json]) -> dict[str, Any]:
+    """Give the tools that are offered, and which is to be called."""
+    tools, choice = tool_declarations(ask.tools, names), None
+    may_force = ask.abilities.get("supports_forced_tool_use") is not False
+    if ask.response_schema is not None and not _has_structured_output(ask):
+        tools.insert(0, reply_tool(ask.response_schema))
+        choice = {"type": "tool", "name": REPLY_TOOL} if may_force and not _is_thinking_set(ask) else None
+    if ask.tools and (said := anthropic_tool_choice(ask.settings.get("tool_choice"), names)):
+        choice = said if may_force or not forces_tool(said) else {"type": "auto"}
+    if not tools and any(message.get("tool_calls") for message in ask.messages):
+        tools.append(dict(DUMMY_TOOL))
+    if tools and any(block.get("type") == "container_upload" for block in blocks_of(messages)):
+        tools.append(dict(CODE_EXECUTION))
+    return {**({"tools": tools} if tools else {}), **({"tool_choice": choice} if choice else {})}
+
+
+def reply_format(ask: ModelAsk) -> dict[str, Any]:
+    """Give the schema that the reply has to follow, where a model takes one."""
+    if ask.response_schema is None or not _has_structured_output(ask):
+        return {}
+    return {"output_format": {"type": "json_schema", "schema": anthropic_reply_schema(ask.response_schema)}}
+
+
+def _has_structured_output(ask: ModelAsk) -> bool:
+    return ask.abilities.get("supports_native_structured_output") is True
+
+
+ANTHROPIC_VERSION = "2023-06-01"
+
+_BETAS_OF_TOOLS: Mapping[str, str] = {
+    "web_fetch": "web-fetch-2025-09-10",
+    "memory": "context-management-2025-06-27",
+    "tool_search_tool": "advanced-tool-use-2025-11-20",
+    "code_execution_20250825": "code-execution-2025-08-25",
+}
+_SUBSCRIPTION = "sk-ant-oat"
+"""How the key of who has a subscription begins: it goes another way."""
+
+
+def headers_of(key: str, body: Mapping[str, Any]) -> dict[str, str]:
+    """Give the headers that name the key, and what of a body the provider calls a beta."""
+    subscribed = key.startswith(_SUBSCRIPTION)
+    betas = sorted({*_betas(body), *(("oauth-2025-04-20",) if subscribed else ())})
+    headers = {
+        "anthropic-version": ANTHROPIC_VERSION,
+        **({"anthropic-beta": ",".join(betas)} if betas else {}),
+    }
+    if subscribed:
+        from_browser = {"anthropic-dangerous-direct-browser-access": "true"}
+        return {**headers, "authorization": f"Bearer {key}", **from_browser}
+    return {**headers, "x-api-key": key} if key else headers
+
+
+def _betas(body: Mapping[str, Any]) -> Iterator[str]:
+    output = as_map(body.get("output_config"))
+    if body.get("output_format") is not None or output.get("format") is not None:
+        yield "structured-outputs-2025-11-13"
+    if output.get("effort") and as_map(body.get("thinking")).get("type") != "adaptive":
+        yield "effort-2025-11-24"
+    if any(map(_is_uploaded_file, blocks_of(body.get("messages")))):
+        yield "files-api-2025-04-14"
+    if body.get("context_management") is not None:
+        yield "context-management-2025-06-27"
+    if body.get("mcp_servers"):
+        yield "mcp-client-2025-04-04"
+    for tool in maps_in(body.get("tools")):
+        for kind, beta in _BETAS_OF_TOOLS.items():
+            if as_text(tool.get("type")).startswith(kind):
+                yield beta
+
+
+def _is_uploaded_file(block: Json) -> bool:
+    return block.get("type") == "container_upload" or as_map(block.get("source")).get("type") == "file"
+
+
+def echo_of(whole: Json) -> Any:
+    """Give the thoughts of a whole reply: the provider wants them back with the results of its calls."""
+    kinds = ("thinking", "redacted_thinking")
+    return [dict(block) for block in maps_in(whole.get("content")) if block.get("type") in kinds] or None
+
+
+def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
+    """Give a reply in the words of what was asked: tools by their names, a schema's object as text."""
+    own = {wire: name for name, wire in tool_names(ask.tools).items()}
+    begun = _reply_prefix(ask.messages)
+    content = parts.content if parts.content.startswith(begun) else begun + parts.content
+    told = replace(parts, calls=tuple(_with_own_name(call, own) for call in parts.calls), content=content)
+    return told if ask.response_schema is None else _schema_object_as_text(told)
+
+
+def _with_own_name(call: WireCall, own: Mapping[str, str]) -> WireCall:
+    return replace(call, name=own[call.name]) if call.by == "agent" and call.name in own else call
+
+
+def _reply_prefix(messages: Sequence[Mapping[str, Any]]) -> str:
+    """Give the beginning of the reply, where the ask says that it is one."""
+    last = messages[-1] if messages else {}
+    begins = last.get("role") == "assistant" and last.get("prefix")
+    return as_text(last.get("content")) if begins else ""
+
+
+def _schema_object_as_text(parts: ReplyParts) -> ReplyParts:
+    """Make the reply's text of the arguments of the tool that stood for its schema."""
+    objects = [call for call in parts.calls if call.name == REPLY_TOOL and call.by == "agent"]
+    if not objects:
+        return parts
+    text = _text_of_object(objects[0].arguments)
+    calls = tuple(call for call in parts.calls if call not in objects)
+    if any(call.by == "agent" for call in calls):
+        return replace(parts, content=parts.content + text, calls=calls)
+    return replace(parts, content=text, calls=calls, finish="stop")
+
+
+def _text_of_object(arguments: Any) -> str:
+    """Write the object; a model that puts it below ``values`` means what stands there."""
+    if isinstance(arguments, str):
+        return arguments
+    values = as_map(arguments).get("values")
+    return json.dumps(arguments if values is None else values, ensure_ascii=False)
+
+
+_PERSONAL_DATA = re.compile(r"[\w.%+-]+@[\w.-]+\.\w{2,}|\+?[\d\s()-]{7,}")
+"""A mail address or a telephone number, which Anthropic does not want to be told."""
+
+
+def further_anthropic_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what further settings add to a body of Anthropic's, as far as it has words for them."""
+    written: dict[str, Any] = {}
+    if (stop := further.get("stop")) is not None:
+        written["stop_sequences"] = [stop] if isinstance(stop, str) else stop
+    if (most := further.get("max_completion_tokens")) is not None:
+        written["max_tokens"] = most
+    if isinstance(user := further.get("user"), str) and not _PERSONAL_DATA.fullmatch(user):
+        written["metadata"] = {"user_id": user}
+    at_once = further.get("parallel_tool_calls")
+    if at_once is not None and "tools" in body:
+        choice = body.get("tool_choice") or {"type": "auto"}
+        written["tool_choice"] = {**choice, "disable_parallel_tool_use": not at_once}
+    return written
+
+
+FORMAT = "anthropic.messages"
+PATH = "/v1/messages"
+
+
+def body_of(ask: ModelAsk) -> dict[str, Any]:
+    """Write a request's body."""
+    ask = _with_plain_maps(ask)
+    names, thinking = tool_names(ask.tools), thinking_settings(ask)
+    system, rest = split_system(ask.messages)
+    takes_system = ask.abilities.get("supports_mid_conversation_system") is True
+    messages = anthropic_messages(rest, names, ask.echoes, takes_system=takes_system)
+    body = {
+        "model": ask.model,
+        "messages": messages,
+        "max_tokens": max_tokens(ask, {**thinking, **ask.extra_body}),
+        **({"system": system} if system else {}),
+        **sampling_settings(ask),
+        **thinking,
+        **tools_and_choice(ask, names, messages),
+        **reply_format(ask),
+        **({"stream": True} if ask.streamed else {}),
+    }
+    return {**body, **further_anthropic_settings(body, ask.further), **ask.extra_body}
+
+
+def _with_plain_maps(ask: ModelAsk) -> ModelAsk:
+    """Give the ask with plain maps, whatever kind its settings are."""
+    return replace(
+        ask,
+        response_schema=None if ask.response_schema is None else json.loads(compact(ask.response_schema)),
+        settings=json.loads(compact(ask.settings)),
+        further=json.loads(compact(ask.further)),
+        extra_body=json.loads(compact(ask.extra_body)),
+    )

@@ -1,0 +1,238 @@
+"""Requests to OpenAI's responses, the API of models that think before they call."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any
+
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
+from pytest_agenteval.cassettes.wire.openai_responses import kind_of, messages_text
+from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic, as_map, as_text, maps_in
+from pytest_agenteval.chat.direct.model_request import _SHARED_SETTINGS, ModelAsk
+from pytest_agenteval.chat.direct.openai_chat_request import (
+    RESPONSES_PREFIX,
+    SUMMARY_SETTINGS,
+    agent_calls_only,
+    chat_settings,
+    known_abilities,
+    takes_schema,
+    takes_tools,
+    wanted_summary,
+    with_known_role,
+)
+from pytest_agenteval.chat.direct.provider_schemas import openai_tool, response_format, tool_choice
+from pytest_agenteval.records.tool import parse_arguments
+
+_FILE_FIELDS = ("file_id", "file_data", "filename")
+_ECHOED_FIELDS = {
+    "reasoning": ("type", "summary", "content", "encrypted_content"),
+    "message": ("type", "role", "phase", "content"),
+    "function_call": ("type", "call_id", "name", "arguments"),
+}
+"""What of an item goes back. Its id does not: it names what the provider may have been told not to keep."""
+
+
+def instructions_of(messages: Sequence[Mapping[str, Any]]) -> tuple[str, Sequence[Mapping[str, Any]]]:
+    """Part the instructions at the beginning from the rest, for a provider that may cut a conversation there.
+
+    Without a rest they are what is asked.
+    """
+    first = list(takewhile(_is_instruction, messages))
+    rest, texts = messages[len(first) :], " ".join(message["content"] for message in first)
+    return (texts, rest) if rest else ("", [{"role": "system", "content": texts}] if first else [])
+
+
+def _is_instruction(message: Mapping[str, Any]) -> bool:
+    return message.get("role") == "system" and isinstance(message.get("content"), str)
+
+
+def items_of(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Give a message's items; a reply that led to calls is as the model gave it, thoughts and all."""
+    role, content = as_text(message.get("role")), message.get("content") or ""
+    if role == "tool":
+        id, output = message.get("tool_call_id"), _item_parts(content, "tool")
+        return [{"type": "function_call_output", "call_id": id, "output": output}]
+    calls = maps_in(message.get("tool_calls"))
+    echo = echoes.get(as_text(calls[0].get("id"))) if calls else None
+    if echo and _is_unchanged(echo, as_text(content), calls):
+        return list(echo)
+    said = content or not calls
+    spoken = [{"type": "message", "role": role, "content": _item_parts(content, role)}] if said else []
+    return [*spoken, *map(_call_item, calls)]
+
+
+def echoed_items(items: Sequence[Json]) -> list[dict[str, Any]] | None:
+    """Give a reply's items as they go back, where thoughts among them led to calls and can be sent."""
+    kinds = set(map(kind_of, items))
+    thoughts = [item for item in items if kind_of(item) == "reasoning"]
+    sendable = all(as_text(item.get("encrypted_content")) for item in thoughts)
+    if not (thoughts and sendable and "function_call" in kinds and kinds <= _ECHOED_FIELDS.keys()):
+        return None
+    return [_echoed_item(item) for item in items]
+
+
+def _echoed_item(item: Json) -> dict[str, Any]:
+    kept = {name: item[name] for name in _ECHOED_FIELDS[kind_of(item)] if item.get(name) is not None}
+    if kept.get("type") == "message":
+        parts = maps_in(kept.get("content"))
+        kept["content"] = [{"type": "output_text", "text": messages_text([{**item, "content": parts}])}]
+    return kept
+
+
+def _is_unchanged(echo: Sequence[Json], text: str, calls: Sequence[Json]) -> bool:
+    """Whether a message still is the reply that an echo was kept of: an agent may have changed it."""
+    echoed = [item for item in echo if kind_of(item) == "function_call"]
+    written = [_call_item(call) for call in calls]
+    return messages_text(echo) == text and list(map(_call_identity, echoed)) == list(
+        map(_call_identity, written)
+    )
+
+
+def _call_identity(call: Json) -> tuple[Any, ...]:
+    return call.get("call_id"), call.get("name"), parse_arguments(as_text(call.get("arguments")) or "{}")
+
+
+def _call_item(call: Json) -> dict[str, Any]:
+    function = as_map(call.get("function"))
+    named = {name: function[name] for name in ("name", "arguments") if name in function}
+    return {"type": "function_call", "call_id": call.get("id"), **named}
+
+
+def _item_parts(content: Any, role: str) -> list[dict[str, Any]]:
+    if isinstance(content, list | tuple):
+        return [_item_part(part, role) for part in content]
+    return [_text_part(content, role)]
+
+
+def _item_part(part: Any, role: str) -> dict[str, Any]:
+    """Write a part of a message; one that is none of chat completions' is the API's own."""
+    kind = as_map(part).get("type")
+    if kind == "image_url":
+        image = part[kind] if isinstance(part[kind], dict) else {"url": part[kind]}
+        detail = as_text(image.get("detail")) or "auto"
+        return {"type": "input_image", "image_url": image.get("url"), "detail": detail}
+    if kind == "file":
+        file = {name: value for name, value in as_map(part.get(kind)).items() if name in _FILE_FIELDS}
+        named = {"filename": "file.pdf"} if "file_data" in file else {}
+        return {"type": "input_file", **named, **file}
+    if isinstance(part, dict) and kind != "text":
+        return dict(part)
+    return _text_part(as_map(part).get("text", part), role)
+
+
+def _text_part(text: Any, role: str) -> dict[str, Any]:
+    return {"type": "output_text" if role == "assistant" else "input_text", "text": text}
+
+
+_LEAST_OUTPUT_TOKENS = 16
+"""OpenAI's responses take no lower limit of a reply's tokens."""
+
+
+def further_responses_settings(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any]:
+    """Give what further settings add to a body of OpenAI's responses, without those that they lack."""
+    written = {name: value for name, value in further.items() if name in _SHARED_SETTINGS}
+    if (most := further.get("max_completion_tokens")) is not None:
+        written["max_output_tokens"] = max(most, _LEAST_OUTPUT_TOKENS)
+    if (verbosity := further.get("verbosity")) is not None:
+        written["text"] = {**as_map(body.get("text")), "verbosity": verbosity}
+    return written
+
+
+FORMAT = "openai.responses"
+PATH = "/responses"
+
+_FEWEST_TOKENS = 16
+"""The API takes no lower limit of a reply's tokens."""
+_SAMPLING = ("temperature", "top_p")
+_WITHOUT_UNIONS = ("gpt-4", "gpt-3.5", "chatgpt-4o", "o1", "o3", "o4")
+"""Families whose tools may not be a union of several objects."""
+_SEALED_THOUGHTS = "reasoning.encrypted_content"
+
+
+def body_of(ask: ModelAsk) -> dict[str, Any]:
+    """Write the request's body; nothing of ``ask`` is written into."""
+    model = ask.model.removeprefix(RESPONSES_PREFIX)
+    messages: Sequence[Mapping[str, Any]] = [with_known_role(message, ask) for message in ask.messages]
+    instructions, rest = instructions_of(messages) if _may_lose_instructions(ask) else ("", messages)
+    items = [item for message in rest for item in items_of(message, ask.echoes)]
+    body = {"model": model, "input": items, **_settings(ask), **_tool_settings(ask, model)}
+    if instructions:
+        body["instructions"] = instructions
+    if ask.response_schema is not None and takes_schema(ask):
+        named = response_format(ask.response_schema)["json_schema"]
+        body["text"] = {"format": {"type": "json_schema", **named}}
+    if ask.streamed and known_abilities(ask).get("supports_native_streaming") is not False:
+        body["stream"] = True
+    return {**body, **further_responses_settings(body, ask.further), **_extra_body(ask)}
+
+
+def echo_of(whole: Json) -> Any:
+    """Give the items of a whole reply whose thoughts led to its calls, or None."""
+    return echoed_items(maps_in(whole.get("output")))
+
+
+def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
+    """Give a reply in the words of what was asked; raises UnreadableTraffic where nothing was said."""
+    reply = agent_calls_only(parts)
+    spoke = reply.content or reply.calls or any(kind_of(item) == "message" for item in reply.items.values())
+    if reply.finish == "stop" and not spoke:
+        raise UnreadableTraffic("the reply holds neither a message nor a call")
+    return reply
+
+
+def _may_lose_instructions(ask: ModelAsk) -> bool:
+    """Whether the provider leaves out of a conversation what is oldest, or goes on with one that it holds."""
+    extra = ask.extra_body
+    return bool(extra.get("previous_response_id")) or extra.get("truncation") == "auto"
+
+
+def _settings(ask: ModelAsk) -> dict[str, Any]:
+    """Give the settings that the model takes, in the API's words; it has none for a seed."""
+    settings = chat_settings(ask)
+    written = {name: settings[name] for name in _SAMPLING if name in settings}
+    most = settings.get("max_completion_tokens", settings.get("max_tokens"))
+    if most is not None:
+        written["max_output_tokens"] = max(most, _FEWEST_TOKENS)
+    if thinking := _reasoning_settings(ask, settings.get("reasoning_effort")):
+        written["reasoning"] = thinking
+    return written
+
+
+def _reasoning_settings(ask: ModelAsk, effort: Any) -> dict[str, Any]:
+    """Give how much a model is to think, and whether it is to tell of it."""
+    if known_abilities(ask) and not ask.abilities.get("supports_reasoning"):
+        return {}
+    wanted = dict(effort) if isinstance(effort, Mapping) else {} if effort is None else {"effort": effort}
+    summary = wanted_summary(ask)
+    return wanted if summary is None else {"summary": summary, **wanted}
+
+
+def _tool_settings(ask: ModelAsk, model: str) -> dict[str, Any]:
+    """Give the tools, and of a model that reasons its thoughts, sealed, to go back with their results."""
+    if not ask.tools or not takes_tools(ask):
+        return {}
+    flat = model.rpartition("/")[2].removeprefix("ft:").startswith(_WITHOUT_UNIONS)
+    written: dict[str, Any] = {"tools": [_responses_tool(openai_tool(tool, flat=flat)) for tool in ask.tools]}
+    choice = tool_choice(chat_settings(ask).get("tool_choice"))
+    if choice is not None:
+        name = as_map(as_map(choice).get("function")).get("name")
+        written["tool_choice"] = {"type": "function", "name": name} if name else choice
+    if ask.own_host and known_abilities(ask).get("supports_reasoning"):
+        written["include"] = [_SEALED_THOUGHTS]
+    return written
+
+
+def _responses_tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    if not (function := as_map(tool.get("function"))):
+        return dict(tool)
+    names = ("name", "description", "parameters", "strict")
+    return {"type": "function", **{name: function.get(name) for name in names}}
+
+
+def _extra_body(ask: ModelAsk) -> dict[str, Any]:
+    """Give what lies over the body; how much to think has another name here."""
+    extra = {name: value for name, value in ask.extra_body.items() if name not in SUMMARY_SETTINGS}
+    if (effort := extra.pop("reasoning_effort", None)) is not None:
+        extra["reasoning"] = _reasoning_settings(ask, effort)
+    return extra

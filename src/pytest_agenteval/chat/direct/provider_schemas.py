@@ -1,0 +1,291 @@
+"""JSON Schemas of tools and replies as OpenAI and Anthropic accept them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+from pytest_agenteval.cassettes.wire.traffic import as_map, as_text
+from pytest_agenteval.text.canonical import compact
+
+
+def plain_copy(value: Any) -> Any:
+    """Give a plain copy, as litellm writes into what it gets; lone surrogates become question marks."""
+    return json.loads(compact(value).encode("utf-8", "replace"))
+
+
+def tool_choice(choice: Any) -> Any:
+    """Give one of OpenAI's words as it is, and the name of a tool as the tool that has to be called."""
+    if choice in ("auto", "none", "required") or not isinstance(choice, str):
+        return choice
+    return {"type": "function", "function": {"name": choice}}
+
+
+def response_format(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a schema as the response format; strict where it is one that providers take as strict."""
+    named = {"name": "reply", "schema": plain_copy(schema), "strict": _is_strict(schema)}
+    return {"type": "json_schema", "json_schema": named}
+
+
+def _is_strict(schema: Any) -> bool:
+    """Whether every object of a schema requires all its keys and allows no others, as strict ones must."""
+    if isinstance(schema, list | tuple):
+        return all(map(_is_strict, schema))
+    if not isinstance(schema, Mapping):
+        return True
+    if schema.get("type") == "object":
+        keys = set(schema.get("properties", {}))
+        if schema.get("additionalProperties") is not False or set(schema.get("required", ())) != keys:
+            return False
+    return all(map(_is_strict, schema.values()))
+
+
+Schema = Mapping[str, Any]
+
+_INPUT_KEYS = ("type", "properties", "additionalProperties", "required", "$defs", "strict")
+"""What the schema of a tool's arguments may say at its top."""
+
+_RULES_IN_WORDS: Mapping[str, str] = {
+    "minItems": "minimum number of items: {}",
+    "maxItems": "maximum number of items: {}",
+    "uniqueItems": "all array items must be unique",
+    "contains": "array must contain an item matching: {}",
+    "minContains": "minimum number of matching items: {}",
+    "maxContains": "maximum number of matching items: {}",
+    "prefixItems": "leading items must match, in order: {}",
+    "minimum": "minimum value: {}",
+    "maximum": "maximum value: {}",
+    "exclusiveMinimum": "exclusive minimum value: {}",
+    "exclusiveMaximum": "exclusive maximum value: {}",
+    "multipleOf": "must be a multiple of {}",
+    "minLength": "minimum length: {}",
+    "maxLength": "maximum length: {}",
+    "minProperties": "minimum number of properties: {}",
+    "maxProperties": "maximum number of properties: {}",
+    "patternProperties": "properties whose names match each pattern must satisfy: {}",
+    "propertyNames": "property names must satisfy: {}",
+    "dependentRequired": "dependent required properties: {}",
+    "dependentSchemas": "dependent schemas: {}",
+    "unevaluatedProperties": "unevaluated properties must satisfy: {}",
+    "if": "conditional (if): {}",
+    "then": "conditional (then): {}",
+    "else": "conditional (else): {}",
+    "not": "must not match: {}",
+}
+"""Rules that the provider refuses in a reply's schema, and how the description tells the model of them.
+
+The words are litellm's, so that a model reads the same whoever asks it.
+"""
+
+_JSON_TYPES: Mapping[str, tuple[type, ...]] = {
+    "null": (type(None),),
+    "boolean": (bool,),
+    "integer": (int,),
+    "number": (int, float),
+    "string": (str,),
+    "array": (list, tuple),
+    "object": (Mapping,),
+}
+
+
+def anthropic_input_schema(schema: Schema) -> dict[str, Any]:
+    """Give the schema of a tool's arguments: an object's, with references only to ``$defs``."""
+    whole = {**schema, "type": "object", "properties": schema.get("properties", {})}
+    older = _older_definitions(whole)
+    if older is not None:
+        bare = {name: whole[name] for name in whole if name not in ("definitions", "components")}
+        whole = _inlined(bare, older)
+    return {name: whole[name] for name in whole if name in _INPUT_KEYS}
+
+
+def _older_definitions(schema: Schema) -> dict[str, Any] | None:
+    """Give what older drafts and OpenAPI keep for references, None where a schema has no such place."""
+    shared = schema.get("components")
+    listed = shared.get("schemas") if isinstance(shared, Mapping) else None
+    if "definitions" not in schema and not isinstance(listed, Mapping):
+        return None
+    return {**(listed or {}), **(schema.get("definitions") or {})}
+
+
+def anthropic_reply_schema(schema: Schema) -> dict[str, Any]:
+    """Give the schema that a reply has to follow, as the provider compiles it."""
+    definitions = schema.get("$defs", schema.get("definitions", {}))
+    bare = {name: value for name, value in schema.items() if name not in ("$defs", "definitions")}
+    whole: dict[str, Any] = _anthropic_schema(_inlined(bare, definitions) if definitions else bare)
+    return whole
+
+
+def _inlined(node: Any, definitions: Schema, within: tuple[str, ...] = ()) -> Any:
+    """Write what is referred to in the place of each reference; one that leads into itself stays."""
+    if isinstance(node, list | tuple):
+        return [_inlined(item, definitions, within) for item in node]
+    if not isinstance(node, Mapping):
+        return node
+    known = {**definitions, **_own_definitions(node)}
+    referred = node.get("$ref")
+    if not isinstance(referred, str):
+        return {name: _inlined(value, known, within) for name, value in node.items()}
+    name = referred.rpartition("/")[2]
+    target = definitions.get(name)
+    if name in within or not isinstance(target, Mapping):
+        return dict(node)
+    return _inlined(target, definitions, (*within, name))
+
+
+def _own_definitions(node: Schema) -> dict[str, Any]:
+    own = (node.get(place) for place in ("$defs", "definitions"))
+    return {name: value for held in own if isinstance(held, Mapping) for name, value in held.items()}
+
+
+def _anthropic_schema(schema: Any) -> Any:
+    if not isinstance(schema, Mapping):
+        return schema
+    kept: dict[str, Any] = {}
+    if notes := list(_rule_notes(schema)):
+        note = f"Note: {', '.join(notes)}."
+        kept["description"] = " ".join(filter(None, (schema.get("description"), note)))
+    for name, value in schema.items():
+        if _is_refused_rule(name, value) or (name == "description" and notes):
+            continue
+        if name != "type" or not _is_contradicted(schema):
+            _add_key(kept, name, value)
+    if kept.get("type") == "object":
+        kept["additionalProperties"] = False
+    return kept
+
+
+def _add_key(kept: dict[str, Any], name: str, value: Any) -> None:
+    """Add one key of a schema, with the schemas that it holds."""
+    if name in ("properties", "$defs") and isinstance(value, Mapping):
+        kept[name] = {inner: _anthropic_schema(schema) for inner, schema in value.items()}
+    elif name in ("anyOf", "oneOf") and isinstance(value, list | tuple):
+        kept["anyOf"] = [*kept.get("anyOf", ()), *map(_anthropic_schema, value)]
+    elif name == "allOf" and isinstance(value, list | tuple):
+        kept[name] = list(map(_anthropic_schema, value))
+    else:
+        kept[name] = _anthropic_schema(value) if name == "items" else value
+
+
+def _rule_notes(schema: Schema) -> Iterator[str]:
+    for name, words in _RULES_IN_WORDS.items():
+        value = schema.get(name, False)
+        if value is not False and _is_refused_rule(name, value):
+            yield words.format(json.dumps(value) if isinstance(value, dict | list) else value)
+
+
+def _is_refused_rule(name: str, value: Any) -> bool:
+    """Whether a rule is one that the provider's grammar cannot hold; that a list is not empty it can."""
+    return name in _RULES_IN_WORDS and not (name == "minItems" and type(value) is int and value in (0, 1))
+
+
+def _is_contradicted(schema: Schema) -> bool:
+    """Whether a schema lists values that are not all of the type it says: the provider refuses that."""
+    values, kind = schema.get("enum"), schema.get("type")
+    if not isinstance(values, list) or kind is None:
+        return False
+    if not isinstance(kind, str):
+        return True
+    return kind in _JSON_TYPES and not all(_is_of_type(kind, value) for value in values)
+
+
+def _is_of_type(kind: str, value: Any) -> bool:
+    if isinstance(value, bool):
+        return kind == "boolean"
+    return isinstance(value, _JSON_TYPES[kind])
+
+
+_MAPS_OF_SCHEMAS = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+_LISTS_OF_SCHEMAS = ("allOf", "anyOf", "oneOf", "prefixItems")
+_SINGLE_SCHEMAS = ("items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames")
+_ALTERNATIVES = ("anyOf", "oneOf")
+_UNIONS = ("allOf", *_ALTERNATIVES)
+_REFUSED_AT_TOP = (*_UNIONS, "enum", "const", "not")
+"""What the schema of a tool may not have at its top; below it everything may."""
+_DEEPEST = 32
+
+
+def openai_tool(tool: Mapping[str, Any], *, flat: bool) -> dict[str, Any]:
+    """Give a declaration without patterns that Python cannot read; ``flat``, also without a union at its top.
+
+    What has to be left out was a hint to the model, not a rule for its calls.
+    """
+    function = as_map(tool.get("function"))
+    if not (parameters := as_map(function.get("parameters"))):
+        return dict(tool)
+    accepted = _with_known_patterns(parameters)
+    return {**tool, "function": {**function, "parameters": _flattened(accepted) if flat else accepted}}
+
+
+def _with_known_patterns(schema: Any) -> Any:
+    """Give a schema without patterns that Python cannot read; what is an example or a value stays."""
+    if not isinstance(schema, dict):
+        return schema
+    given = {name: value for name, value in schema.items() if name != "pattern" or _is_pattern(value)}
+    for name, value in given.items():
+        if name in _MAPS_OF_SCHEMAS and isinstance(value, dict):
+            kept = value if name != "patternProperties" else filter(_is_pattern, value)
+            given[name] = {key: _with_known_patterns(value[key]) for key in kept}
+        elif isinstance(value, list) and (name in _LISTS_OF_SCHEMAS or name == "items"):
+            given[name] = list(map(_with_known_patterns, value))
+        elif name in _SINGLE_SCHEMAS:
+            given[name] = _with_known_patterns(value)
+    return given
+
+
+def _is_pattern(text: object) -> bool:
+    try:
+        re.compile(text if isinstance(text, str) else "")
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return True
+
+
+def _flattened(schema: dict[str, Any]) -> dict[str, Any]:
+    """Give a tool's schema as one object with the keys of all its branches, where it is one of several."""
+    if not any(name in schema for name in _REFUSED_AT_TOP):
+        return schema
+    merged = _object_of(schema, schema, _DEEPEST)
+    return schema if merged is None else merged
+
+
+def _object_of(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, Any] | None:
+    """Give the one object that a schema's branches make, or None where they make none."""
+    if not isinstance(schema, dict) or depth < 0:
+        return None
+    if "$ref" in schema:
+        return _object_of(_definition(as_text(schema["$ref"]), root), root, depth - 1)
+    groups = {name: schema[name] for name in _UNIONS if isinstance(schema.get(name), list)}
+    merged = {name: [_object_of(one, root, depth - 1) for one in group] for name, group in groups.items()}
+    branches = [one for group in merged.values() for one in group if one is not None]
+    if len(branches) < sum(map(len, merged.values())) or not _is_object(schema, branches):
+        return None
+    properties: dict[str, Any] = {}
+    for one in (*reversed(branches), schema):
+        properties |= as_map(one.get("properties"))
+    required = set(schema.get("required") or ()).union(*(_required(*group) for group in merged.items()))
+    kept = {name: value for name, value in schema.items() if name not in _REFUSED_AT_TOP}
+    named = {"required": sorted(required)} if required else {}
+    return {**kept, "type": "object", "properties": properties, **named}
+
+
+def _is_object(schema: Mapping[str, Any], branches: Sequence[Mapping[str, Any]]) -> bool:
+    return schema.get("type") == "object" or (
+        "type" not in schema and ("properties" in schema or bool(branches))
+    )
+
+
+def _required(union: str, branches: Sequence[Mapping[str, Any] | None]) -> set[str]:
+    """Give the keys that a union requires: those of all its branches, or those that each of them has."""
+    named = [set(as_map(one).get("required") or ()) for one in branches]
+    combine: Callable[[set[str], set[str]], set[str]] = (
+        set.intersection if union in _ALTERNATIVES else set.union
+    )
+    return reduce(combine, named) if named else set()
+
+
+def _definition(ref: str, root: Mapping[str, Any]) -> Any:
+    place, _, name = ref.removeprefix("#/").rpartition("/")
+    return as_map(root.get(place)).get(name) if place in ("$defs", "definitions") else None

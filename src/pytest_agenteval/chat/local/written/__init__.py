@@ -1,1 +1,0 @@
-"""Tool calls as models write them, before any provider has read them."""

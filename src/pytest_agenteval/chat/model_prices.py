@@ -1,0 +1,274 @@
+"""What a model's tokens cost: by the user's prices, else by litellm's table.
+
+The table is read as data, since importing litellm takes seconds. The figures are those of litellm's own arithmetic
+for text and audio. What it alone can know is left out: hours at which a provider is cheaper, regions, searches that
+a provider made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from pytest_agenteval.records.prices import NO_PRICES, ModelPrice, Prices, own_price
+from pytest_agenteval.records.replies import PricedApart
+from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
+
+TABLE = "model_prices_and_context_window_backup.json"
+_INPUT, _OUTPUT = "input_cost_per_token", "output_cost_per_token"
+_CACHED, _WRITTEN = "cache_read_input_token_cost", "cache_creation_input_token_cost"
+_HOUR_WRITTEN = f"{_WRITTEN}_above_1hr"
+_REASONING = "output_cost_per_reasoning_token"
+_AUDIO_INPUT, _AUDIO_OUTPUT = "input_cost_per_audio_token", "output_cost_per_audio_token"
+_BY_LENGTH = (_INPUT, _OUTPUT, _CACHED, _WRITTEN, _HOUR_WRITTEN)
+_THRESHOLD = re.compile(rf"(?:{'|'.join(_BY_LENGTH)})_above_(\d+)(k?)_tokens")
+_TIERS = {"flex": "_flex", "priority": "_priority", "fast": "_priority"}
+"""Words of providers for how quickly they answered, and how the keys of their rates end."""
+_REGION = re.compile(r"(?:us|eu|apac|us-gov|jp|au|global)\.(?=[a-z0-9]+\.)")
+"""What stands before the name of a model of Bedrock's that is asked across regions."""
+_TUNED = re.compile(r"ft:[^:]+(?=:)")
+"""The model that somebody tuned, in the name of what came of it."""
+_AT_THRESHOLD = frozenset({"xai"})
+"""Providers that take their higher rate for a prompt of exactly so many tokens, too."""
+_CACHED_SHARES: Mapping[object, float] = {"fireworks_ai": 0.5}
+"""What of a prompt's price a provider takes for cached tokens whose price the table does not have."""
+_ONE_RATE = frozenset({"perplexity"})
+"""Providers with one rate for long and short prompts, written to a cache or not, whatever the table says."""
+
+PriceEntry = Mapping[str, Any]
+
+
+class TokenRates(NamedTuple):
+    """What one token costs in USD, by what it is.
+
+    Of the prompt: as such, read from the provider's cache, written to it, also for an hour, or audio; of the
+    reply: as such, thought, or audio.
+    """
+
+    prompt: float
+    cached: float
+    cache_write: float
+    hour_write: float
+    audio_prompt: float
+    reply: float
+    reasoning: float
+    audio_reply: float
+
+
+def token_rates(model: str, prompt_tokens: int, service_tier: str = "") -> TokenRates | None:
+    """Give what a model's tokens cost in a request of so many; None for one that the table does not have."""
+    entry = price_entry(model)
+    if entry is None:
+        return None
+    tier = _tier(entry, prompt_tokens)
+    ending = _TIERS.get(service_tier, "")
+    own = (
+        _threshold_rates(entry, prompt_tokens, ending)
+        if tier is None
+        else {_OUTPUT: entry.get(_OUTPUT), **tier}
+    )
+    prompt, reply = float(own[_INPUT] or 0), float(own[_OUTPUT] or 0)
+    write = prompt if entry.get("litellm_provider") in _ONE_RATE else _rate_or(own.get(_WRITTEN), prompt)
+    return TokenRates(
+        prompt,
+        _cached_rate(entry, own, prompt),
+        write,
+        _rate_or(own.get(_HOUR_WRITTEN), write),
+        _rate_or(_tier_rate(entry, _AUDIO_INPUT, ending), prompt),
+        reply,
+        _rate_or(own.get(_REASONING), reply) if tier else _reasoning_rate(entry, ending, reply),
+        _rate_or(entry.get(_AUDIO_OUTPUT), reply),
+    )
+
+
+def _rate_or(rate: float | None, otherwise: float) -> float:
+    """Give a rate, or the one that holds where the table has none: 0 is a rate too."""
+    return otherwise if rate is None else float(rate)
+
+
+def _tier_rate(entry: PriceEntry, key: str, ending: str) -> float | None:
+    """Give what stands under a key for a service tier, else what stands there for all."""
+    rate: float | None = entry.get(f"{key}{ending}")
+    return entry.get(key) if rate is None else rate
+
+
+def _cached_rate(entry: PriceEntry, own: PriceEntry, prompt: float) -> float:
+    return _rate_or(own.get(_CACHED), prompt * _CACHED_SHARES.get(entry.get("litellm_provider"), 1))
+
+
+def _reasoning_rate(entry: PriceEntry, ending: str, reply: float) -> float:
+    """Give the rate of thoughts: a service tier with a rate of its own for replies takes that for both."""
+    if ending and entry.get(f"{_OUTPUT}{ending}") is not None:
+        return _rate_or(entry.get(f"{_REASONING}{ending}"), reply)
+    return _rate_or(entry.get(_REASONING), reply)
+
+
+@cache
+def price_source() -> str:
+    """Name the package that the table came with, and its version; empty where there is none."""
+    try:
+        return f"litellm {version('litellm')}"
+    except PackageNotFoundError:
+        return ""
+
+
+@cache
+def _table() -> Mapping[str, msgspec.Raw]:
+    """Read the installed litellm's table, without its entries; nothing where there is no litellm."""
+    try:
+        litellm = find_spec("litellm")
+        if litellm is None or litellm.origin is None:
+            return {}
+        written = Path(litellm.origin).with_name(TABLE).read_bytes()
+        return msgspec.json.decode(written, type=dict[str, msgspec.Raw])
+    except (OSError, ValueError):  # another litellm, which keeps its prices elsewhere
+        return {}
+
+
+@cache
+def price_entry(model: str) -> PriceEntry | None:
+    """Give a model's line of the table: by its whole name, else without provider or region."""
+    for name in _table_names(model):
+        if (entry := _table_row(name)) is not None:
+            # A row can name the one that it stands for, such as claude-opus-latest; litellm 1.110 has 98.
+            return _table_row(entry["alias_of"]) if "alias_of" in entry else entry
+    return None
+
+
+def _table_row(name: str) -> PriceEntry | None:
+    written = _table().get(name)
+    return None if written is None else msgspec.json.decode(written, type=dict[str, Any])
+
+
+def _table_names(model: str) -> Iterator[str]:
+    yield model
+    _, slash, name = model.partition("/")
+    if slash:
+        yield name
+    if region := _REGION.match(bare := name or model):
+        yield bare[region.end() :]
+    if tuned := _TUNED.match(bare):
+        yield tuned[0]
+
+
+def _tier(entry: PriceEntry, prompt_tokens: int) -> PriceEntry | None:
+    """Give the tier of a request: the one in whose range its prompt is, and beyond all ranges the last."""
+    tiers: list[PriceEntry] = [
+        tier for tier in entry.get("tiered_pricing") or () if len(tier.get("range", ())) == 2
+    ]
+    if not tiers or prompt_tokens <= 0:
+        return None
+    tiers.sort(key=lambda tier: tier["range"][0])
+    fitting = (tier for tier in tiers if tier["range"][0] < prompt_tokens <= tier["range"][1])
+    tier = next(fitting, tiers[-1])
+    return tier if _INPUT in tier else None
+
+
+def _threshold_rates(entry: PriceEntry, prompt_tokens: int, ending: str) -> PriceEntry:
+    """Give a model's rates, those of the highest threshold that a prompt exceeds, for the whole request."""
+    rates = {name: _tier_rate(entry, name, ending) for name in _BY_LENGTH}
+    if entry.get("litellm_provider") in _ONE_RATE:
+        return rates
+    for above in _exceeded(entry, prompt_tokens):
+        longer = {name: _tier_rate(entry, f"{name}{above}", ending) for name in _BY_LENGTH}
+        rates.update({name: rate for name, rate in longer.items() if rate is not None})
+    return rates
+
+
+def _exceeded(entry: PriceEntry, prompt_tokens: int) -> Iterator[str]:
+    """Give the endings of keys for prompts as long as this one, the highest threshold last."""
+    thresholds = {
+        int(number) * (1000 if thousands else 1): f"_above_{number}{thousands}_tokens"
+        for number, thousands in (found.groups() for found in map(_THRESHOLD.fullmatch, entry) if found)
+    }
+    inclusive = entry.get("litellm_provider") in _AT_THRESHOLD
+    for threshold in sorted(thresholds):
+        if prompt_tokens > threshold or (inclusive and prompt_tokens == threshold):
+            yield thresholds[threshold]
+
+
+NOTHING_APART = PricedApart()
+_EACH = 1e-6
+
+
+def with_price(
+    model: str,
+    usage: Usage,
+    apart: PricedApart = NOTHING_APART,
+    prices: Prices = NO_PRICES,
+    asked: str = "",
+) -> Usage:
+    """Give the usage of one reply with its price in USD, None where nobody here knows it.
+
+    What the user says in ``prices`` comes first, also of the model that was ``asked``, then what the reply
+    itself says.
+    """
+    own = own_price(prices, model, asked)
+    if own is not None and (usage.tokens or own.is_free):
+        return with_own_price(own, usage, apart)
+    if usage.cost_usd:
+        return usage
+    rates = token_rates(model, usage.input_tokens or 0, apart.service_tier) if usage.tokens else None
+    cost = None if rates is None else _prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates)
+    return replace(usage, cost_usd=cost or None)
+
+
+def with_own_price(price: ModelPrice, usage: Usage, apart: PricedApart = NOTHING_APART) -> Usage:
+    """Give the usage of one reply at the user's price; a price of 0 is one."""
+    rates = _user_rates(price.at(usage.input_tokens or 0))
+    return replace(usage, cost_usd=_prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates))
+
+
+def _user_rates(price: ModelPrice) -> TokenRates:
+    prompt, reply = price.input * _EACH, price.output * _EACH
+    cached = prompt if price.cached is None else price.cached * _EACH
+    write = prompt if price.cache_write is None else price.cache_write * _EACH
+    return TokenRates(prompt, cached, write, write, prompt, reply, reply, reply)
+
+
+def is_priced(prices: Prices, *names: str) -> bool:
+    """Whether the price of a model that is called by these names is known before it is asked."""
+    return own_price(prices, *names) is not None or any(
+        rates is not None and (rates.prompt or rates.reply)
+        for rates in (token_rates(name, 1) for name in names)
+    )
+
+
+def _prompt_cost(usage: Usage, apart: PricedApart, rates: TokenRates) -> float:
+    for_an_hour = min(apart.hour_writes, apart.cache_writes)
+    cached = usage.cached_tokens or 0  # where nobody knows, all is paid in full
+    fresh = max(0, (usage.input_tokens or 0) - cached - apart.cache_writes)
+    audio = min(apart.audio_input, fresh)  # of what was cached, some may have been audio too
+    return (
+        (fresh - audio) * rates.prompt
+        + audio * rates.audio_prompt
+        + cached * rates.cached
+        + (apart.cache_writes - for_an_hour) * rates.cache_write
+        + for_an_hour * rates.hour_write
+    )
+
+
+def _reply_cost(usage: Usage, apart: PricedApart, rates: TokenRates) -> float:
+    reasoning = usage.reasoning_tokens or 0
+    text = max(0, (usage.output_tokens or 0) - reasoning - apart.audio_output)
+    return text * rates.reply + reasoning * rates.reasoning + apart.audio_output * rates.audio_reply
+
+
+def with_prices(transcript: Transcript, prices: Prices = NO_PRICES) -> Transcript:
+    """Give a transcript whose replies have prices where their model and tokens are told, and no price is."""
+    asks = tuple(
+        replace(ask, usage=with_price(ask.model, ask.usage, prices=prices))
+        if ask.model and ask.usage.cost_usd is None
+        else ask
+        for ask in transcript.asks
+    )
+    if asks == transcript.asks or transcript.usage != sum((ask.usage for ask in transcript.asks), NO_USAGE):
+        return transcript
+    return replace(transcript, asks=asks, usage=sum((ask.usage for ask in asks), NO_USAGE))

@@ -1,0 +1,306 @@
+"""The ways to spoil a reference solution, each of which a grader has to see."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from os.path import commonpath
+from typing import Any, TypeGuard
+
+from pytest_agenteval.chat.offline.reference_solution import (
+    FileWriter,
+    ReferenceSolution,
+    Spoilt,
+    Turns,
+    ValuePlace,
+    with_values,
+    without_call,
+)
+from pytest_agenteval.chat.offline.scripted import EVERYTHING
+from pytest_agenteval.chat.offline.text_changes import (
+    a_day_later,
+    days_in,
+    facts_in,
+    is_prose,
+    numbers_in,
+    plus_one,
+    shortened,
+    with_number,
+    with_spans,
+    words_of,
+)
+from pytest_agenteval.records.plan import PlannedTask
+
+STRAY_NAME, STRAY_TEXT = "More Thoughts", "# More thoughts\n\nTo be filled in later.\n"
+OVERWRITTEN_TEXT = "# Notes\n\nRewritten.\n"
+
+
+def stray_file(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Write one file more, beside the last that is to be written."""
+    if solution.writer is not None and solution.written_files:
+        folder, _, name = solution.written_files[-1].rpartition("/")
+        path = f"{folder}/{STRAY_NAME}.{name.rpartition('.')[2]}".lstrip("/")
+        call = solution.writer.call(path, STRAY_TEXT)
+        yield Spoilt(f"{path} written too", (), _before_last_action(solution, call))
+
+
+def neighbour_overwritten(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Replace a file that the reference leaves alone: the nearest to what is to be written."""
+    writer, written = solution.writer, solution.written_files
+    if writer is None or not written:
+        return
+    kind = written[-1].rpartition(".")[2]
+    others = [
+        path
+        for path in solution.tree.texts
+        if path not in written and path.startswith(writer.root) and path.endswith(f".{kind}")
+    ]
+    if others:
+        nearest = max(others, key=lambda path: len(commonpath([path, written[-1]])))
+        call = writer.call(nearest, OVERWRITTEN_TEXT)
+        yield Spoilt(f"{nearest} replaced", (), _before_last_action(solution, call))
+
+
+def act_on_nothing(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Act where there is nothing to do: file the question, or make a call again that was made already."""
+    if not solution.calls and solution.given_calls:
+        given = solution.given_calls[0]
+        yield Spoilt(
+            f"{given['tool']} called again", (), _with_first_call(solution, given["tool"], given.get("args"))
+        )
+    writer = solution.writer
+    if writer is not None and not solution.written_files and solution.question:
+        path = f"{writer.root}/Notes.md".lstrip("/")
+        call = writer.call(path, f"# Notes\n\n{solution.question}\n")
+        yield Spoilt(
+            f"the question written into {path}", (), _with_first_call(solution, call["tool"], call["args"])
+        )
+
+
+def _with_first_call(solution: ReferenceSolution, tool: str, args: Mapping[str, Any] | None) -> Turns:
+    return [
+        {"text": "", "calls": [{"tool": tool, "args": dict(args or {})}]},
+        *with_values(solution.turns, {}),
+    ]
+
+
+def _before_last_action(solution: ReferenceSolution, call: dict[str, Any]) -> Turns:
+    turns = with_values(solution.turns, {})
+    turn, place = solution.acting[-1]
+    turns[turn]["calls"].insert(place, call)
+    return turns
+
+
+LEAST_NAME = 3
+"""Letters from which on a value is a name that the task may have said, and no word by chance."""
+
+
+def skip_call(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Leave out each call that changes something, or that the answer rests on."""
+    for place in (*solution.acting, *solution.looking):
+        tool = solution.call(place)["tool"]
+        turns = without_call(solution.turns, place, len(solution.given_calls))
+        yield Spoilt(f"{tool} not called", (tool,), turns)
+
+
+def wrong_argument(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Put another name in the place of each argument that has one right value.
+
+    Of calls that look something up these are all texts of one word: free text has no single right form, and
+    how much is looked up is the agent's to choose. Of calls that change something they are the files, and
+    what the task names itself, wherever the reference writes it: the rest may be right in another form.
+    """
+    for spot, value in solution.values((*solution.writing, *solution.looking)):
+        acts = (spot.turn, spot.call) in solution.writing
+        wrong = _wrong_value(solution, value) if not acts or _is_named_by_task(solution, value) else None
+        if wrong is not None:
+            place = solution.place(spot)
+            elsewhere = _texts_renamed(solution, value, wrong) if acts else {}
+            done = f"{place}: {shortened(value)} -> {shortened(wrong)}"
+            yield Spoilt(done, (place,), with_values(solution.turns, {**elsewhere, spot: wrong}))
+
+
+def _texts_renamed(solution: ReferenceSolution, name: str, other: str) -> dict[ValuePlace, Any]:
+    """Give every text that is written with the one name, with the other in its place; of a file none."""
+    if solution.tree.is_file_name(name):
+        return {}
+    word = re.compile(rf"(?<!\w){re.escape(name)}(?!\w)", re.IGNORECASE)
+    texts = [(spot, value) for spot, value in solution.values(solution.writing) if isinstance(value, str)]
+    return {spot: word.sub(lambda _: other, text) for spot, text in texts if word.search(text)}
+
+
+def _is_named_by_task(solution: ReferenceSolution, value: Any) -> bool:
+    if not isinstance(value, str) or is_prose(value) or days_in(value):
+        return False
+    named = len(value) >= LEAST_NAME and value.casefold() in solution.task_text
+    return named or solution.tree.is_file_name(value)
+
+
+def _wrong_value(solution: ReferenceSolution, value: Any) -> Any:
+    if isinstance(value, bool):
+        return not value
+    if not isinstance(value, str) or "$" in value or is_prose(value):
+        return None
+    return solution.tree.other_file(value) if solution.tree.is_file_name(value) else _other_name(value)
+
+
+def _other_name(value: str) -> str | None:
+    """Give the name with the next letter or digit in the place of its last."""
+    for at in range(len(value) - 1, -1, -1):
+        letter = value[at]
+        if letter.isalnum():
+            other = {"9": "0", "z": "a", "Z": "A", "힣": "가"}.get(letter, chr(ord(letter) + 1))
+            return value[:at] + other + value[at + 1 :]
+    return None
+
+
+LEAST_WORDS = 3
+"""Words from which on a question is told from what is to be written of it."""
+
+
+def number_plus_one(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Make each number greater by one, wherever the reference writes or answers it.
+
+    A number that is written counts where the task says it, one that is answered where the user has not.
+    """
+    for number, spots in _number_places(solution).items():
+        said = number in numbers_in(solution.user_words)
+        answered = any(spot.call is None for spot in spots)
+        if said != answered or (not answered and number in numbers_in(solution.task_text)):
+            other = plus_one(number)
+            changes = _changed_texts(solution, lambda text: with_number(text, number, other))  # noqa: B023
+            changes |= {spot: value + 1 for spot, value in _amounts(solution) if str(value) == number}
+            yield _spoilt_by(solution, f"{number} -> {other}", changes)
+
+
+def _number_places(solution: ReferenceSolution) -> Mapping[str, list[ValuePlace]]:
+    """Give every number with the spots where it stands."""
+    numbers: dict[str, list[ValuePlace]] = {}
+    for spot, text, spans in solution.texts:
+        for number in numbers_in("\n".join(text[start:end] for start, end in spans)):
+            numbers.setdefault(number, []).append(spot)
+    for spot, value in _amounts(solution):
+        numbers.setdefault(str(value), []).append(spot)
+    return numbers
+
+
+def _amounts(solution: ReferenceSolution) -> Iterator[tuple[ValuePlace, int | float]]:
+    return ((spot, value) for spot, value in solution.values(solution.writing) if _is_amount(value))
+
+
+def _is_amount(value: Any) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def date_off_by_a_day(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Move every day that is written or answered by one."""
+    changes = _changed_texts(solution, a_day_later)
+    if changes:
+        days = (day for spot, text, _ in solution.texts if spot in changes for day in days_in(text))
+        yield _spoilt_by(solution, f"{', '.join(dict.fromkeys(days))}: a day later", changes)
+
+
+def _changed_texts(solution: ReferenceSolution, change: Callable[[str], str]) -> dict[ValuePlace, Any]:
+    """Give the texts whose new parts the change makes others of."""
+    changes: dict[ValuePlace, Any] = {}
+    for spot, text, spans in solution.texts:
+        changed = with_spans(text, spans, [change(text[start:end]) for start, end in spans])
+        if changed != text:
+            changes[spot] = changed
+    return changes
+
+
+def fact_dropped(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Leave out each fact: a sentence of what is written or answered; where there is but one, a clause."""
+    for spot, text, spans in solution.texts:
+        for start, end in spans:
+            for fact in facts_in(text[start:end]):
+                left = text[:start] + text[start:end].replace(fact, "", 1) + text[end:]
+                if _is_needed(solution, spot, fact, left):
+                    done = f"{solution.place(spot)}: without {shortened(fact)}"
+                    yield _spoilt_by(solution, done, {spot: left})
+
+
+def _is_needed(solution: ReferenceSolution, spot: ValuePlace, fact: str, left: str) -> bool:
+    """Whether a part of a text says what has to be said, and what stands nowhere else.
+
+    Of an answer that is what the user has not said himself; of what is written, what the task says.
+    """
+    words = words_of(fact)
+    if spot.call is None:
+        return 2 * len(words & words_of(solution.user_words)) < len(words)
+    named = words & solution.named_words
+    others = [left if other == spot else text for other, text, _ in solution.texts]
+    others += [str(amount) for _, amount in _amounts(solution)]
+    return len(named) > 1 and 2 * len(named) >= len(words) and not named <= words_of("\n".join(others))
+
+
+def verbatim_paste(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Write or answer the question itself in the place of all that the reference says in its own words."""
+    question = solution.question
+    if len(words_of(question)) < LEAST_WORDS:
+        return
+    changes = {
+        spot: with_spans(text, spans, [f"{question}\n", *[""] * (len(spans) - 1)])
+        for spot, text, spans in solution.texts
+        if is_prose(text) and text.strip() not in question
+    }
+    if changes:
+        yield _spoilt_by(solution, "the question itself in the place of each text", changes)
+
+
+def answer_everything(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    """Say, or write beside what is to be written, all that was given and all that was found."""
+    texts = [each for each in solution.texts if is_prose(each[1])]
+    if solution.has_answer:
+        spot = ValuePlace(len(solution.turns) - 1, None)
+        yield _spoilt_by(solution, "all that was given and found as the answer", {spot: EVERYTHING})
+    elif texts:
+        spot, text, spans = texts[0]
+        end = spans[-1][1]
+        changed = f"{text[:end]}\n{EVERYTHING}\n{text[end:]}"
+        yield _spoilt_by(solution, "all that was given and found written too", {spot: changed})
+
+
+def _spoilt_by(solution: ReferenceSolution, done: str, changes: Mapping[ValuePlace, Any]) -> Spoilt:
+    places: Sequence[str] = [solution.place(spot) for spot in changes]
+    return Spoilt(done, tuple(dict.fromkeys(places)), with_values(solution.turns, changes))
+
+
+def _answer_or_do_everything(solution: ReferenceSolution) -> Iterator[Spoilt]:
+    yield from answer_everything(solution)
+    yield from act_on_nothing(solution)
+
+
+SPOILERS: Mapping[str, Callable[[ReferenceSolution], Iterator[Spoilt]]] = {
+    "skip_call": skip_call,
+    "wrong_argument": wrong_argument,
+    "number_plus_one": number_plus_one,
+    "date_off_by_a_day": date_off_by_a_day,
+    "fact_dropped": fact_dropped,
+    "stray_file": stray_file,
+    "neighbour_overwritten": neighbour_overwritten,
+    "verbatim_paste": verbatim_paste,
+    "answer_everything": _answer_or_do_everything,
+}
+"""Each gives every spoilt form that it has for a task: none where it does not apply."""
+
+
+MOST_FORMS = 20
+"""Forms of one spoiler that are tried of one task: not each word of a reference as long as a book."""
+
+
+def spoilt_references(task: PlannedTask, writer: FileWriter | None) -> Mapping[str, tuple[Spoilt, ...]]:
+    """Give the spoilt forms of a task's reference by the spoiler's name, the same ones every time.
+
+    ``writer`` is how the agent writes a file, where a benchmark says so. Forms that come to the same turns
+    are given once.
+    """
+    solution = ReferenceSolution(task, writer)
+    forms: dict[str, tuple[Spoilt, ...]] = {}
+    for name, spoil in SPOILERS.items():
+        distinct = [each for each in spoil(solution) if each.turns != solution.turns]
+        forms[name] = tuple({str(each.turns): each for each in reversed(distinct)}.values())[::-1][
+            :MOST_FORMS
+        ]
+    return forms

@@ -1,1 +1,0 @@
-"""Reference solutions, each spoilt in one way on purpose: what graders that look at something have to see."""

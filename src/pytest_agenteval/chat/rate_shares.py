@@ -1,0 +1,578 @@
+"""How the processes of a run share a model out: adaptive concurrency, limits per minute, and a circuit that opens.
+
+What processes report and are granted is plain data, and every time comes in as an argument, so that the state can
+lie in a file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from math import ceil
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from pytest_agenteval.processes.files import POSIX
+from pytest_agenteval.processes.locked_state import LockedState
+from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.records.record import NOTHING, Record
+
+AT_START = 64
+PATIENCE_S = 120.0
+
+
+class RateLimits(Record, frozen=True):
+    """How a model may be asked, by the whole run.
+
+    ``at_once`` is the most requests under way, 0 for as many as the processes have trials at once; with
+    ``at_start`` of them the run begins. ``patience_s`` is for how long a model is waited for that replies to
+    nobody. A limit per minute is None where there is none.
+    """
+
+    at_once: int = 0
+    at_start: int = AT_START
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    patience_s: float = PATIENCE_S
+
+
+class ModelFailure(Record, frozen=True):
+    """Why a model cannot be had, found by a request that has been tried often enough.
+
+    ``lasts`` is True where no waiting would help. ``message`` is for people, and names the model.
+    """
+
+    cause: str
+    message: str
+    lasts: bool = False
+
+
+class RefusedRequests(Record, frozen=True):
+    """Requests that a provider has put off, since the last report: it is asked too much, or has no room.
+
+    ``wait_s`` is the longest that it wants to be left alone, ``began_ago_s`` how long ago the last of them
+    was sent, ``failure`` what it said to that one.
+    """
+
+    failure: ModelFailure
+    statuses: Mapping[str, int] = NOTHING
+    wait_s: float = 0.0
+    began_ago_s: float = 0.0
+
+
+class LimiterReport(Record, frozen=True):
+    """What one process has to tell of one model, since it told last.
+
+    ``process`` is its number and a word of its own. ``most`` is how many requests it would have under way at
+    once at most, 0 for none any more; ``tokens`` are what those that wait will take. ``begun`` were sent,
+    ``replied`` were answered. Of what it was granted it gives back ``unused_starts`` and ``unused_tokens``,
+    below 0 where more was used than had been estimated. ``dropped`` says that a request came to no end.
+    """
+
+    process: str
+    model: str
+    name: str
+    limits: RateLimits
+    most: int = 1
+    in_flight: int = 0
+    waiting: int = 0
+    tokens: int = 0
+    begun: int = 0
+    replied: int = 0
+    unused_starts: int = 0
+    unused_tokens: int = 0
+    refusals: RefusedRequests | None = None
+    failure: ModelFailure | None = None
+    dropped: bool = False
+
+
+class RateShare(Record, frozen=True):
+    """What one process may do with one model until it asks again.
+
+    It may have ``at_once`` requests under way and begin ``starts`` more, of ``tokens`` together; None is no
+    limit. Who waits asks again after ``again_s``. ``replied`` counts the replies that all have had.
+    ``is_in_trouble`` says that the model replies to nobody just now, ``down`` that it will not in this run.
+    ``others_wait`` says that a place that is given back is wanted elsewhere.
+    """
+
+    at_once: int = 0
+    starts: int | None = None
+    tokens: int | None = None
+    again_s: float = 0.0
+    replied: int = 0
+    is_in_trouble: bool = False
+    down: ModelFailure | None = None
+    others_wait: bool = False
+
+
+class ModelStanding(Record, frozen=True):
+    """How a model has fared in this run: how often it put a request off, and what became of it.
+
+    ``least`` is how few requests at once it was held to. ``outages`` counts how often it replied to nobody.
+    One that ``is_in_trouble`` replies to nobody just now; it ``is_tried`` while a request will tell when that
+    is over, or all leave it alone for a while.
+    """
+
+    model: str
+    name: str
+    refused: Mapping[str, int] = NOTHING
+    least: int = 0
+    outages: int = 0
+    is_in_trouble: bool = False
+    is_tried: bool = False
+    down: ModelFailure | None = None
+
+
+class ShareStore(Protocol):
+    """Shares models out among the processes of a run; all that goes in and out is plain data."""
+
+    async def exchange(self, report: LimiterReport) -> RateShare:
+        """Take note of what a process tells of a model, and say what it may do."""
+        ...
+
+    async def leave(self, process: str) -> None:
+        """Take back all that a process has: it asks nothing any more."""
+        ...
+
+    async def standings(self) -> tuple[ModelStanding, ...]:
+        """Say how every model has fared that was asked."""
+        ...
+
+
+FIRST_WAIT_S = 1.0
+LONGEST_BACKOFF_S = 15.0
+LONGEST_WAIT_S = 60.0
+LOOK_AGAIN_S = 0.5
+"""Seconds after which who waits for others looks again; it may look sooner, and each time later."""
+SOON_S = 0.02
+"""Seconds after which who was granted nothing looks again at the earliest."""
+PROBE_S = 600.0
+"""Seconds after which a probe that nobody has told the end of is taken for lost."""
+MOST_STRIKES = 3
+"""So many requests in a row are refused a key, or a model, that has been good before: then it is gone."""
+NEVER_LASTING = frozenset({"auth", "unknown_model"})
+
+
+class TokenBucket(msgspec.Struct):
+    """What may still be used of a limit per minute: it fills evenly, and holds a twelfth of a minute's.
+
+    In no minute is more used than the limit, as long as nothing was used that had not been estimated.
+    """
+
+    level: float
+    filled_at: float
+
+    def fill(self, limit: float, now: float) -> float:
+        """Let in what has come since, and give the most that it holds."""
+        holds = max(1.0, limit / 12)
+        self.level = min(holds, self.level + (now - self.filled_at) * _per_second(limit, holds))
+        self.filled_at = now
+        return holds
+
+
+def _per_second(limit: float, holds: float) -> float:
+    # A whole bucket may be used at once, and what then comes within a minute has to fit in beside it.
+    return (limit - holds + 0.9) / 60
+
+
+class ProcessState(msgspec.Struct):
+    """What one process has of a model: places, and how many requests it has begun."""
+
+    seen: float
+    most: int = 1
+    in_flight: int = 0
+    waiting: int = 0
+    held: int = 0
+    served: float = 0.0
+
+
+class ModelState(msgspec.Struct):
+    """Everything that is known of a model in a run.
+
+    ``width`` is how many requests may be under way at once; it grows by one for each reply until the model
+    first puts one off (``is_ramping``), and by one for each ``width`` replies from then on. ``rounds``
+    counts the times in a row that it was tried and replied to nobody, ``probe`` names who tries it now.
+    """
+
+    name: str
+    width: float
+    is_ramping: bool = True
+    halved_at: float = 0.0
+    quiet_until: float = 0.0
+    rounds: int = 0
+    trouble_since: float = 0.0
+    probe: str = ""
+    probe_since: float = 0.0
+    down: ModelFailure | None = None
+    strikes: int = 0
+    replied: int = 0
+    refused: dict[str, int] = {}
+    least: int = 0
+    outages: int = 0
+    requests: TokenBucket | None = None
+    tokens: TokenBucket | None = None
+    members: dict[str, ProcessState] = {}
+
+
+def new_state(report: LimiterReport, now: float) -> ModelState:
+    """Give the state of a model that nobody has asked yet."""
+    limits = report.limits
+    state = ModelState(report.name, float(limits.at_start))
+    if limits.requests_per_minute is not None:
+        state.requests = TokenBucket(max(1.0, limits.requests_per_minute / 12), now)
+    if limits.tokens_per_minute is not None:
+        state.tokens = TokenBucket(max(1.0, limits.tokens_per_minute / 12), now)
+    return state
+
+
+def exchange_report(
+    state: ModelState, report: LimiterReport, now: float, is_gone: Callable[[str, float], bool] | None = None
+) -> RateShare:
+    """Take note of a report and give the share of who made it.
+
+    ``is_gone`` says of a process that has told nothing for so many seconds whether it has ended.
+    """
+    if is_gone is not None and len(state.members) > (report.process in state.members):
+        _take_back(state, now, report.process, is_gone)
+    member = _note_process(state, report, now)
+    if report.refusals is not None:
+        _note_refusals(state, report.refusals, report.limits, now)
+    if report.failure is not None:
+        _note_failure(state, report.failure, report.limits, now)
+    if report.dropped and state.probe == report.process:
+        state.probe = ""
+    if report.replied:
+        _note_replies(state, report, now)
+    return _share_of(state, report, member, now)
+
+
+def remove_process(state: ModelState, process: str) -> None:
+    """Take back what a process has."""
+    state.members.pop(process, None)
+    if state.probe == process:
+        state.probe = ""
+
+
+def standing_of(
+    model: str, state: ModelState, now: float, is_gone: Callable[[str, float], bool]
+) -> ModelStanding:
+    """Say how a model has fared."""
+    return ModelStanding(
+        model,
+        state.name,
+        dict(state.refused),
+        state.least,
+        state.outages,
+        state.rounds > 0,
+        now < state.quiet_until or _is_being_tried(state, now, is_gone),
+        state.down,
+    )
+
+
+def _is_being_tried(state: ModelState, now: float, is_gone: Callable[[str, float], bool]) -> bool:
+    """Whether a request is under way, or waits, of a process that is still there."""
+    busy = ((name, each.seen) for name, each in state.members.items() if each.in_flight or each.waiting)
+    return any(not is_gone(name, now - seen) for name, seen in busy)
+
+
+def _take_back(state: ModelState, now: float, process: str, is_gone: Callable[[str, float], bool]) -> None:
+    silent = [(name, now - member.seen) for name, member in state.members.items() if name != process]
+    for name, seconds in silent:
+        if is_gone(name, seconds):
+            remove_process(state, name)
+
+
+def _note_process(state: ModelState, report: LimiterReport, now: float) -> ProcessState:
+    """Take note of what a process has under way, and take back what it has not used."""
+    member = state.members.get(report.process)
+    if member is None:
+        member = state.members[report.process] = ProcessState(now)
+    if report.waiting and not (member.waiting or member.in_flight):
+        # Who comes later has no claim to what the others were given before.
+        busy = [each.served for each in state.members.values() if each is not member and each.waiting]
+        member.served = max(member.served, min(busy, default=0.0))
+    member.seen, member.most = now, report.most
+    member.in_flight, member.waiting = report.in_flight, report.waiting
+    member.served += report.begun
+    if state.requests is not None:
+        state.requests.level += report.unused_starts
+    if state.tokens is not None:
+        state.tokens.level += report.unused_tokens
+    return member
+
+
+def _note_refusals(state: ModelState, refusals: RefusedRequests, limits: RateLimits, now: float) -> None:
+    for status, number in refusals.statuses.items():
+        state.refused[status] = state.refused.get(status, 0) + number
+    # Once for each round trip: all others of the burst were sent before the model was known to be full.
+    if state.rounds == 0 and now - refusals.began_ago_s >= state.halved_at:
+        state.width = max(1.0, min(state.width, _most_at_once(state, limits)) / 2)
+        state.least = min(state.least or int(state.width), int(state.width))
+        state.is_ramping, state.halved_at = False, now
+    _back_off(state, refusals.failure, limits, now, min(refusals.wait_s, LONGEST_WAIT_S))
+
+
+def _note_failure(state: ModelState, failure: ModelFailure, limits: RateLimits, now: float) -> None:
+    if state.down is not None:
+        return
+    state.outages += state.rounds == 0
+    if failure.lasts:
+        state.strikes += 1
+        good_before = state.replied > 0 and failure.cause in NEVER_LASTING
+        if not good_before or state.strikes >= MOST_STRIKES:
+            _mark_down(state, failure)
+    elif state.replied == state.rounds == 0:  # an address with nobody there is no outage
+        _mark_down(state, failure)
+    else:
+        _back_off(state, failure, limits, now, 0.0)
+
+
+def _back_off(
+    state: ModelState, failure: ModelFailure, limits: RateLimits, now: float, wait_s: float
+) -> None:
+    """Have nothing begun for a while, each time longer; after that one request tries it for all."""
+    if state.rounds == 0:
+        state.trouble_since = now
+    if now >= state.quiet_until or state.rounds == 0:
+        state.rounds += 1
+    state.probe = ""
+    if not wait_s or state.rounds > 1:  # what it says is believed once: asked each second, it is asked a lot
+        wait_s = max(wait_s, min(FIRST_WAIT_S * 2.0 ** (state.rounds - 1), LONGEST_BACKOFF_S))
+    state.quiet_until = max(state.quiet_until, now + wait_s)
+    if now - state.trouble_since >= limits.patience_s:
+        _mark_down(state, failure)
+
+
+def _mark_down(state: ModelState, failure: ModelFailure) -> None:
+    state.down, state.rounds = failure, max(1, state.rounds)
+
+
+def _note_replies(state: ModelState, report: LimiterReport, now: float) -> None:
+    state.replied += report.replied
+    state.strikes = 0
+    if state.down is None and now >= state.quiet_until:
+        # Not while all are quiet: what comes in then may have been sent before.
+        state.rounds, state.probe = 0, ""
+    in_flight = sum(each.in_flight for each in state.members.values())
+    if 2 * (in_flight + report.replied) >= state.width:  # else nobody knows whether more would do
+        grown = report.replied if state.is_ramping else report.replied / state.width
+        state.width = max(state.width, min(state.width + grown, _most_at_once(state, report.limits)))
+
+
+def _most_at_once(state: ModelState, limits: RateLimits) -> float:
+    return float(limits.at_once or sum(each.most for each in state.members.values()) or 1)
+
+
+def _share_of(state: ModelState, report: LimiterReport, member: ProcessState, now: float) -> RateShare:
+    if state.down is not None:
+        return RateShare(replied=state.replied, is_in_trouble=True, down=state.down)
+    if report.most == 0:
+        remove_process(state, report.process)
+        return RateShare(replied=state.replied, is_in_trouble=state.rounds > 0)
+    if now < state.quiet_until:
+        member.held = member.in_flight
+        again_s = state.quiet_until - now
+        return RateShare(member.in_flight, 0, 0, again_s, state.replied, is_in_trouble=state.rounds > 0)
+    if state.rounds:
+        return _probe_share(state, report, member, now)
+    return _fair_share(state, report, member, now)
+
+
+def _probe_share(state: ModelState, report: LimiterReport, member: ProcessState, now: float) -> RateShare:
+    """Let one request through, of whoever comes first."""
+    is_free = not state.probe or now - state.probe_since > PROBE_S or state.probe not in state.members
+    is_mine = is_free and report.waiting > 0
+    if is_mine:
+        state.probe, state.probe_since = report.process, now
+    member.held = member.in_flight + is_mine
+    return RateShare(member.held, int(is_mine), None, LOOK_AGAIN_S, state.replied, is_in_trouble=True)
+
+
+def _fair_share(state: ModelState, report: LimiterReport, member: ProcessState, now: float) -> RateShare:
+    width = int(min(state.width, _most_at_once(state, report.limits)))
+    if len(state.members) == 1:
+        member.held, others_wait = max(width, member.in_flight), False
+    else:
+        mine, others_wait = _fair_places(state, member, width)
+        free = width - sum(each.held for each in state.members.values() if each is not member)
+        member.held = max(member.in_flight, min(mine, free))
+    starts, starts_in_s = _grant_starts(state, report, now)
+    tokens, tokens_in_s = _grant_tokens(state, report, now)
+    is_free = member.held - member.in_flight > 0
+    again_s = max(starts_in_s, tokens_in_s) if is_free else LOOK_AGAIN_S
+    return RateShare(member.held, starts, tokens, again_s, state.replied, others_wait=others_wait)
+
+
+def _fair_places(state: ModelState, member: ProcessState, width: int) -> tuple[int, bool]:
+    """Give how many of ``width`` places a process should have, and whether others want more than theirs.
+
+    All have the same, but for those who want less. What is left over by a division goes to who was given
+    least so far; what nobody wants is kept ready by those who are there.
+    """
+    wanting = sorted(
+        (each.in_flight + each.waiting, each.served, name) for name, each in state.members.items()
+    )
+    places, left = {}, width
+    while wanting and wanting[0][0] <= left // len(wanting):
+        wanted, _, name = wanting.pop(0)
+        places[name] = wanted
+        left -= wanted
+    each_has, over = divmod(left, len(wanting) or 1)
+    for position, (_, name) in enumerate(sorted((served, name) for _, served, name in wanting)):
+        places[name] = each_has + (position < over)
+    spare = 0 if wanting else left // len(places)
+    mine = next(name for name, each in state.members.items() if each is member)
+    others_wait = any(each.waiting > 0 for name, each in state.members.items() if name != mine)
+    return places[mine] + spare, others_wait
+
+
+def _grant_starts(state: ModelState, report: LimiterReport, now: float) -> tuple[int | None, float]:
+    """Grant requests of the limit per minute; with the seconds until there is one more."""
+    limit, bucket = report.limits.requests_per_minute, state.requests
+    if limit is None or bucket is None:
+        return None, 0.0
+    holds = bucket.fill(limit, now)
+    granted = min(report.waiting, _portion(state, report, int(bucket.level + 1e-9)))
+    bucket.level -= granted
+    return granted, max(SOON_S, (1 - bucket.level) / _per_second(limit, holds))
+
+
+def _grant_tokens(state: ModelState, report: LimiterReport, now: float) -> tuple[int | None, float]:
+    """Grant tokens of the limit per minute; one request may take more than there is, and all then wait."""
+    limit, bucket = report.limits.tokens_per_minute, state.tokens
+    if limit is None or bucket is None:
+        return None, 0.0
+    holds = bucket.fill(limit, now)
+    wanted = min(report.tokens, ceil(holds))
+    granted = min(wanted, max(0, int(bucket.level)))
+    needed = min(holds, report.tokens / max(1, report.waiting))
+    if granted < needed or _portion(state, report, 1) == 0:
+        granted = 0
+    bucket.level -= granted
+    return granted, max(SOON_S, (needed - bucket.level) / _per_second(limit, holds))
+
+
+def _portion(state: ModelState, report: LimiterReport, level: int) -> int:
+    """Give how much of what is there a process may take: who was given less comes first."""
+    mine = state.members[report.process]
+    others = [each for each in state.members.values() if each is not mine and each.waiting]
+    if not others or level <= 0:
+        return max(0, level)
+    behind = sum(mine.served > each.served for each in others)
+    return max(0, (level - behind) // (len(others) + 1)) or int(level > behind)
+
+
+T = TypeVar("T")
+SILENT_S = 1.5
+"""Seconds without a word after which a process is looked for."""
+LOST_S = 60.0
+"""Seconds without a word after which a process has nothing any more, wherever it is."""
+
+
+class LocalShares:
+    """The shares of all models, in this process: for one that asks alone, or that keeps them for others."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._states: dict[str, ModelState] = {}
+
+    def exchange(self, report: LimiterReport) -> RateShare:
+        """Take note of what a process tells of a model, and say what it may do."""
+        now = self._now()
+        state = self._states.get(report.model)
+        if state is None:
+            state = self._states[report.model] = new_state(report, now)
+        return exchange_report(state, report, now, _is_lost)
+
+    def leave(self, process: str) -> None:
+        """Take back all that a process has."""
+        for state in self._states.values():
+            remove_process(state, process)
+
+    def standings(self) -> tuple[ModelStanding, ...]:
+        """Say how every model has fared that was asked."""
+        now = self._now()
+        return tuple(standing_of(model, state, now, _is_lost) for model, state in self._states.items())
+
+
+class LocalShareStore:
+    """A ledger of this process, offered to others, on other machines too: what an actor of Ray holds."""
+
+    def __init__(self, ledger: LocalShares | None = None) -> None:
+        self.ledger = ledger or LocalShares()
+
+    async def exchange(self, report: LimiterReport) -> RateShare:
+        """Take note of what a process tells of a model, and say what it may do."""
+        return self.ledger.exchange(report)
+
+    async def leave(self, process: str) -> None:
+        """Take back all that a process has: it asks nothing any more."""
+        self.ledger.leave(process)
+
+    async def standings(self) -> tuple[ModelStanding, ...]:
+        """Say how every model has fared that was asked."""
+        return self.ledger.standings()
+
+
+class FileShareStore:
+    """Shares in a file, for the processes of one machine; those of one that has died are taken back.
+
+    A call may wait for another process, so it does not belong on a loop of trials.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._file = LockedState(path)
+
+    async def exchange(self, report: LimiterReport) -> RateShare:
+        """Take note of what a process tells of a model, and say what it may do."""
+        return self._file.change(lambda states: _exchange_in_file(states, report))
+
+    async def leave(self, process: str) -> None:
+        """Take back all that a process has: it asks nothing any more."""
+        self._file.change(lambda states: _leave_in_file(states, process))
+
+    async def standings(self) -> tuple[ModelStanding, ...]:
+        """Say how every model has fared that was asked."""
+        return read_standings(self._file)
+
+    def close(self) -> None:
+        """Let go of the file, which stays."""
+        self._file.close()
+
+
+def read_standings(file: LockedState) -> tuple[ModelStanding, ...]:
+    """Say how every model has fared that the processes of a run have asked."""
+    states, now = file.read(), time.monotonic()
+    return tuple(standing_of(model, _state_from_json(data), now, _is_gone) for model, data in states.items())
+
+
+def _exchange_in_file(states: dict[str, Any], report: LimiterReport) -> RateShare:
+    # The monotonic clock is one for all processes of a machine.
+    now, data = time.monotonic(), states.get(report.model)
+    state = new_state(report, now) if data is None else _state_from_json(data)
+    share = exchange_report(state, report, now, _is_gone)
+    states[report.model] = msgspec.to_builtins(state)
+    return share
+
+
+def _leave_in_file(states: dict[str, Any], process: str) -> None:
+    for model, data in states.items():
+        state = _state_from_json(data)
+        remove_process(state, process)
+        states[model] = msgspec.to_builtins(state)
+
+
+def _state_from_json(data: Any) -> ModelState:
+    return msgspec.convert(data, ModelState)
+
+
+def _is_lost(process: str, silent_s: float) -> bool:
+    return silent_s > LOST_S
+
+
+def _is_gone(process: str, silent_s: float) -> bool:
+    """Whether a process of this machine has ended; ``process`` begins with its number."""
+    if silent_s < SILENT_S:
+        return False
+    return silent_s > LOST_S or (POSIX and not is_running(int(process.partition(".")[0])))
