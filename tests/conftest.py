@@ -43,7 +43,6 @@ if "TMPDIR" not in os.environ and os.access(MEMORY, os.W_OK) and shutil.disk_usa
     tempfile.tempdir = os.environ["TMPDIR"] = str(MEMORY)
 
 SECONDS: dict[str, float] = {
-    "benchmarks/test_evals.py": 20,
     "tools/mcp/test_served_tools.py": 6,
     "benchmarks/ko_agentbench/importer/test_cache.py": 12,
     "chat/differential/test_differential.py": 4,
@@ -51,7 +50,6 @@ SECONDS: dict[str, float] = {
     "session/test_gate.py": 6,
     "chat/test_streaming.py": 7,
     "session/test_extra_repetitions.py": 4,
-    "distribution/test_outside_benchmark.py": 6,
     "session/test_real_judges.py": 5,
     "benchmarks/memex/pkm_agent/test_grep_tool.py": 5,
     "registry/test_discovery.py": 5,

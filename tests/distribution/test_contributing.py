@@ -23,6 +23,21 @@ def test_an_example_is_a_piece_of_our_code(file: str, example: str) -> None:
     assert example.strip() in (ROOT / file).read_text(encoding="utf-8")
 
 
+def test_what_workflows_run_is_there() -> None:
+    """Each path and module that they name exists; they name each folder of tests/extended but mutants."""
+    files = [*(ROOT / ".github" / "workflows").glob("*.yml"), *(ROOT / ".ci").iterdir()]
+    text = "\n".join(file.read_text(encoding="utf-8") for file in files)
+    (parts,) = re.findall(r"part: \[(.*)\]", text)
+    modules = [name.replace(".", "/") for name in re.findall(r"-m (tests(?:\.\w+)+)", text)]
+    paths = re.findall(r"(?<![\w/])tests/\w+(?:/\w+)*(?:\.py)?", text)
+    named = {*modules, *paths, *(f"tests/extended/{part}" for part in parts.split(", "))}
+
+    assert [name for name in named if not (ROOT / name).exists() and not (ROOT / f"{name}.py").exists()] == []
+    folders = {path.parent.name for path in (ROOT / "tests" / "extended").glob("*/__init__.py")}
+    run = {name.split("/")[2] for name in named if name.startswith("tests/extended/")}
+    assert folders - run == {"mutants"}  # which take hours
+
+
 def test_what_is_to_be_run_is_there() -> None:
     """Programs, folders and modules of tests."""
     modules = re.findall(r"-m (tests(?:\.\w+)+)", PAGE)

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
-from tests.extended.memex_evals.spoiling import FACT_MARK, Spoilt, acted_out, call, fact_of, tasks
+from tests.extended.shipped_evals.spoiling import FACT_MARK, Spoilt, acted_out, call, fact_of, tasks
 from tests.yaml_files import read_yaml
 
 BY_HAND = read_yaml(Path(__file__).parent / "outcomes_by_hand.yaml")

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
-from tests.extended.memex_evals.spoiling import (
+from tests.extended.shipped_evals.spoiling import (
     FACT_MARK,
     Spoilt,
     Turns,

@@ -17,7 +17,7 @@ import pytest
 
 from tests.suites import suite, task, write
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 OUTSIDE = ROOT / "tests" / "outside_benchmark"
 CORE = "session/test_endings.py"
 SOME = "reach_their_thresholds or capability_suite or breaks or oracle"
