@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.reports.text_width import cell_width
+from pytest_agenteval.text.formatting import cell_width
 from tests.cli.conftest import Agenteval
 from tests.reports.runs import MIXED, store_run
 from tests.reports.screen_runs import several_models

@@ -14,9 +14,9 @@ import pytest
 from pytest_agenteval import Message, Run, ToolCall, Transcript, load_run
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.reports.exports.query_result import QueryResult, result_lines
-from pytest_agenteval.reports.text_width import cell_width
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
+from pytest_agenteval.text.formatting import cell_width
 from tests.reports.runs import MIXED, PLANNED, store_run, trial
 
 HOSTILE = "=1+1 <b>\x1b[31mred\x1b[0m"

@@ -8,7 +8,7 @@ from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import UnrecordedCall, error_text, explain_trial, short_reason
-from pytest_agenteval.reports.text_width import cell_width
+from pytest_agenteval.text.formatting import cell_width
 from tests.store.samples import TRIALS, file
 
 from .runs import trial

@@ -11,12 +11,11 @@ import pytest
 
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.reports.exports.markdown_file import report_markdown
-from pytest_agenteval.reports.formatting import escape_markdown
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_markdown import append_summary, summary_markdown
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.text.formatting import StyledLine, escape_markdown
 
 from .runs import MIXED, PLANNED, store_run, trial
 

@@ -14,10 +14,10 @@ from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_line
 from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard
 from pytest_agenteval.reports.tables import Column, ReportTable, table_lines
-from pytest_agenteval.reports.text_width import cell_width
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import cell_width
 from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
 from tests.reports.sample_scorecards import SAMPLE, scorecard
 

@@ -16,7 +16,7 @@ from pytest_agenteval.reports.progress_panel import (
     whole_seconds,
 )
 from pytest_agenteval.reports.statistics import ResourceUse
-from pytest_agenteval.reports.text_width import cell_width
+from pytest_agenteval.text.formatting import cell_width
 
 NOTHING = ResourceUse(Figure(), Figure(), Figure())
 SCORES = (RunningScore("pkm", 0.8361), RunningScore("card", 0.7), RunningScore("ko", None))

@@ -9,10 +9,10 @@ import pytest
 
 from pytest_agenteval.reports.misses import worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, fold_rows, screen_lines
-from pytest_agenteval.reports.text_width import StyledLine, cell_width
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import StyledLine, cell_width
 from tests.reports import screen_runs
 from tests.reports.runs import key, store_run, trial
 

@@ -9,13 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.records.figure import Figure
+from pytest_agenteval.records.figure import Figure, format_cost
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.reports.formatting import format_cost, format_duration, format_figure
 from pytest_agenteval.reports.misses import miss_lines
 from pytest_agenteval.reports.run_screen import screen_lines
-from pytest_agenteval.reports.text_width import align_columns, cell_width, shorten_middle, wrap
 from pytest_agenteval.reports.view import RunView, view_of
+from pytest_agenteval.text.formatting import (
+    align_columns,
+    cell_width,
+    format_duration,
+    format_figure,
+    shorten_middle,
+    wrap,
+)
 
 from .runs import MIXED, PLANNED, store_run, trial
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
-from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.formatting import printable
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def audit(args: argparse.Namespace) -> int:
     """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
     from pytest_agenteval.reports.audit.audit_lines import audit_lines, audit_markdown
-    from pytest_agenteval.reports.text_width import clamp_width
+    from pytest_agenteval.text.formatting import clamp_width
 
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")

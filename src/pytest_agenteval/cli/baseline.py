@@ -23,8 +23,6 @@ from pytest_agenteval.reports.comparison.baseline_change import (
 )
 from pytest_agenteval.reports.comparison.phrases import alike_text
 from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.reports.formatting import format_figure, model_label, one_line, pluralize, printable
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run, load_run
@@ -33,6 +31,14 @@ from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import find_suite, holds_baseline, is_data_name, is_task_name
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, nearest_names
+from pytest_agenteval.text.formatting import (
+    StyledLine,
+    format_figure,
+    model_label,
+    one_line,
+    pluralize,
+    printable,
+)
 
 FOLDER = Path("evals") / "baselines"
 MOST_NAMED = 5

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.options import RUN, add_results_option, tell_others_of_day
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
-from pytest_agenteval.reports.formatting import one_line
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import StyledLine, one_line
 
 if TYPE_CHECKING:
     from pytest_agenteval.compare.comparison import Comparison

@@ -23,11 +23,10 @@ from pytest_agenteval.loop.promotion import lapse, promoted
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.reports.formatting import pluralize
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.formatting import StyledLine, pluralize
 
 MOST_NAMES = 3
 """Names that the command to be pasted says in full."""

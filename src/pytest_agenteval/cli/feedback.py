@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from pytest_agenteval.cli.options import RUN, add_results_option, count, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document, write_text
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.runs import LATEST
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.run_schemas import Schema

@@ -25,10 +25,8 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue, from_builtins
 from pytest_agenteval.reports.comparison.phrases import apart_text
 from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure, model_label, pluralize
 from pytest_agenteval.reports.statistics import group_by_task
 from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines
-from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.reports.view import Group, SuiteView, entries_by_group, suite_views
 from pytest_agenteval.session.gates.null_risks import Floor, floor_risk, floors_of, percent_text
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -39,6 +37,14 @@ from pytest_agenteval.store.runs import RunFolder, read_header, whole_runs
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.formatting import (
+    NOT_KNOWN,
+    StyledLine,
+    clamp_width,
+    format_figure,
+    model_label,
+    pluralize,
+)
 
 LAST = 10
 ALIKE = {**MUST_EQUAL, **MAY_DIFFER}

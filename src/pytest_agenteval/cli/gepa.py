@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.cli.options import add_results_option, count, seconds
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.formatting import StyledLine, format_figure, one_line, pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.loop.gepa_adapter import GEPAAdapter, GEPADocument

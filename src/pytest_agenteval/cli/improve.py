@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from pytest_agenteval.cli.options import add_results_option, count, seconds
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.processes.interrupts import ended_like_ctrl_c
-from pytest_agenteval.reports.formatting import format_duration, one_line, pluralize
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import format_duration, one_line, pluralize
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:

@@ -82,7 +82,7 @@ def json_schema() -> Schema:
 
 
 def _lines(document: InitDocument) -> Iterator[str]:
-    from pytest_agenteval.reports.formatting import printable
+    from pytest_agenteval.text.formatting import printable
 
     verb = "would write" if document.dry_run else "wrote"
     yield printable(f"{verb}, in {document.root}")

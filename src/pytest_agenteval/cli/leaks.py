@@ -12,10 +12,9 @@ from pytest_agenteval.loop.leaks.looked_at_files import files_of, old_files
 from pytest_agenteval.loop.leaks.search import leaks_in
 from pytest_agenteval.loop.leaks.suite_tasks import read_suites
 from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.reports.formatting import one_line, pluralize
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize
 
 ADDED = 1
 """The exit status where something was added that leaks."""

@@ -17,7 +17,6 @@ from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.reports.comparison.brief import verdict_lines
 from pytest_agenteval.reports.comparison.documents import comparison_markdown
-from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.reports.github.pull_request_comment import comment_markdown
 from pytest_agenteval.reports.junit import MOST_LINE
 from pytest_agenteval.reports.junit_merging import write_merged_junit
@@ -29,12 +28,12 @@ from pytest_agenteval.reports.run_markdown import append_summary, summary_markdo
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, relevant_scorecards
 from pytest_agenteval.reports.show.trial_choice import WORST
 from pytest_agenteval.reports.task_lines import TaskLines
-from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.session.gates.run_verdict import Verdict
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import ROOT
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import StyledLine, clamp_width, one_line
 
 WIDE = 120
 """Columns of what is not written into a terminal."""

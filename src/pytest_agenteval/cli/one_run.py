@@ -9,9 +9,9 @@ from pytest_agenteval.reports.leaderboard.scorecard_tables import standing_lines
 from pytest_agenteval.reports.leaderboard.standings import Leaderboard
 from pytest_agenteval.reports.misses import miss_lines, worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import StyledLine
 
 
 def one_run_lines(

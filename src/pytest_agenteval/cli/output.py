@@ -15,7 +15,7 @@ from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.records.document import Document
-    from pytest_agenteval.reports.text_width import StyledLine
+    from pytest_agenteval.text.formatting import StyledLine
 
 STDOUT = "-"
 """What a user writes in the place of a file's name."""

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 
 from pytest_agenteval.cli.output import print_lines, styled_texts
-from pytest_agenteval.reports.text_width import StyledLine
+from pytest_agenteval.text.formatting import StyledLine
 
 PAGER = "less"
 SETTINGS = {"LESS": "FRX", "LV": "-c"}

@@ -13,12 +13,11 @@ from pathlib import Path
 from pytest_agenteval.cli.options import count
 from pytest_agenteval.cli.output import print_lines
 from pytest_agenteval.processes.held_files import HeldFile
-from pytest_agenteval.reports.formatting import format_moment, pluralize
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
 from pytest_agenteval.store.runs import read_header_or_name, read_json
 from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import StyledLine, format_moment, pluralize
 
 YOUNG_DAYS, NEWEST = 14, 20
 UNITS = ("B", "kB", "MB", "GB", "TB")

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from pytest_agenteval.reports.leaderboard.standings import Leaderboard
     from pytest_agenteval.reports.report_source import ReportSource
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
-    from pytest_agenteval.reports.text_width import StyledLine
     from pytest_agenteval.store.run_reader import Run
     from pytest_agenteval.store.run_schemas import Schema
+    from pytest_agenteval.text.formatting import StyledLine
 
 
 ROW_FILES = (".csv", ".parquet")
@@ -207,7 +207,7 @@ def _report(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args
 def _show(source: ReportSource, args: argparse.Namespace) -> int:
     from pytest_agenteval.reports.exports.markdown_file import report_markdown
     from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
-    from pytest_agenteval.reports.text_width import clamp_width
+    from pytest_agenteval.text.formatting import clamp_width
 
     boards = leaderboards_of(source.all_runs, source.scorecards)
     broken = {standing.broken for board in boards for standing in board.standings if standing.broken}
@@ -248,7 +248,7 @@ def _lines_of_several(
     from pytest_agenteval.reports.comparison.screen import comparison_lines
     from pytest_agenteval.reports.exports.markdown_file import boards_beside
     from pytest_agenteval.reports.leaderboard.board_tables import board_lines
-    from pytest_agenteval.reports.text_width import StyledLine
+    from pytest_agenteval.text.formatting import StyledLine
 
     if source.comparison is not None:
         yield from comparison_lines(source.comparison, width, whole=args.verbose > 0)

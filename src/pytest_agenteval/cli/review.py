@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
 from pytest_agenteval.cli.pager import page_lines
-from pytest_agenteval.reports.formatting import printable
-from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import LATEST
 from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.formatting import StyledLine, clamp_width, printable
 
 if TYPE_CHECKING:
     from pytest_agenteval.graders.judge.prompt import Rubric

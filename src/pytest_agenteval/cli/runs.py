@@ -21,10 +21,10 @@ from pytest_agenteval.reports.run_list import (
     run_list_table,
 )
 from pytest_agenteval.reports.tables import table_lines
-from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import RunFolder, list_runs
+from pytest_agenteval.text.formatting import StyledLine, clamp_width
 
 MOST = 20
 

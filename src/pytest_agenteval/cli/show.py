@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.reports.explanations import grade_lines, short_reason
 from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.reports.formatting import ending_word, printable, trial_name
 from pytest_agenteval.reports.show.documents import TrialsDocument, trials_document
 from pytest_agenteval.reports.show.foreign_text import Detail
 from pytest_agenteval.reports.show.trial_choice import (
@@ -26,13 +26,13 @@ from pytest_agenteval.reports.show.trial_choice import (
     parse_query,
 )
 from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
-from pytest_agenteval.reports.text_width import StyledLine, clamp_width
 from pytest_agenteval.reports.trial.trial_view import trial_view
 from pytest_agenteval.reports.view import model_note
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import LATEST, list_runs
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import StyledLine, clamp_width, ending_word, printable
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry

@@ -34,9 +34,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def trend(args: argparse.Namespace) -> int:
     """Say how suites did in their last runs, oldest first; a UsageMistake names what there is instead."""
-    from pytest_agenteval.reports.text_width import StyledLine, clamp_width
     from pytest_agenteval.reports.trend.trend import TrendDocument
     from pytest_agenteval.reports.trend.trend_text import trend_lines
+    from pytest_agenteval.text.formatting import StyledLine, clamp_width
 
     if args.last < 1:
         raise UsageMistake(f"--last: expected a whole number, 1 or more; found {args.last}")

@@ -48,7 +48,7 @@ def json_schema() -> Schema:
 
 
 def _lines(collected: CollectedFiles) -> Iterator[str]:
-    from pytest_agenteval.reports.formatting import pluralize
+    from pytest_agenteval.text.formatting import pluralize
 
     document = collected.document
     yield from collected.texts

@@ -11,10 +11,10 @@ from pytest_agenteval.compare.scoring.broken_tasks import is_broken
 from pytest_agenteval.compare.scoring.null_runs import pass_rates
 from pytest_agenteval.loop.suite_history import SuiteHistory, SuiteRun, SuiteTask, trials_by_task
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.statistics import grades_lacking_judge
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.tasks.suite_spec import Regression
+from pytest_agenteval.text.formatting import pluralize
 
 STRAGGLER_TRIALS = 10
 """From so many trials on, a task that none passes is told: agent, task or grader may be the reason."""

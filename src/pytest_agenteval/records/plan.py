@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agenteval.records.prices import ModelPrice
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
+from pytest_agenteval.text.formatting import MOST_NAME, one_line
 
 RecordMode = Literal["off", "none", "once", "new_episodes", "all"]
 Kind = Literal["capability", "regression", "mixed"]
@@ -245,3 +246,13 @@ class Plan(Record, frozen=True):
     def from_json(cls, data: Mapping[str, Any]) -> Plan:
         """Make a plan from what ``to_json`` gave; refuses what a newer version of this package wrote."""
         return read_versioned(cls, data)
+
+
+def own_label(model: str, own_models: Sequence[str]) -> str:
+    """Write a model, in its place those that the agent asked by itself, if there are any: ``own: gpt-6``."""
+    return f"{OWN_MODEL}: {', '.join(own_models)}" if own_models else model
+
+
+def trial_name(key: TrialKey) -> str:
+    """Write which trial is meant: ``travel/cheapest_flight[claude@short-1]``."""
+    return one_line(key.label, MOST_NAME)

@@ -6,14 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.compare.scoring.agreement import AT_MOST
+from pytest_agenteval.records.figure import format_cost, format_tokens
 from pytest_agenteval.records.transcript import NO_USAGE, Usage, cost_figure, token_figure
-from pytest_agenteval.reports.formatting import format_cost, format_figure, format_tokens, one_line, pluralize
 from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
-from pytest_agenteval.reports.text_width import (
+from pytest_agenteval.text.formatting import (
     INDENT,
     WIDEST,
     StyledLine,
     clamp_width,
+    format_figure,
+    one_line,
+    pluralize,
     shorten_middle,
     wrapped_lines,
 )

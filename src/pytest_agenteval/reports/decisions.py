@@ -7,8 +7,8 @@ from typing import Any
 
 from pytest_agenteval.compare.scoring.classification import Classification, classify
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import format_figure, pluralize
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.text.formatting import format_figure, pluralize
 
 
 class Decisions(FrozenValue, frozen=True):

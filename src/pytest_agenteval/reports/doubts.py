@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.transcript import (
     AROUND_TAPES,
     CHANGED_PROCESS,
@@ -20,11 +21,11 @@ from pytest_agenteval.records.transcript import (
     UNTAPED_CONNECTION,
     UNTOLD_TOKENS,
 )
-from pytest_agenteval.reports.formatting import MOST_NAME, one_line, pluralize, printable, tally, trial_name
 from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.reports.suite_table import MARK, judge_hint, undecided_beside, undecided_unjudged
 from pytest_agenteval.reports.tables import Note
 from pytest_agenteval.reports.view import RunView
+from pytest_agenteval.text.formatting import MOST_NAME, one_line, pluralize, printable, tally
 
 Count = Callable[[GroupStatistics], int]
 

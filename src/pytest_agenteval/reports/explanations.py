@@ -10,8 +10,16 @@ from pytest_agenteval.records.evidence import Outcome, unified
 from pytest_agenteval.records.grade import Check, Grade
 from pytest_agenteval.records.transcript import NO_ANSWER, TOOL_EXCEPTION, Event
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable
-from pytest_agenteval.reports.text_width import cell_width, pad, shorten_middle, wrap
+from pytest_agenteval.text.formatting import (
+    cell_width,
+    format_figure,
+    one_line,
+    pad,
+    pluralize,
+    printable,
+    shorten_middle,
+    wrap,
+)
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry

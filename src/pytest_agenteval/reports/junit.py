@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from pytest_agenteval.compare.scoring.intervals import format_interval
 from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.formatting import format_figure, format_interval, one_line
+from pytest_agenteval.text.formatting import format_figure, one_line
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_agenteval.reports.formatting import model_label, pluralize, printable
 from pytest_agenteval.store.repetitions import read_extra
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import model_label, pluralize, printable
 
 
 def look_lines(run: Run) -> Iterator[str]:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.explanations import ending_reason, explain_trial, grade_lines, short_reason
-from pytest_agenteval.reports.formatting import ending_word, pluralize, trial_name
-from pytest_agenteval.reports.text_width import (
+from pytest_agenteval.reports.view import worst_first
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import (
     CUT,
     INDENT,
     Style,
     StyledLine,
     cell_width,
+    ending_word,
+    pluralize,
     truncate,
     wrap,
 )
-from pytest_agenteval.reports.view import worst_first
-from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.store.run_reader import Run
 
 SHOWN = 5
 """Tasks whose worst miss is told where nobody asked for more."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pytest_agenteval.reports.formatting import MOST_NAME, NOT_KNOWN, one_line
 from pytest_agenteval.reports.tables import Column, Note, ReportTable
+from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, one_line
 
 UNKNOWN = "?"
 """Stands for what nobody knows, which is never 0."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
+from pytest_agenteval.records.figure import format_cost, format_tokens
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import format_cost, format_figure, format_tokens
 from pytest_agenteval.reports.statistics import ResourceUse
-from pytest_agenteval.reports.text_width import cell_width, shorten_middle
+from pytest_agenteval.text.formatting import cell_width, format_figure, shorten_middle
 
 NARROWEST, FEWEST_ROWS = 60, 12
 """Columns and rows of the smallest terminal that has room for a panel beside what pytest prints."""

@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.figure import format_cost
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import (
-    MOST_NAME,
-    NOT_KNOWN,
-    format_cost,
-    format_moment,
-    one_line,
-    pluralize,
-)
 from pytest_agenteval.reports.suite_table import interval_cell, mean_cell
 from pytest_agenteval.reports.tables import Column, ReportTable
 from pytest_agenteval.reports.view import SuiteView, suite_views
 from pytest_agenteval.store.run_comparison import RULES, StoredComparison, StoredVerdict, read_comparison
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, format_moment, one_line, pluralize
 
 NOTHING_RUN = "no trials"
 

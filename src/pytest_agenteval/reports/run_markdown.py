@@ -5,20 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.reports.doubts import doubts
-from pytest_agenteval.reports.formatting import (
-    escape_markdown,
-    format_figure,
-    pluralize,
-    printable,
-    trial_name,
-)
 from pytest_agenteval.reports.suite_rows import remarks_on_all, suite_columns
 from pytest_agenteval.reports.suite_table import suite_table
 from pytest_agenteval.reports.tables import markdown_rows, table_markdown
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.reports.view import Miss, RunView
 from pytest_agenteval.reports.worst_buckets import WorstBuckets, worst_buckets
+from pytest_agenteval.text.formatting import StyledLine, escape_markdown, format_figure, pluralize, printable
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 MOST_MISSES = 50

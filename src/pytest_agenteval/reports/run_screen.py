@@ -11,11 +11,12 @@ from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.doubts import doubts, doubts_of_the_run
-from pytest_agenteval.reports.formatting import printable
 from pytest_agenteval.reports.suite_rows import brief_remarks, even_marks, remarks_on_all, suite_cells
 from pytest_agenteval.reports.suite_table import suite_table
 from pytest_agenteval.reports.tables import table_lines
-from pytest_agenteval.reports.text_width import (
+from pytest_agenteval.reports.view import RunView
+from pytest_agenteval.reports.worst_buckets import BucketRow, WorstBuckets, worst_buckets
+from pytest_agenteval.text.formatting import (
     BETWEEN,
     INDENT,
     Style,
@@ -24,10 +25,9 @@ from pytest_agenteval.reports.text_width import (
     clamp_width,
     flow,
     pad,
+    printable,
     wrap,
 )
-from pytest_agenteval.reports.view import RunView
-from pytest_agenteval.reports.worst_buckets import BucketRow, WorstBuckets, worst_buckets
 
 MOST_LINES = 40
 """Lines that the end of a run takes; misses have the room that figures leave, and the worst three always."""

@@ -8,23 +8,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from pytest_agenteval.compare.scoring.intervals import format_interval
+from pytest_agenteval.records.figure import format_cost, format_seconds, format_tokens
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.decisions import decisions_text
-from pytest_agenteval.reports.formatting import (
-    MOST_NAME,
-    NOT_KNOWN,
-    format_cost,
-    format_figure,
-    format_interval,
-    format_seconds,
-    format_tokens,
-    one_line,
-    pluralize,
-    tally,
-)
 from pytest_agenteval.reports.statistics import GroupStatistics, Rate
 from pytest_agenteval.reports.tables import Column, Note, ReportTable
 from pytest_agenteval.reports.view import SuiteView
+from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, format_figure, one_line, pluralize, tally
 
 MARK = "*"
 """Stands behind a figure over trials that lack a judge's grade."""

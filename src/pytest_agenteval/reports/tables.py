@@ -10,13 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import NOT_KNOWN, escape_markdown, one_line
-from pytest_agenteval.reports.text_width import (
+from pytest_agenteval.text.formatting import (
     INDENT,
+    NOT_KNOWN,
     WIDEST,
     StyledLine,
     align_columns,
     cell_width,
+    escape_markdown,
+    one_line,
     wrap,
     wrapped_lines,
 )

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.plan import OWN_MODEL, TrialKey
+from pytest_agenteval.records.plan import OWN_MODEL, TrialKey, own_label
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
@@ -23,20 +23,12 @@ from pytest_agenteval.records.transcript import (
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.decisions import Decisions, decisions_of
 from pytest_agenteval.reports.explanations import ending_reason
-from pytest_agenteval.reports.formatting import (
-    MOST_NAME,
-    NOT_KNOWN,
-    model_label,
-    one_line,
-    own_label,
-    pluralize,
-    printable,
-)
 from pytest_agenteval.reports.statistics import GroupScope, GroupStatistics, group_by_task, group_statistics
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run, first_unreadable
 from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, model_label, one_line, pluralize, printable
 
 OFFLINE_NOTES = {
     "rules": "rule-based, no LLM",

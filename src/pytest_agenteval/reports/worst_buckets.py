@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import MOST_NAME, NOT_KNOWN, one_line, pluralize
 from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.reports.suite_rows import tasks_passed
 from pytest_agenteval.reports.suite_table import interval_cell, mark_unjudged, mean_cell
 from pytest_agenteval.reports.view import RunView, SuiteView
+from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, one_line, pluralize
 
 LARGE = 5
 """Tasks of a bucket whose misses are shown however many buckets are worse."""

@@ -15,7 +15,6 @@ from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER, asked_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registration import get_registry
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.held_runs import DEAD_WORKERS, hold_run
 from pytest_agenteval.session.option_checks import OptionChecks
 from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem, trial_key
@@ -36,6 +35,7 @@ from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import eval_session_key
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ import pytest
 
 from pytest_agenteval.reports.github.pull_request_comment import comment_markdown
 from pytest_agenteval.reports.task_lines import TaskLines
-from pytest_agenteval.reports.text_width import StyledLine
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.session.stash import verdict_key
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import StyledLine
 
 
 def write_comment(path: Path, config: pytest.Config, run: Run, totals: Sequence[StyledLine]) -> Iterator[str]:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.plan import Model, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.planning.parametrization import UNNAMED, Case
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -18,6 +17,7 @@ from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.runs import HEADER, read_header
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import pluralize
 
 
 def record_original_judges(folder: Path, stored: Sequence[Path]) -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_unused
 from pytest_agenteval.records.record import NOTHING, Record
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.stash import eval_session_key, remarks_key, run_info_key, uncollected_key
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import ProblemsFound
+from pytest_agenteval.text.formatting import pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession

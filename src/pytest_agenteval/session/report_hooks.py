@@ -16,9 +16,9 @@ from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import error_text
-from pytest_agenteval.reports.formatting import format_figure, pluralize
 from pytest_agenteval.reports.junit import trial_properties
 from pytest_agenteval.reports.junit_places import place_properties
+from pytest_agenteval.text.formatting import format_figure, pluralize
 
 StatusWord: TypeAlias = tuple[str, str, Any]
 """What pytest asks for: a category to count by, a letter, and a word, perhaps with its colour."""

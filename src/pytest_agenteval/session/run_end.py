@@ -16,7 +16,6 @@ from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties, verdict_properties
 from pytest_agenteval.reports.junit_places import set_places
 from pytest_agenteval.reports.scorecard import relevant_scorecards
-from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.session.ended_run import ended_run, forget_ended_run, read_header_again
 from pytest_agenteval.session.held_runs import LEDGERS
@@ -30,6 +29,7 @@ from pytest_agenteval.store.run_gates import GATES
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import end_run
 from pytest_agenteval.text.errors import AgentEvalError
+from pytest_agenteval.text.formatting import StyledLine, wrapped_lines
 
 if TYPE_CHECKING:
     from _pytest.junitxml import LogXML

@@ -15,12 +15,12 @@ import pytest
 from pytest_agenteval.chat.models import FORMER_NAMES
 from pytest_agenteval.records.plan import PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Ending
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.planning.parametrization import PlannedItem
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.formatting import pluralize
 
 ENDINGS = (*get_args(Ending), "limited", "not_run")
 

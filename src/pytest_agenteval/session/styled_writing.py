@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_agenteval.reports.text_width import StyledLine
+from pytest_agenteval.text.formatting import StyledLine
 
 
 def write_line(reporter: Any, line: StyledLine) -> None:

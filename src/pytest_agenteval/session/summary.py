@@ -17,12 +17,10 @@ from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.processes.garbage import garbage_uncollected
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.reports.explanations import unrecorded_lines
-from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.reports.github.workflow_commands import in_actions
 from pytest_agenteval.reports.junit import MOST_LINE
 from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misses
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
-from pytest_agenteval.reports.text_width import StyledLine, wrap
 from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.ended_run import ended_run, forget_ended_run
 from pytest_agenteval.session.remarks import not_tasks_lines, remark_lines
@@ -32,6 +30,7 @@ from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import report_paths_key, run_info_key, verdict_key
 from pytest_agenteval.session.styled_writing import write_line
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, wrap
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession

@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.records.figure import format_cost
 from pytest_agenteval.records.transcript import Message, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.formatting import format_cost, format_figure
+from pytest_agenteval.text.formatting import format_figure
 from tests.extended.browser.sample_reports import write
 from tests.extended.browser.visit import TALL, Visit
 from tests.reports.runs import store_run, trial

@@ -16,7 +16,7 @@ from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.reports.comparison.screen import comparison_lines
-from pytest_agenteval.reports.text_width import cell_width
+from pytest_agenteval.text.formatting import cell_width
 from tests.compare.samples import Scores, side, tasks
 
 GOLDEN = Path(__file__).parent / "golden"

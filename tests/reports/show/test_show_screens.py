@@ -17,9 +17,9 @@ from pytest_agenteval.reports.show.foreign_text import Detail
 from pytest_agenteval.reports.show.reason_lines import reason_lines
 from pytest_agenteval.reports.show.trial_difference import trial_difference
 from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
-from pytest_agenteval.reports.text_width import StyledLine, cell_width
 from pytest_agenteval.reports.trial.file_changes import FileChange, Hunk
 from pytest_agenteval.reports.trial.trial_view import trial_view
+from pytest_agenteval.text.formatting import StyledLine, cell_width
 
 from .sample_trials import FLIGHTS, GRADES, OUTCOME, PAINT, SYSTEM, TRIAL, views
 

@@ -13,6 +13,16 @@ from collections.abc import Hashable, Iterable, Sequence
 from pytest_agenteval.compare.scoring.aggregates import decided_scores, mean_score
 from pytest_agenteval.compare.scoring.distributions import beta_quantile
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.formatting import NOT_KNOWN, format_ends
+
+
+def format_interval(interval: Interval | None) -> str:
+    """Write an interval: ``0.52-0.90``, or ``-0.75..0.53`` where a dash would be taken for a minus.
+
+    Ends round outwards to 0.00 and 1.00, for the figure of all tasks passed is 1.00 and lies in 0.95-1.00.
+    """
+    return NOT_KNOWN if interval is None else format_ends(interval.low, interval.high)
+
 
 FEWEST_TASKS = 5
 """Below so many an interval would be true and say nothing, 0.24-0.99 perhaps: none is given."""

@@ -8,11 +8,11 @@ from typing import Any
 
 from pytest_agenteval.loop.feedback.content import FirstWrong
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.reports.trial.file_changes import FileChange
 from pytest_agenteval.reports.trial.trial_view import CallView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.canonical import canonical, compact
+from pytest_agenteval.text.formatting import one_line
 from pytest_agenteval.text.json_form import jsonable
 
 MOST_ARGS, MOST_ARGS_BESIDE = 200, 100

@@ -27,9 +27,9 @@ from pytest_agenteval.loop.feedback.decisions import (
     wrote,
 )
 from pytest_agenteval.records.grade import Check
-from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.reports.trial.trial_view import CallView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
+from pytest_agenteval.text.formatting import one_line
 
 MOST_SIDE, MOST_CLAIM = 120, 160
 SHORTEST, SHORTEST_PART = 4, 6

@@ -17,7 +17,7 @@ from pytest_agenteval.loop.feedback.content import (
     TrialFeedback,
 )
 from pytest_agenteval.loop.feedback.tokens import cut_to_tokens, estimate_tokens
-from pytest_agenteval.reports.formatting import pluralize
+from pytest_agenteval.text.formatting import pluralize
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from pytest_agenteval.loop.feedback.content import GraderCount
 from pytest_agenteval.records.factories import InstanceFactory
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import AgentEvalError
+from pytest_agenteval.text.formatting import one_line
 
 MOST_TASKS = 3
 """Tasks whose descriptions make a bucket's rule."""

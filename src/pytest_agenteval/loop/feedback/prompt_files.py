@@ -17,10 +17,10 @@ from pytest_agenteval.records.prompts import ENDING
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.formatting import pluralize
 
 PROMPT_FOLDER = "prompts"
 """The folder beside an agent's module from which ``read_templates`` reads its prompts."""

@@ -8,7 +8,7 @@ from itertools import groupby
 from msgspec.structs import replace
 
 from pytest_agenteval.loop.feedback.content import BucketFeedback, Section, TrialFeedback
-from pytest_agenteval.reports.formatting import pluralize
+from pytest_agenteval.text.formatting import pluralize
 
 FEWEST = 4
 """Lines in a row from which on they are not told again."""

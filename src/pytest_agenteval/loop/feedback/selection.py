@@ -9,10 +9,10 @@ from pytest_agenteval.compare.sides import BASE
 from pytest_agenteval.loop.feedback.content import FeedbackOptions
 from pytest_agenteval.loop.feedback.todays_tasks import TodaysTasks
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import one_line, pluralize, tally
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
+from pytest_agenteval.text.formatting import one_line, pluralize, tally
 
 MOST_NAMES = 10
 

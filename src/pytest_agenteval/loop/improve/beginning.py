@@ -21,11 +21,11 @@ from pytest_agenteval.loop.improve.trying import start_run
 from pytest_agenteval.processes.process_table import is_running
 from pytest_agenteval.processes.processes import end_marked
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import one_line, pluralize
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.text.errors import UsageMistake, nearest, nearest_names
+from pytest_agenteval.text.formatting import one_line, pluralize
 
 PLACE = Path(".agenteval") / "improve"
 BRANCH = "agenteval/improve-"

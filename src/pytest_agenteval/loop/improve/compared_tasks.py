@@ -8,7 +8,7 @@ from typing import TypeAlias
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
 from pytest_agenteval.compare.scoring.exact_tests import PairedScores
 from pytest_agenteval.compare.scoring.sensitivity import mean
-from pytest_agenteval.reports.formatting import one_line, pluralize
+from pytest_agenteval.text.formatting import one_line, pluralize
 
 MOST_NAMES = 5
 MOST_NAME = 200

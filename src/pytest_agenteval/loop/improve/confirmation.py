@@ -32,8 +32,8 @@ from pytest_agenteval.loop.improve.compared_tasks import (
 )
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.phrases import NO_BUCKET, format_p
-from pytest_agenteval.reports.formatting import format_figure, one_line
 from pytest_agenteval.store.run_metadata import Levels
+from pytest_agenteval.text.formatting import format_figure, one_line
 
 LEVEL = 0.05
 """How often, one-sided, something that is no better may be confirmed: at all looks at the held-out split."""

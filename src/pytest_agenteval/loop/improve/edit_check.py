@@ -20,7 +20,7 @@ from pytest_agenteval.loop.improve.repository import (
     Repository,
 )
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import one_line, pluralize
+from pytest_agenteval.text.formatting import one_line, pluralize
 
 MOST_NAMES = 4
 MOST_NAME = 200

@@ -26,9 +26,9 @@ from pytest_agenteval.loop.improve.trying import (
     worst_bucket,
 )
 from pytest_agenteval.reports.comparison.phrases import NO_BUCKET
-from pytest_agenteval.reports.formatting import format_duration, format_figure, one_line, pluralize
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.formatting import format_duration, format_figure, one_line, pluralize
 
 WITHOUT_KEEP = 2
 """Rounds in a row without a keep after which held-out tasks decide."""

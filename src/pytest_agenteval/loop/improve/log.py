@@ -8,20 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_agenteval.loop.improve.progress import Improvement, Round, StartRun, TriedPair
-from pytest_agenteval.records.figure import Figure
+from pytest_agenteval.records.figure import Figure, format_cost, format_tokens
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.reports.exports.document_text import document_text
-from pytest_agenteval.reports.formatting import (
+from pytest_agenteval.store.file_writing import replace_text
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import (
     escape_markdown,
-    format_cost,
     format_duration,
     format_figure,
-    format_tokens,
     pluralize,
     printable,
 )
-from pytest_agenteval.store.file_writing import replace_text
-from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.json_form import jsonable
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 

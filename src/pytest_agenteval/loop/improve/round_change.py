@@ -17,8 +17,8 @@ from pytest_agenteval.loop.improve.repository import ChangedFile, Repository
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, held_out_files
 from pytest_agenteval.loop.leaks.leak import Leak
 from pytest_agenteval.loop.leaks.search import prompt_leaks
-from pytest_agenteval.reports.formatting import format_duration, one_line
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import format_duration, one_line
 
 MOST_LINE = 300
 MOST_LEAKS = 3

@@ -9,11 +9,10 @@ from pytest_agenteval.calibration.label_reader import Scale
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.loop.review.shown_trials import ShownTrial
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.formatting import model_label, one_line
 from pytest_agenteval.reports.show.conversation_lines import conversation_lines
 from pytest_agenteval.reports.show.foreign_text import Detail, block_lines
-from pytest_agenteval.reports.text_width import INDENT, StyledLine, flow, wrapped_lines
 from pytest_agenteval.reports.trial.trial_view import VoteView, trial_view
+from pytest_agenteval.text.formatting import INDENT, StyledLine, flow, model_label, one_line, wrapped_lines
 
 FOLDED_VALUE, FOLDED_OUTPUT = 10, 40
 """Lines of what judges are shown, and of what is judged, before only ``v`` shows the rest."""

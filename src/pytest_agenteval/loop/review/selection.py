@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from pytest_agenteval.loop.review.shown_trials import ShownTrial
-from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.formatting import one_line
 
 UNDECIDED = "undecided"
 WORDS = ("passed", "missed", "failed", "errored", "limited", UNDECIDED)

@@ -17,8 +17,8 @@ from pytest_agenteval.loop.review.shown_trials import ReviewPool
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.registry.lazy_names import UnknownName
-from pytest_agenteval.reports.formatting import format_figure, pluralize
 from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.formatting import format_figure, pluralize
 
 
 class LabelledTrial(FrozenValue, frozen=True):

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.reports.audit.audit import Audit, Sight, SuiteAudit, WrongTrial
-from pytest_agenteval.reports.formatting import NOT_KNOWN, one_line, pluralize
 from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines, table_markdown
-from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
+from pytest_agenteval.text.formatting import NOT_KNOWN, StyledLine, one_line, pluralize, wrapped_lines
 
 TITLES = {
     "skip_call": "skip",

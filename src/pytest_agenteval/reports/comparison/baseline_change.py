@@ -11,8 +11,8 @@ from pytest_agenteval.compare.drift import RunDrift
 from pytest_agenteval.compare.pairing import MUST_EQUAL
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import model_label, one_line
 from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.text.formatting import model_label, one_line
 
 MOST_NAME = 200
 

@@ -15,8 +15,14 @@ from pytest_agenteval.reports.comparison.phrases import (
     verdict_text,
 )
 from pytest_agenteval.reports.comparison.screen import comparison_lines, headline_lines
-from pytest_agenteval.reports.formatting import format_figure, pluralize, printable
-from pytest_agenteval.reports.text_width import StyledLine, clamp_width, wrapped_lines
+from pytest_agenteval.text.formatting import (
+    StyledLine,
+    clamp_width,
+    format_figure,
+    pluralize,
+    printable,
+    wrapped_lines,
+)
 
 MOST_BUCKETS = 5
 """Buckets of a suite that are named."""

@@ -10,8 +10,8 @@ import msgspec
 from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.reports.comparison.headline import headline
 from pytest_agenteval.reports.comparison.screen import comparison_lines
-from pytest_agenteval.reports.formatting import escape_markdown
 from pytest_agenteval.store.run_comparison import RULES
+from pytest_agenteval.text.formatting import escape_markdown
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 FORMAT = RULES

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.reports.comparison.phrases import MOST_LEFT, MOST_NAME, NO_BUCKET, share_text
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize
 from pytest_agenteval.reports.view import acting_model
+from pytest_agenteval.text.formatting import format_figure, one_line, pluralize
 
 MOST_CHANGES = 5
 """Suites and buckets of one verdict that the sentence names."""

@@ -11,8 +11,8 @@ from pytest_agenteval.compare.findings import share_of_look
 from pytest_agenteval.compare.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.compare.sent import SentDifference
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.reports.formatting import NOT_KNOWN, format_figure, one_line
 from pytest_agenteval.store.repetitions import Reading, SuiteLook
+from pytest_agenteval.text.formatting import NOT_KNOWN, format_figure, one_line
 
 MOST_NAME = 200
 MOST_LINE, MOST_DIGEST = 80, 4

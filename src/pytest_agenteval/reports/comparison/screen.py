@@ -30,18 +30,16 @@ from pytest_agenteval.reports.comparison.phrases import (
     too_few_text,
     verdict_text,
 )
-from pytest_agenteval.reports.formatting import (
+from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
+from pytest_agenteval.text.formatting import (
     NOT_KNOWN,
+    StyledLine,
+    clamp_width,
     format_duration,
     format_figure,
     one_line,
     pluralize,
     printable,
-)
-from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
-from pytest_agenteval.reports.text_width import (
-    StyledLine,
-    clamp_width,
     wrapped_lines,
 )
 

@@ -20,7 +20,6 @@ from pytest_agenteval.reports.explanations import (
     reason_below,
 )
 from pytest_agenteval.reports.exports.export_files import export_file
-from pytest_agenteval.reports.formatting import model_label
 from pytest_agenteval.reports.junit import (
     Property,
     prefix_endings,
@@ -34,6 +33,7 @@ from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import model_label
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 MOST_MESSAGE = 500

@@ -25,9 +25,9 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from pytest_agenteval import __version__
 from pytest_agenteval.cassettes.transcripts.spans import Span
-from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import one_line
 
 KINDS = {"client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 SCOPE = InstrumentationScope("pytest_agenteval", __version__)

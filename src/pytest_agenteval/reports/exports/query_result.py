@@ -12,9 +12,17 @@ from typing import Any
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.exports.csv_file import spreadsheet_text
-from pytest_agenteval.reports.formatting import NOT_KNOWN, one_line, pluralize
-from pytest_agenteval.reports.text_width import CUT, StyledLine, cell_width, pad, truncate
 from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.formatting import (
+    CUT,
+    NOT_KNOWN,
+    StyledLine,
+    cell_width,
+    one_line,
+    pad,
+    pluralize,
+    truncate,
+)
 from pytest_agenteval.text.json_form import jsonable
 
 MOST_CELL = 100_000

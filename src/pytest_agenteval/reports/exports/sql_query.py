@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.reports.exports.export_files import distinct_runs
 from pytest_agenteval.reports.exports.parquet_file import arrow_rows
 from pytest_agenteval.reports.exports.query_result import QueryResult, json_value
-from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.store.rows.columns import ColumnType
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, RowKind
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import one_line
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database

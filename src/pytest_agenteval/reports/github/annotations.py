@@ -7,15 +7,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison.headline import fallen_tasks
 from pytest_agenteval.reports.explanations import ending_reason
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, trial_name
 from pytest_agenteval.reports.github.workflow_commands import workflow_command
 from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.view import worst_first
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import format_figure, one_line, pluralize
 
 MOST = 10
 """Annotations of each level that GitHub shows of a step."""

@@ -10,25 +10,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
 from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.reports.comparison.headline import fallen_tasks, headline
 from pytest_agenteval.reports.comparison.phrases import format_change, verdict_text
 from pytest_agenteval.reports.comparison.screen import comparison_lines
 from pytest_agenteval.reports.doubts import doubts
 from pytest_agenteval.reports.explanations import ending_reason
-from pytest_agenteval.reports.formatting import (
-    NOT_KNOWN,
-    escape_markdown,
-    format_figure,
-    one_line,
-    pluralize,
-    trial_name,
-)
 from pytest_agenteval.reports.suite_rows import remarks_on_all, suite_columns
 from pytest_agenteval.reports.tables import markdown_rows
 from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.view import RunView, SuiteView, worst_first
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import NOT_KNOWN, escape_markdown, format_figure, one_line, pluralize
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 MOST_CHARACTERS = 64_000

@@ -20,8 +20,8 @@ from pytest_agenteval.reports.calibration_text import (
     judge_label,
     judge_model_label,
 )
-from pytest_agenteval.reports.formatting import format_figure
 from pytest_agenteval.reports.html.environment import page_environment, page_file
+from pytest_agenteval.text.formatting import format_figure
 
 SIDE = 100.0
 """The side of a plot; positions in it are percents."""

@@ -10,10 +10,10 @@ from typing import IO, Any
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.html.index import TrialRow, page_json
 from pytest_agenteval.reports.html.index_making import TrialSource
 from pytest_agenteval.reports.trial.trial_view import TrialView, judges_disagree, trial_view
+from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.json_form import stand_in
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 

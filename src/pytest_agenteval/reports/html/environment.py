@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.reports.formatting import printable
+from pytest_agenteval.text.formatting import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment

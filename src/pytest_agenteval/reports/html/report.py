@@ -16,7 +16,6 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.processes.files import replace_file
 from pytest_agenteval.reports.comparison.screen import comparison_lines
-from pytest_agenteval.reports.formatting import format_ends, format_figure
 from pytest_agenteval.reports.html.boards import board_tables
 from pytest_agenteval.reports.html.chunks import write_chunks
 from pytest_agenteval.reports.html.environment import page_environment, page_file
@@ -24,6 +23,7 @@ from pytest_agenteval.reports.html.index import ReportIndex, index_json, row_fil
 from pytest_agenteval.reports.html.index_making import report_index
 from pytest_agenteval.reports.html.worst_tasks import keep_worst
 from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.text.formatting import format_ends, format_figure
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 SCRIPTS = ("vendor/preact-htm.js", "text.js", "data.js", "charts.js", "trial.js", "list.js", "app.js")

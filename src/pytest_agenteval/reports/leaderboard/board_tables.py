@@ -5,13 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_agenteval.reports.formatting import (
-    MOST_NAME,
-    NOT_KNOWN,
-    format_interval,
-    one_line,
-    pluralize,
-)
+from pytest_agenteval.compare.scoring.intervals import format_interval
 from pytest_agenteval.reports.leaderboard.scorecard_tables import (
     MOST_TITLE,
     beside_metric,
@@ -28,7 +22,7 @@ from pytest_agenteval.reports.suite_table import (
     trials_cell,
 )
 from pytest_agenteval.reports.tables import Column, Note, ReportTable, stacked_lines
-from pytest_agenteval.reports.text_width import StyledLine
+from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, StyledLine, one_line, pluralize
 
 WIDEST_TITLE = 16
 """Columns of a terminal beyond which a title would cost its column more than the figures do."""

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pytest_agenteval.reports.formatting import format_figure, format_interval, one_line, plural
+from pytest_agenteval.compare.scoring.intervals import format_interval
 from pytest_agenteval.reports.leaderboard.standings import Standing, standings_of
 from pytest_agenteval.reports.scorecard import Metric, MetricGroup, RegisteredScorecard, Scorecard, Total
 from pytest_agenteval.reports.suite_table import judge_caveat, mark_unjudged
 from pytest_agenteval.reports.tables import Column, Note, ReportTable, stacked_lines
-from pytest_agenteval.reports.text_width import StyledLine, clamp_width, wrapped_lines
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import (
+    StyledLine,
+    clamp_width,
+    format_figure,
+    one_line,
+    plural,
+    wrapped_lines,
+)
 
 MOST_TITLE = 160
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_agenteval.reports.formatting import format_duration, one_line, pluralize
 from pytest_agenteval.reports.show.foreign_text import (
     Detail,
     arguments_text,
@@ -14,8 +13,18 @@ from pytest_agenteval.reports.show.foreign_text import (
     first_line,
     indented_json,
 )
-from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, cell_width, pad, wrapped_lines
 from pytest_agenteval.reports.trial.trial_view import CallView, MessageView, TrialView
+from pytest_agenteval.text.formatting import (
+    INDENT,
+    Style,
+    StyledLine,
+    cell_width,
+    format_duration,
+    one_line,
+    pad,
+    pluralize,
+    wrapped_lines,
+)
 
 ARROW = " -> "
 MARKS = {"hit": "played", "miss": "not recorded", "live": "live", "none": ""}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_agenteval.reports.formatting import pluralize, printable
 from pytest_agenteval.reports.show.foreign_text import TAB, Detail, cut
-from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, wrapped_lines
 from pytest_agenteval.reports.trial.file_changes import FileChange, Hunk, Row
 from pytest_agenteval.reports.trial.trial_view import TrialView
+from pytest_agenteval.text.formatting import INDENT, Style, StyledLine, pluralize, printable, wrapped_lines
 
 MOST_FILES = 12
 MOST_LINES = 24

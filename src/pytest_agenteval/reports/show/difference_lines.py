@@ -9,7 +9,6 @@ from itertools import zip_longest
 from msgspec.structs import replace
 
 from pytest_agenteval.records.grade import Check
-from pytest_agenteval.reports.formatting import ending_word, format_figure, one_line, pluralize
 from pytest_agenteval.reports.show.conversation_lines import call_lines, message_lines
 from pytest_agenteval.reports.show.diff_lines import file_lines
 from pytest_agenteval.reports.show.foreign_text import Detail, block_lines
@@ -31,9 +30,20 @@ from pytest_agenteval.reports.show.trial_lines import (
     who_facts,
 )
 from pytest_agenteval.reports.show.two_sides import beside, is_hidden, is_wide, one_side, sides
-from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, flow, wrap, wrapped_lines
 from pytest_agenteval.reports.trial.file_changes import FileChange
 from pytest_agenteval.reports.trial.trial_view import GradeView, TrialView
+from pytest_agenteval.text.formatting import (
+    INDENT,
+    Style,
+    StyledLine,
+    ending_word,
+    flow,
+    format_figure,
+    one_line,
+    pluralize,
+    wrap,
+    wrapped_lines,
+)
 
 MOST_STEPS = 40
 MOST_CHECKS = 12

@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import one_line, printable
-from pytest_agenteval.reports.text_width import CUT, cell_width, truncate, wrap
+from pytest_agenteval.text.formatting import CUT, cell_width, one_line, printable, truncate, wrap
 
 TAB = 4
 FOLDED_LINES = 12

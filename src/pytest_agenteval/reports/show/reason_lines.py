@@ -6,10 +6,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.records.grade import Check
-from pytest_agenteval.reports.formatting import format_figure, one_line, pluralize, printable
 from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, first_line
-from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, wrap, wrapped_lines
 from pytest_agenteval.reports.trial.trial_view import GradeView, TrialView, VoteView
+from pytest_agenteval.text.formatting import (
+    INDENT,
+    Style,
+    StyledLine,
+    format_figure,
+    one_line,
+    pluralize,
+    printable,
+    wrap,
+    wrapped_lines,
+)
 
 MOST_CHECKS = 12
 MOST_NAME = 60

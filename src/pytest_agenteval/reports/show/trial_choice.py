@@ -8,11 +8,12 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, get_args
 
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.trial import Ending
-from pytest_agenteval.reports.formatting import ending_word, one_line, pluralize, trial_name
 from pytest_agenteval.reports.view import worst_first
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import ending_word, one_line, pluralize
 
 WORST = "worst"
 WORDS = (WORST, *get_args(Ending), "limited")

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pytest_agenteval.records.figure import format_cost, format_tokens
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ, cost_figure, token_figure
 from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.reports.formatting import (
-    ending_word,
-    format_cost,
-    format_duration,
-    format_moment,
-    format_tokens,
-    one_line,
-    pluralize,
-    printable,
-)
 from pytest_agenteval.reports.show.conversation_lines import conversation_lines
 from pytest_agenteval.reports.show.diff_lines import workspace_lines, workspace_title
 from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, cut, first_line, indented_json
 from pytest_agenteval.reports.show.reason_lines import reason_lines
-from pytest_agenteval.reports.text_width import INDENT, Style, StyledLine, flow, wrap
 from pytest_agenteval.reports.trial.trial_view import TrialView
 from pytest_agenteval.text.errors import ELAPSED_MORE
+from pytest_agenteval.text.formatting import (
+    INDENT,
+    Style,
+    StyledLine,
+    ending_word,
+    flow,
+    format_duration,
+    format_moment,
+    one_line,
+    pluralize,
+    printable,
+    wrap,
+)
 
 MOST_NAME = 300
 MOST_EVENTS = 20

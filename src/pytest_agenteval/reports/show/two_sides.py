@@ -7,11 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from typing import TypeAlias
 
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.show.diff_lines import hunk_lines
 from pytest_agenteval.reports.show.foreign_text import Detail, cut
-from pytest_agenteval.reports.text_width import CUT, INDENT, Style, StyledLine, pad
 from pytest_agenteval.reports.trial.file_changes import hunks_of_lines
+from pytest_agenteval.text.formatting import CUT, INDENT, Style, StyledLine, pad, pluralize
 
 Lines: TypeAlias = Callable[[Detail], Iterable[StyledLine]]
 """Gives the lines of one side, as much of them as the detail says."""

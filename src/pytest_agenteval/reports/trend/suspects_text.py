@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from pytest_agenteval.reports.formatting import MOST_NAME, one_line, pluralize
-from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
 from pytest_agenteval.reports.trend.suspects import BY_CHANCE, Suspect, Suspects
 from pytest_agenteval.reports.trend.trend import Trend
+from pytest_agenteval.text.formatting import MOST_NAME, StyledLine, one_line, pluralize, wrapped_lines
 
 MOST_LISTED = 5
 

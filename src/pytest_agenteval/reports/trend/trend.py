@@ -10,13 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import Record
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.reports.trend.samples import CHANGES, Sample, samples_of
 from pytest_agenteval.reports.trend.suspects import Suspects, suspects_among
 from pytest_agenteval.reports.view import chose_by_itself
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import RunFolder
 from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.formatting import pluralize
 
 INCOMPARABLE = frozenset({"graders", "tasks"})
 """Where these changed, scores before and after do not measure the same."""

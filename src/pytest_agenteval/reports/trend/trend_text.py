@@ -5,17 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pytest_agenteval.reports.formatting import (
-    MOST_NAME,
-    NOT_KNOWN,
-    format_figure,
-    model_label,
-    one_line,
-    pluralize,
-    printable,
-)
 from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines
-from pytest_agenteval.reports.text_width import StyledLine, wrapped_lines
 from pytest_agenteval.reports.trend.sparkline import (
     ASCII_LEGEND,
     LEGEND,
@@ -25,6 +15,17 @@ from pytest_agenteval.reports.trend.sparkline import (
 )
 from pytest_agenteval.reports.trend.suspects_text import suspect_lines
 from pytest_agenteval.reports.trend.trend import Change, Figures, Point, Series, Trend
+from pytest_agenteval.text.formatting import (
+    MOST_NAME,
+    NOT_KNOWN,
+    StyledLine,
+    format_figure,
+    model_label,
+    one_line,
+    pluralize,
+    printable,
+    wrapped_lines,
+)
 
 MOST_DRAWN = 24
 """Runs of a series that are drawn, the newest ones: more have no room beside names and figures."""

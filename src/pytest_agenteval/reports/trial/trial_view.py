@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.plan import Split
+from pytest_agenteval.records.plan import Split, own_label
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import (
     Event,
@@ -23,7 +23,6 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.explanations import ending_reason
-from pytest_agenteval.reports.formatting import own_label
 from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
 from pytest_agenteval.reports.trial.file_changes import MOST_FILES, FileChange, file_changes
 from pytest_agenteval.reports.view import acting_model

@@ -32,9 +32,9 @@ class DryRunPlugin:
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Show the plan; in brief without what stands below it."""
         from pytest_agenteval.reports.tables import table_lines
-        from pytest_agenteval.reports.text_width import wrapped_lines
         from pytest_agenteval.session.dry_run.plan import DryRun
         from pytest_agenteval.session.styled_writing import write_line
+        from pytest_agenteval.text.formatting import wrapped_lines
 
         reporter = terminalreporter
         width, brief = reporter._tw.fullwidth, reporter.config.getoption("verbose") < 0

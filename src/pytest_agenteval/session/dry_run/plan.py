@@ -14,7 +14,6 @@ from pytest_agenteval.chat.model_prices import is_priced
 from pytest_agenteval.engine.run_budget import amount_text
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.reports.formatting import model_label, pluralize
 from pytest_agenteval.reports.plan_table import PlanRow, plan_table, total_row
 from pytest_agenteval.reports.tables import Note, ReportTable
 from pytest_agenteval.session.dry_run.amounts import ALIKE, BEFORE, OTHERS, SIZE, UNKNOWN, Amounts, Estimator
@@ -25,6 +24,7 @@ from pytest_agenteval.session.planning.parametrization import PlannedItem, run_c
 from pytest_agenteval.session.resume.decision import Course
 from pytest_agenteval.session.run_budget import acts_for_nothing, allowed_amounts, free_trials
 from pytest_agenteval.session.settings import RESULTS, Settings
+from pytest_agenteval.text.formatting import model_label, pluralize
 
 
 class SessionPlanned(NamedTuple):

@@ -13,7 +13,6 @@ import pytest
 
 from pytest_agenteval.compare.gate import Recheck
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.formatting import model_label, pluralize
 from pytest_agenteval.session.inner_pytest import inner_environment, last_line, wait_for
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.selection import ENDINGS
@@ -23,6 +22,7 @@ from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, LATEST
 from pytest_agenteval.text.errors import AgentEvalError
+from pytest_agenteval.text.formatting import model_label, pluralize
 
 FOLDER = "recheck"
 OUTPUT = "pytest.txt"

@@ -8,10 +8,10 @@ import pytest
 
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import explain_trial
-from pytest_agenteval.reports.formatting import one_line
 from pytest_agenteval.session.items.trial_item import TrialItem
 from pytest_agenteval.session.planning.audit_cases import NOP, ORACLE
 from pytest_agenteval.session.report_hooks import longrepr
+from pytest_agenteval.text.formatting import one_line
 
 MOST_SHOWN = 300
 

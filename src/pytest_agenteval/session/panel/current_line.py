@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pytest_agenteval.reports.text_width import cell_width
+from pytest_agenteval.text.formatting import cell_width
 
 _WITHOUT_WIDTH = re.compile(r"\x1b\[[0-9;]*m|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 """Colours, and what is told to the terminal itself, such as its title."""

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.reports.formatting import MOST_NAME, model_label, one_line, trial_name
+from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.reports.progress_panel import Progress, RunningScore, RunningTrial
 from pytest_agenteval.session.held_runs import DEAD_WORKERS
 from pytest_agenteval.session.panel.running_figures import RunningMean, SpentSoFar
@@ -15,6 +14,7 @@ from pytest_agenteval.store.journal_tail import JournalNews, JournalTail
 from pytest_agenteval.store.repetitions import Group, planned_after, read_extra, read_looks
 from pytest_agenteval.store.run_metadata import PlannedGroup, read_planned
 from pytest_agenteval.store.runs import PLANNED, read_header, read_json
+from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 FEWEST_ENDED, FEWEST_SECONDS = 3, 3.0

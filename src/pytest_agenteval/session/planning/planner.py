@@ -15,7 +15,6 @@ from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.planning.agent_forms import AgentForms
 from pytest_agenteval.session.planning.author_hints import add_placement_hints
 from pytest_agenteval.session.planning.grader_planning import GraderPlanning, Graders, graders_key
@@ -40,6 +39,7 @@ from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_settings import TaskSettings, resolve_settings
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.text.formatting import pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 import pytest
 
 from pytest_agenteval.records.plan import Model, TrialKey
-from pytest_agenteval.reports.formatting import pluralize
 from pytest_agenteval.session.planning.parametrization import PlannedItem, trial_key
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.planned_trials import PLANNED_TRIALS, read_planned_trials
@@ -15,6 +14,7 @@ from pytest_agenteval.store.run_metadata import RepetitionRule, RunShards, plann
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import damage_text
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import pluralize
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 

@@ -14,9 +14,9 @@ from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
 from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines, scorecard_tables
 from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.tables import table_lines, table_markdown
-from pytest_agenteval.reports.text_width import cell_width
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import cell_width
 from tests.benchmarks.ko_agentbench.report.sample_runs import (
     SCORECARDS,
     errored_trial,
