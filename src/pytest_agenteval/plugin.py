@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     from pytest_agenteval.session import run_hooks
 
     if getattr(config.option, "dist", "no") != "no":
-        from pytest_agenteval.session.dry_run.hooks import without_workers
+        from pytest_agenteval.session.settings_reading import without_workers
 
         without_workers(config)
     open_configs.append(config)

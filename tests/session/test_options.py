@@ -108,9 +108,9 @@ def test_declaring_the_options_imports_nothing_but_the_table() -> None:
     assert set(found.split()) == {
         "pytest_agenteval",
         "pytest_agenteval.session",
-        "pytest_agenteval.session.budget_options",
-        "pytest_agenteval.session.local_options",
+        "pytest_agenteval.session.settings",
+        "pytest_agenteval.session.settings",
         "pytest_agenteval.session.options",
-        "pytest_agenteval.session.rate_options",
+        "pytest_agenteval.session.settings",
         "pytest_agenteval.session.settings",
     }

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.session.options import Shard
-from pytest_agenteval.session.sharding import shard_items, shard_number
+from pytest_agenteval.session.selection import shard_items, shard_number
 from pytest_agenteval.store.run_reader import load_run
 from tests.suites import collected_ids, import_multiprocessing, run, suite, task, write
 

@@ -88,8 +88,7 @@ def _gate_line(args: argparse.Namespace) -> str:
     old, new = (find_baseline(Path(args.results), name) for name in args.runs)
     if not (new / GATES).is_file():
         return ""
-    from pytest_agenteval.session.gates.judged_run import JudgedRun
-    from pytest_agenteval.session.gates.recheck import not_tried_again
+    from pytest_agenteval.session.suite_gates import JudgedRun, not_tried_again
     from pytest_agenteval.store.run_reader import load_run
 
     judged = JudgedRun(load_run(new), Path.cwd(), old)

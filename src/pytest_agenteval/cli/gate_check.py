@@ -28,7 +28,7 @@ from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.statistics import group_by_task
 from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines
 from pytest_agenteval.reports.view import Group, SuiteView, entries_by_group, suite_views
-from pytest_agenteval.session.gates.null_risks import Floor, floor_risk, floors_of, percent_text
+from pytest_agenteval.session.suite_gates import Floor, floor_risk, floors_of, percent_text
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_gates import GATES, read_gates
 from pytest_agenteval.store.run_reader import Run, load_run

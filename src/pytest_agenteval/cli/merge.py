@@ -17,7 +17,7 @@ from pytest_agenteval.text.errors import UsageMistake
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from pytest_agenteval.session.gates.run_verdict import Verdict
+    from pytest_agenteval.session.run_verdict import RunVerdict
     from pytest_agenteval.store.run_reader import Run
     from pytest_agenteval.store.run_schemas import Schema
 
@@ -174,9 +174,11 @@ def _baseline(runs: Sequence[Run], named: str, results: Path) -> Path | None:
     return path
 
 
-def _judge(run: Run, parts: Sequence[Run], baseline: Path | None, missing: Sequence[str]) -> Verdict | None:
+def _judge(
+    run: Run, parts: Sequence[Run], baseline: Path | None, missing: Sequence[str]
+) -> RunVerdict | None:
     """Compare the merged run and judge its gates, and write down how it ended."""
-    from pytest_agenteval.session.gates.run_verdict import verdict_on_parts, write_comparison
+    from pytest_agenteval.session.run_verdict import verdict_on_parts, write_comparison
     from pytest_agenteval.store.runs import end_run
 
     verdict = verdict_on_parts(run, Path.cwd(), baseline, "; ".join(missing))

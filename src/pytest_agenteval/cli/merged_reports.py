@@ -29,7 +29,7 @@ from pytest_agenteval.reports.scorecard import RegisteredScorecard, relevant_sco
 from pytest_agenteval.reports.show.trial_choice import WORST
 from pytest_agenteval.reports.task_lines import TaskLines
 from pytest_agenteval.reports.view import view_of
-from pytest_agenteval.session.gates.run_verdict import Verdict
+from pytest_agenteval.session.run_verdict import RunVerdict
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import ROOT
 from pytest_agenteval.text.errors import UsageMistake
@@ -41,7 +41,7 @@ WIDE = 120
 
 def write_reports(
     run: Run,
-    verdict: Verdict | None,
+    verdict: RunVerdict | None,
     baseline: Path | None,
     junit: Sequence[Sequence[Element]],
     args: argparse.Namespace,
@@ -72,7 +72,7 @@ def check_places(args: argparse.Namespace) -> None:
 
 def _screen(
     run: Run,
-    verdict: Verdict | None,
+    verdict: RunVerdict | None,
     comparison: Comparison | None,
     scorecards: Sequence[RegisteredScorecard],
     args: argparse.Namespace,
@@ -89,7 +89,7 @@ def _screen(
     return list(one_run_lines(run, boards, commands, width, verbosity, headline, footer))
 
 
-def _gate_lines(verdict: Verdict | None) -> list[StyledLine]:
+def _gate_lines(verdict: RunVerdict | None) -> list[StyledLine]:
     return [
         StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
         for line in (verdict.lines if verdict is not None else ())
@@ -98,7 +98,7 @@ def _gate_lines(verdict: Verdict | None) -> list[StyledLine]:
 
 def _source(
     run: Run,
-    verdict: Verdict | None,
+    verdict: RunVerdict | None,
     comparison: Comparison | None,
     baseline: Path | None,
     scorecards: Sequence[RegisteredScorecard],
@@ -126,7 +126,7 @@ def _write_comment(path: Path, run: Run, comparison: Comparison | None, remarks:
 def _add_summary(
     path: Path,
     run: Run,
-    verdict: Verdict | None,
+    verdict: RunVerdict | None,
     comparison: Comparison | None,
     scorecards: Sequence[RegisteredScorecard],
 ) -> None:

@@ -34,7 +34,7 @@ from pytest_agenteval.loop.suite_history import suite_history
 from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.session.gates.null_risks import percent_text
+from pytest_agenteval.session.suite_gates import percent_text
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.formatting import StyledLine, pluralize

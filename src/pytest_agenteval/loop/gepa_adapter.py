@@ -23,8 +23,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
-from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
-from pytest_agenteval.session.planning.suites import Suites
+from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.load import LoadedTask, load_suite

@@ -16,10 +16,9 @@ from pytest_agenteval.records.transcript import NO_ANSWER, asked_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.session.held_runs import DEAD_WORKERS, hold_run
-from pytest_agenteval.session.option_checks import OptionChecks
 from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem, trial_key
 from pytest_agenteval.session.planning.planner import Planner
-from pytest_agenteval.session.planning.preflight import CalibrationTest
+from pytest_agenteval.session.planning.preflight import CalibrationTest, OptionChecks
 from pytest_agenteval.session.report_hooks import annotate_report
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_journal import begin_run
@@ -41,12 +40,11 @@ from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 if TYPE_CHECKING:
     from pytest_agenteval.records.plan import TrialKey
     from pytest_agenteval.reports.task_lines import TaskLines
-    from pytest_agenteval.session.extra_repetitions import ExtraItems
+    from pytest_agenteval.session.adaptive_repetitions import ExtraItems
+    from pytest_agenteval.session.earlier_trials import EarlierTrials, RegradedTrials
     from pytest_agenteval.session.planning.audit_cases import AuditCases
-    from pytest_agenteval.session.regrade_source import StoredTrials
-    from pytest_agenteval.session.resume.decision import Course
-    from pytest_agenteval.session.resume.earlier_trials import EarlierTrials
-    from pytest_agenteval.session.sharding import ShardedItems
+    from pytest_agenteval.session.reuse import ReuseAction
+    from pytest_agenteval.session.selection import ShardedItems
     from pytest_agenteval.store.run_gates import SuiteGate
     from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
 
@@ -107,14 +105,14 @@ class EvalSession:
         return SchemaSource(root, mode, get_run_info(self.config).started)
 
     @cached_property
-    def stored(self) -> StoredTrials | None:
+    def stored(self) -> RegradedTrials | None:
         """The trials that are graded again, where that is asked for."""
         folders = get_run_info(self.config).regraded if self.settings.regrade else ()
         if not folders:
             return None
-        from pytest_agenteval.session.regrade_source import StoredTrials
+        from pytest_agenteval.session.earlier_trials import RegradedTrials
 
-        return StoredTrials(folders)
+        return RegradedTrials(folders)
 
     @cached_property
     def audit(self) -> AuditCases | None:
@@ -132,7 +130,7 @@ class EvalSession:
         folders = (info.folder,) if info.resumed_at else info.reused
         if not folders:
             return None
-        from pytest_agenteval.session.resume.earlier_trials import EarlierTrials
+        from pytest_agenteval.session.earlier_trials import EarlierTrials
 
         return EarlierTrials(folders, is_own=bool(info.resumed_at))
 
@@ -294,7 +292,7 @@ class EvalSession:
         """Keep what belongs to this shard; give what belongs to others."""
         if self.settings.shard is None:
             return []
-        from pytest_agenteval.session.sharding import shard_items
+        from pytest_agenteval.session.selection import shard_items
 
         self.sharded = shard_items(items, self.settings.shard)
         items[:] = self.sharded.own
@@ -328,7 +326,7 @@ class EvalSession:
         """
         between = self.settings.repetition_range
         if between is not None and self.stored is None:
-            from pytest_agenteval.session.extra_repetitions import ExtraItems, put_extra_last
+            from pytest_agenteval.session.adaptive_repetitions import ExtraItems, put_extra_last
 
             self.extra = ExtraItems(self.config, put_extra_last(items, between.low))
         self.selected = [item for item in items if isinstance(item, PlannedItem)]
@@ -357,8 +355,7 @@ class EvalSession:
 
     def _plan_only(self) -> None:
         """Have the plan shown in the place of a run."""
-        from pytest_agenteval.session.dry_run.hooks import DryRunPlugin
-        from pytest_agenteval.session.dry_run.plan import SessionPlanned
+        from pytest_agenteval.session.dry_run import DryRunPlugin, SessionPlanned
 
         planned = SessionPlanned(
             self.config,
@@ -375,7 +372,7 @@ class EvalSession:
         )
         self.config.pluginmanager.register(DryRunPlugin(planned, self.would_refuse), "agenteval-dry-run")
 
-    def _course(self, item: PlannedItem) -> Course:
+    def _course(self, item: PlannedItem) -> ReuseAction:
         """Say what becomes of an item's trial in this run."""
         if self.stored is not None:
             return "regrade"

@@ -17,7 +17,7 @@ from pytest_agenteval.session.planning.parametrization import Attempts, PlannedI
 if TYPE_CHECKING:
     from pytest_agenteval.engine.slots import Slot
     from pytest_agenteval.records.plan import TrialKey
-    from pytest_agenteval.session.extra_repetitions import ExtraItems
+    from pytest_agenteval.session.adaptive_repetitions import ExtraItems
 
 
 class Prefetcher:

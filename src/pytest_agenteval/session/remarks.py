@@ -152,7 +152,7 @@ def _suite_hints(config: pytest.Config) -> list[str]:
     paths = config.stash.get(uncollected_key, None)
     if not paths:
         return []
-    from pytest_agenteval.session.planning.author_hints import missing_suite_hints
+    from pytest_agenteval.session.planning.suites import missing_suite_hints
 
     return missing_suite_hints(paths, config.rootpath)
 

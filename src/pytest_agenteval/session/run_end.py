@@ -34,7 +34,7 @@ from pytest_agenteval.text.formatting import StyledLine, wrapped_lines
 if TYPE_CHECKING:
     from _pytest.junitxml import LogXML
 
-    from pytest_agenteval.session.gates.run_verdict import Verdict
+    from pytest_agenteval.session.run_verdict import RunVerdict
 
 
 WIDE = 120
@@ -86,11 +86,11 @@ def _write_comment(config: pytest.Config) -> Iterator[str]:
         yield from write_comment(path, config, run, list(run_scorecards(config, run, WIDE, whole=False)))
 
 
-def _verdict(config: pytest.Config, status: int) -> Verdict | None:
+def _verdict(config: pytest.Config, status: int) -> RunVerdict | None:
     """Compare the run and judge its gates, where it has any."""
     if not (run_folder(config) / GATES).exists() and config.stash[run_info_key].baseline is None:
         return None
-    from pytest_agenteval.session.gates.run_verdict import verdict_on
+    from pytest_agenteval.session.run_verdict import verdict_on
 
     return verdict_on(config, status)
 
@@ -98,12 +98,12 @@ def _verdict(config: pytest.Config, status: int) -> Verdict | None:
 def _write_end(config: pytest.Config, status: int) -> None:
     regraded = config.stash[run_info_key].regraded
     if regraded:
-        from pytest_agenteval.session.regrade_source import record_original_judges
+        from pytest_agenteval.session.earlier_trials import record_original_judges
 
         record_original_judges(run_folder(config), regraded)
     verdict = config.stash.get(verdict_key, None)
     if verdict is not None:
-        from pytest_agenteval.session.gates.run_verdict import write_comparison
+        from pytest_agenteval.session.run_verdict import write_comparison
 
         write_comparison(run_folder(config), verdict)
     ended_at = datetime.now(UTC).isoformat(timespec="milliseconds")

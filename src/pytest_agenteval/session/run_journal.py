@@ -186,7 +186,7 @@ def _shards(settings: Settings, info: RunInfo, trials: Sequence[PlannedItem]) ->
     """Say which shard this is, and what all of them set out to do."""
     if settings.shard is None:
         return None
-    from pytest_agenteval.session.sharding import tasks_digest
+    from pytest_agenteval.session.selection import tasks_digest
 
     number, total = settings.shard
     tasks = tasks_digest(item.task for item in trials)

@@ -1,10 +1,10 @@
-"""The trials of one process: each item is given its own, begun ahead or in its turn."""
+"""Who has a say in which trials of a run begin."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agenteval.chat.models import rate_limits_of
+from pytest_agenteval.engine.admission import Admission, Admissions
 from pytest_agenteval.engine.agent_side import tells_agent_side
 from pytest_agenteval.engine.executors.agents_here import AgentsHere
 from pytest_agenteval.engine.executors.executor import (
@@ -37,23 +38,47 @@ from pytest_agenteval.session.planning.parametrization import (
     trial_key,
 )
 from pytest_agenteval.session.prefetch import Prefetcher, replaces_task
-from pytest_agenteval.session.rate_options import RATE_OPTIONS
 from pytest_agenteval.session.report_hooks import skip_item
-from pytest_agenteval.session.resume.decision import RUN, Course, Decision
-from pytest_agenteval.session.run_admissions import admissions
+from pytest_agenteval.session.reuse import RUN, ReuseAction, ReuseDecision
 from pytest_agenteval.session.run_info import SERVERS, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
-from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.session.settings import RATE_OPTIONS, Settings
 from pytest_agenteval.session.stash import budget_key
 from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan
+    from pytest_agenteval.chat.rate_shares import ModelStanding
     from pytest_agenteval.engine.run_budget import RunBudget
-    from pytest_agenteval.session.extra_repetitions import ExtraItems
-    from pytest_agenteval.session.regrade_source import StoredTrials
-    from pytest_agenteval.session.resume.earlier_trials import EarlierTrials
+    from pytest_agenteval.session.adaptive_repetitions import ExtraItems
+    from pytest_agenteval.session.earlier_trials import EarlierTrials, RegradedTrials
+
+
+def _admissions(
+    config: pytest.Config, settings: Settings, context: ExecutorContext, registry: Registry
+) -> Admissions:
+    """Give all that were asked for; what counts with the others, as money does, comes last."""
+    breaker = _provider_admission(context, registry)
+    if settings.max_cost is None and settings.max_tokens is None:
+        return Admissions([breaker])
+    from pytest_agenteval.session.run_costs import get_run_budget
+
+    budget = get_run_budget(config, settings)
+    return Admissions([breaker] if budget is None else [breaker, budget])
+
+
+def _provider_admission(context: ExecutorContext, registry: Registry) -> Admission:
+    from pytest_agenteval.engine.provider_admission import ProviderAdmission
+
+    return ProviderAdmission(lambda: _standings(context.rates), registry)
+
+
+def _standings(rates: str) -> Mapping[str, ModelStanding]:
+    """Give how the models fare: as this process knows it, or all that have asked."""
+    from pytest_agenteval.engine.provider_admission import standings_of_run
+
+    return standings_of_run(rates)
 
 
 TICK = 0.1
@@ -86,7 +111,7 @@ class TrialRunner:
         registry: Registry,
         folder: Path,
         judges: tuple[Model, ...] = (),
-        stored: StoredTrials | None = None,
+        stored: RegradedTrials | None = None,
         extra: ExtraItems | None = None,
         user: Model | None = None,
         earlier: EarlierTrials | None = None,
@@ -105,15 +130,15 @@ class TrialRunner:
         context = executor_context(config, settings, info.started)
         # Before the pool's thread is there: what it prints belongs to its trials from the first.
         undo_redirection = redirect_trial_output(config)
-        admission = admissions(config, settings, context, registry)
+        admission = _admissions(config, settings, context, registry)
         self._pool = Pool(executor, context, self.journal, admission, self._attempts.numbered)
         self.budget: RunBudget | None = config.stash.get(budget_key, None)
-        self.takeover: Takeover | None = None
+        self.takeover: ReusePlan | None = None
         if earlier is not None:
-            from pytest_agenteval.session.resume.takeover import Takeover
+            from pytest_agenteval.session.reuse import ReusePlan
 
             teller = executor if tells_agent_side(executor) else AgentsHere(registry, context)
-            self.takeover = Takeover(
+            self.takeover = ReusePlan(
                 earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
             )
         if hasattr(config, "workerinput"):
@@ -229,7 +254,7 @@ class TrialRunner:
         """Say in one word that a trial was given out that had ended before; empty of all others."""
         return self.takeover.word(trial) if self.takeover is not None else ""
 
-    def course(self, item: PlannedItem) -> Course:
+    def course(self, item: PlannedItem) -> ReuseAction:
         """Say what becomes of an item's trial; what a fixture may change yet is run."""
         if replaces_task(item):
             return RUN.course
@@ -292,12 +317,12 @@ class TrialRunner:
             None if decision.course == "keep" else self._slot(self._attempts.numbered(plan), None, decision)
         )
 
-    def _slot(self, plan: Plan, workspace: Path | None, decision: Decision) -> Slot:
+    def _slot(self, plan: Plan, workspace: Path | None, decision: ReuseDecision) -> Slot:
         slot = Slot(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
         decision.fill(slot)
         return slot
 
-    def _decide(self, plan: Plan, *, anew: bool = False) -> Decision:
+    def _decide(self, plan: Plan, *, anew: bool = False) -> ReuseDecision:
         """Say what becomes of a trial; what has begun here already, as under ``--reruns``, is tried again."""
         if self.takeover is None or self._attempts.has_begun(plan.key):
             return RUN

@@ -1,7 +1,7 @@
-"""The table of options: what a user may ask of a run, and where. A new option is a row here, and its reader.
+"""The table of options: what a user may set for a run, and where. A new option is a row here.
 
-docs/options.md is made of it (``python -m pytest_agenteval.session.options_page``), and a test compares them.
-"""
+docs/options.md is made from it (``python -m pytest_agenteval.session.options_page``); a test compares them.
+Imported in every pytest run, used or not: the standard library only."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.session.budget_options import BudgetOptions
-from pytest_agenteval.session.local_options import LocalModelOptions
 from pytest_agenteval.session.options import (
     Option,
+    OptionValues,
     RawValue,
     RepetitionRange,
     Shard,
+    WrongValue,
     file_name,
     folder,
     names,
@@ -30,13 +30,212 @@ from pytest_agenteval.session.options import (
     whole_or_range,
     word_of,
 )
-from pytest_agenteval.session.rate_options import RateOptions
 
 if TYPE_CHECKING:
     import pytest
 
     from pytest_agenteval.records.plan import RecordMode, Variant
     from pytest_agenteval.records.prices import ModelPrice
+
+
+DOLLARS = "a number of US dollars above 0"
+COUNT = "a whole number, 1 or more"
+
+
+def dollars(raw: RawValue) -> float:
+    """Read an amount of US dollars above 0, ``$5`` too."""
+    return seconds(raw._replace(value=str(raw.value).strip().removeprefix("$")))
+
+
+class BudgetOptions(OptionValues):
+    """What each trial may cost, and all of a run; and whether it is only said what it would."""
+
+    trial_tokens: Option[int | None] = Option(
+        "trial_tokens",
+        "N",
+        "tokens of each trial, input and output, before what the task says",
+        whole(1),
+        None,
+        COUNT,
+    )
+    trial_cost: Option[float | None] = Option(
+        "trial_cost",
+        "USD",
+        "US dollars of each trial, before what the task says",
+        dollars,
+        None,
+        DOLLARS,
+    )
+    max_cost: Option[float | None] = Option(
+        "max_cost",
+        "USD",
+        "US dollars of the whole run, judges too: what is in flight ends, nothing more begins, and "
+        "--agent-resume goes on (docs/budgets.md)",
+        dollars,
+        None,
+        DOLLARS,
+    )
+    max_tokens: Option[int | None] = Option(
+        "max_tokens",
+        "N",
+        "tokens of the whole run, input and output, judges' too, likewise",
+        whole(1),
+        None,
+        COUNT,
+    )
+    dry_run = Option(
+        "dry_run",
+        "",
+        "run nothing and say what would be run, and what it would take: trials, tokens, US dollars",
+        switch,
+        False,
+        "true or false",
+    )
+
+
+LOADING_OPTIONS = (
+    "device",
+    "dtype",
+    "quantization",
+    "max_model_len",
+    "tensor_parallel_size",
+    "gpu_memory_utilization",
+)
+"""Settings of a model of ours that an option may say for all of them."""
+
+
+def share(raw: RawValue) -> float:
+    """Read a number above 0, 1 at most."""
+    try:
+        number = float(str(raw.value))
+    except ValueError:
+        raise WrongValue from None
+    if not 0 < number <= 1:
+        raise WrongValue
+    return number
+
+
+def device_name(raw: RawValue) -> str:
+    """Read torch's name of a device, or ``auto``."""
+    name, _, number = str(raw.value).partition(":")
+    if name not in ("auto", "cpu", "mps", "cuda") or (number and name != "cuda"):
+        raise WrongValue
+    if ":" in str(raw.value) and not number.isdecimal():
+        raise WrongValue
+    return str(raw.value)
+
+
+class LocalModelOptions(OptionValues):
+    """How models that begin with ``hf/`` or ``vllm/`` are loaded, where their own tables do not say it."""
+
+    device: Option[str | None] = Option(
+        "device",
+        "DEVICE",
+        "where hf/NAME runs: auto, cpu, cuda, cuda:1, mps (default: auto); cuda:1 also chooses the GPU of "
+        "vllm/NAME",
+        device_name,
+        None,
+        "auto, cpu, cuda, cuda:N or mps",
+    )
+    dtype: Option[str | None] = Option(
+        "dtype",
+        "DTYPE",
+        "the numbers in which hf/NAME and vllm/NAME compute: auto, float32, float16, bfloat16 (default: "
+        "auto)",
+        word_of(("auto", "float32", "float16", "bfloat16")),
+        None,
+        "one of auto, float32, float16, bfloat16",
+    )
+    quantization: Option[str | None] = Option(
+        "quantization",
+        "BITS",
+        "load hf/NAME and vllm/NAME with smaller weights: 4bit, 8bit; both need a GPU",
+        word_of(("4bit", "8bit")),
+        None,
+        "4bit or 8bit",
+    )
+    max_model_len: Option[int | None] = Option(
+        "max_model_len",
+        "N",
+        "the tokens of prompt and reply together, at most, of hf/NAME and vllm/NAME (default: its own)",
+        whole(1),
+        None,
+        "a whole number, 1 or more",
+    )
+    tensor_parallel_size: Option[int | None] = Option(
+        "tensor_parallel_size",
+        "N",
+        "the GPUs that vllm/NAME is spread over (default: vLLM's own, 1)",
+        whole(1),
+        None,
+        "a whole number, 1 or more",
+    )
+    gpu_memory_utilization: Option[float | None] = Option(
+        "gpu_memory_utilization",
+        "SHARE",
+        "the share of each GPU's memory that vllm/NAME may take, as in 0.8 (default: vLLM's own)",
+        share,
+        None,
+        "a number above 0, 1 at most",
+    )
+
+
+RATE_OPTIONS = (
+    "requests_at_once",
+    "requests_at_start",
+    "requests_per_minute",
+    "tokens_per_minute",
+    "patience_seconds",
+)
+"""Settings of a model of ours that an option may say for all of them."""
+
+
+class RateOptions(OptionValues):
+    """How much each model is asked by the whole run, where its own table does not say it."""
+
+    requests_at_once: Option[int | None] = Option(
+        "requests_at_once",
+        "N",
+        "requests under way at once to each model, at most, by all processes of the run together (default: "
+        "as many as they have trials at once)",
+        whole(1),
+        None,
+        "a whole number, 1 or more",
+    )
+    requests_at_start: Option[int | None] = Option(
+        "requests_at_start",
+        "N",
+        "requests under way at once to each model with which a run begins (default: 64): they grow with the "
+        "replies, and are halved where the provider says that it is asked too much",
+        whole(1),
+        None,
+        "a whole number, 1 or more",
+    )
+    requests_per_minute: Option[int | None] = Option(
+        "requests_per_minute",
+        "N",
+        "requests to each model in any minute, at most (default: no limit)",
+        whole(1),
+        None,
+        "a whole number, 1 or more",
+    )
+    tokens_per_minute: Option[int | None] = Option(
+        "tokens_per_minute",
+        "N",
+        "tokens of requests and replies of each model in a minute (default: no limit)",
+        whole(1),
+        None,
+        "a whole number, 1 or more",
+    )
+    patience_seconds: Option[float | None] = Option(
+        "patience_seconds",
+        "S",
+        "so long a model is waited for that replies to nobody any more, before the rest is not run "
+        "(default: 120)",
+        seconds,
+        None,
+        "a number of seconds above 0",
+    )
 
 
 RESULTS = ".agenteval/runs"
@@ -48,21 +247,21 @@ YES_OR_NO = "true or false"
 
 def variants(raw: RawValue) -> tuple[Variant, ...]:
     """Read the prompt files of each ``NAME=PATH``."""
-    from pytest_agenteval.session.planning.prompt_variants import read_variants
+    from pytest_agenteval.session.option_values import read_variants
 
     return read_variants(names(raw), raw.place, raw.folder)
 
 
 def gate_rules(raw: RawValue) -> Mapping[str, Any] | None:
     """Read what suites have to reach; None where every gate is switched off."""
-    from pytest_agenteval.session.gates.option import read_gate
+    from pytest_agenteval.session.option_values import read_gate
 
     return read_gate(raw)
 
 
 def own_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
     """Read what models cost."""
-    from pytest_agenteval.session.planning.own_prices import read_prices
+    from pytest_agenteval.session.option_values import read_prices
 
     return read_prices(raw)
 

@@ -1,9 +1,11 @@
-"""Settings as they are chosen: the command line, then the environment, then pyproject.toml."""
+"""Reading the settings of a run: the command line, then the environment, then pyproject.toml."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from os import environ
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,6 +13,39 @@ import pytest
 
 from pytest_agenteval.session.options import PROJECT, Option, RawValue
 from pytest_agenteval.session.settings import RESULTS, Settings
+from pytest_agenteval.text.errors import UsageMistake
+
+LATEST = "latest"
+
+
+def check_shard(settings: Settings) -> None:
+    """Raise UsageMistake for settings that are not the same in all shards, or need all of them."""
+    place = f"{settings.places['shard']}={settings.shard}"
+    between = settings.repetition_range
+    if between is not None and not settings.regrade:
+        raise UsageMistake(
+            f"{place}: expected a fixed number of repetitions: a shard has no suite's results to look at as "
+            f"a whole; found --repetitions={between}; --repetitions={between.high} makes all of them"
+        )
+    for option, value in _latest_runs(settings):
+        raise UsageMistake(
+            f"{place}: expected a run that all shards mean alike, and the latest may be another shard's; "
+            f"found {option}={value}; name the run"
+        )
+
+
+def _latest_runs(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Give each option that means the run before this one, whichever that is."""
+    only = settings.only
+    named = (
+        ("--agent-baseline", settings.baseline, settings.baseline),
+        ("--agent-only", only, only and (only.partition("@")[2].strip() or LATEST)),
+        *(("--agent-regrade", name, name) for name in settings.regrade),
+    )
+    for option, value, run in named:
+        if run == LATEST or run.endswith(f"@{LATEST}"):
+            yield option, value
+
 
 AUDIT_MARK = "agenteval_audit"
 
@@ -40,8 +75,6 @@ def read_settings(config: pytest.Config) -> Settings:
         values |= _of_audit(places)
     settings = Settings(values, places)
     if settings.shard is not None:
-        from pytest_agenteval.session.shard_settings import check_shard
-
         check_shard(settings)
     return settings
 
@@ -155,3 +188,25 @@ def _project_table(path: Path) -> Mapping[str, Any]:
             known = nearest(key, keys) or f"it is one of {', '.join(keys)}"
             raise UsageMistake(f"{PROJECT}.{key}: unknown key; {known}")
     return table
+
+
+def without_workers(config: pytest.Config) -> None:
+    """Keep xdist from starting workers where nothing is to be run."""
+    if getattr(config.option, "dist", "no") != "no" and _is_dry_run(config):
+        config.option.dist, config.option.tx, config.option.numprocesses = "no", [], None
+
+
+def _is_dry_run(config: pytest.Config) -> bool:
+    """Whether somebody says that nothing is to be run; settings that cannot be obeyed are told later."""
+    row = Settings.dry_run
+    project = config.rootpath / "pyproject.toml"
+    said = row.on_command_line(config) or environ.get(row.variable)
+    with suppress(OSError):
+        said = said or b"dry_run" in project.read_bytes()
+    if not said:
+        return False
+    from pytest_agenteval.text.errors import UsageMistake
+
+    with suppress(UsageMistake):
+        return read_settings(config).dry_run
+    return False

@@ -169,7 +169,7 @@ def _headline(config: pytest.Config, width: int, verbosity: int) -> Iterator[Sty
 def _budget_lines(config: pytest.Config) -> Iterator[StyledLine]:
     settings = read_settings(config)
     if settings.max_cost is not None or settings.max_tokens is not None:
-        from pytest_agenteval.session.run_budget import budget_lines
+        from pytest_agenteval.session.run_costs import budget_lines
 
         yield from map(StyledLine, budget_lines(config, settings))
 

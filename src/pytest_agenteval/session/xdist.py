@@ -1,18 +1,86 @@
-"""Sharing trials out to xdist's workers: a deep queue for ours, xdist's own way for everyone else's."""
+"""Trials that xdist's controller holds back until it is known who needs them: it knows node ids alone."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
 from xdist.scheduler import LoadScheduling
 
-from pytest_agenteval.session.held_back_trials import HeldBackTrials
 from pytest_agenteval.session.run_info import has_plan
 from pytest_agenteval.session.stash import run_info_key
 from pytest_agenteval.session.stop_signal import StopBroadcaster
+
+
+class DeselectedTrial:
+    """A trial that was not needed, as pytest counts deselected items, of which its controller has none."""
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid = nodeid
+
+
+class DeferredRepetitions:
+    """Trials that may not be needed, by their index: kept, or given to workers so that these go on.
+
+    A worker runs no test before it knows which comes next, or that none does: while it is not known who is
+    needed, each is given one, which it drops itself where that is not needed.
+    """
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._kept: list[int] = []
+        self._given: set[int] = set()
+        self._collected: Sequence[str] = ()
+        self.undecided = False
+
+    def hold_back(self, collected: Sequence[str]) -> Collection[int]:
+        """Give the indices of what may not be needed, by what workers have written down."""
+        from pytest_agenteval.store.repetitions import read_extra
+
+        extra = read_extra(self._config.stash[run_info_key].folder)
+        ids = {node_id for group in extra.groups for node_id in group.node_ids} if extra else set()
+        self._collected = collected
+        self._kept = [index for index, name in enumerate(collected) if name in ids]
+        self.undecided = bool(self._kept)
+        return frozenset(self._kept)
+
+    def is_given(self, index: int) -> bool:
+        """Whether a worker has this trial for the sake of what stands before it."""
+        return index in self._given
+
+    def give_one(self) -> int | None:
+        """Give one trial away, the last first; None where none is left."""
+        if not self._kept:
+            return None
+        index = self._kept.pop()
+        self._given.add(index)
+        return index
+
+    def take_back(self, indices: Iterable[int]) -> Collection[int]:
+        """Give which of these will not be run by the worker that has them; what is undecided is kept."""
+        back = self._given.intersection(indices)
+        self._given -= back
+        if self.undecided:
+            self._kept = sorted({*self._kept, *back})
+        return back
+
+    def look(self) -> list[int]:
+        """Decide, and give what is needed and not given to any worker yet."""
+        from pytest_agenteval.session.adaptive_repetitions import look_at_first_repetitions
+
+        dropped = look_at_first_repetitions(self._config)
+        self.undecided = False
+        self._given = {index for index in self._given if self._collected[index] in dropped}
+        session = self._config.pluginmanager.get_plugin("session")
+        if session is not None:
+            session.testscollected -= len(dropped)
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if reporter is not None and dropped:
+            reporter.stats.setdefault("deselected", []).extend(map(DeselectedTrial, sorted(dropped)))
+        return [index for index in self._kept if self._collected[index] not in dropped]
+
 
 TRIAL = re.compile(r"\.(?:json|ya?ml)::[^\[]+\[.*-\d+\]$")
 """What the node ids of trials look like: the controller knows nothing else of them."""
@@ -33,7 +101,7 @@ class DepthScheduling(LoadScheduling):  # type: ignore[misc]  # xdist's class is
         self._concurrency = concurrency
         self._depth = max(DEPTH, 2 * concurrency)
         self._trials: list[int] = []
-        self._extra = HeldBackTrials(config)
+        self._extra = DeferredRepetitions(config)
         self._begun = False
 
     @property

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.session.planning.suite_search import SuiteSearch, read_suite
+from pytest_agenteval.session.planning.suites import SuiteSearch, read_suite
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 OWN_CONFIGS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")

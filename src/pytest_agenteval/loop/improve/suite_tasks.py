@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
-from pytest_agenteval.session.planning.suites import Suites
+from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
 from pytest_agenteval.tasks.file_names import is_task_name
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.referenced_files import prompt_files

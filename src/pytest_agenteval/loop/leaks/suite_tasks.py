@@ -7,9 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.session.planning.promoted_names import tasks_of_suite
-from pytest_agenteval.session.planning.suite_search import SuiteSearch, read_suite
-from pytest_agenteval.session.planning.suites import Suites
+from pytest_agenteval.session.planning.suites import Suites, SuiteSearch, read_suite, tasks_of_suite
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
 from pytest_agenteval.tasks.load import LoadedTask, load_suite

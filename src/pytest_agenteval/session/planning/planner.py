@@ -1,48 +1,275 @@
-"""From a file to planned tasks: loaded, checked, and put together with their suite."""
+"""Planning the tasks of a file: loaded, checked, and put together with what their suite says."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.agents.agent import tools_of
+from pytest_agenteval.agents.agent import prepares_input, tools_of
 from pytest_agenteval.graders.grader import agent_of
 from pytest_agenteval.processes.files import name_or_older, name_trouble, same_file_key
-from pytest_agenteval.records.plan import PlannedTask, Variant
+from pytest_agenteval.records.plan import Allowance, Label, PlannedGrader, PlannedTask, Variant
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.session.planning.agent_forms import AgentForms
-from pytest_agenteval.session.planning.author_hints import add_placement_hints
-from pytest_agenteval.session.planning.grader_planning import GraderPlanning, Graders, graders_key
-from pytest_agenteval.session.planning.labels import label_of, label_problems
-from pytest_agenteval.session.planning.promoted_names import PromotedNames
 from pytest_agenteval.session.planning.prompt_variants import find_unread_prompts, prompts_of_all
-from pytest_agenteval.session.planning.registration_check import RegistrationCheck
+from pytest_agenteval.session.planning.registration_check import (
+    MOST_REMEMBERED,
+    RegistrationCheck,
+    add_placement_hints,
+)
 from pytest_agenteval.session.planning.setting_problems import ConfigProblem
 from pytest_agenteval.session.planning.suite_tools import ToolSources
-from pytest_agenteval.session.planning.suites import LoadedSuite, Suites, recordings_of
-from pytest_agenteval.session.planning.task_inputs import (
-    allowance_of,
-    complete_input,
-    inline_file_settings,
-    text_of,
-)
+from pytest_agenteval.session.planning.suites import LoadedSuite, PromotedNames, Suites, recordings_of
+from pytest_agenteval.tasks.agent_specs import AgentForm
 from pytest_agenteval.tasks.documents import path_in_root, read_bytes, read_document, short_path
 from pytest_agenteval.tasks.file_names import SUITE_NAMES, folder_of, holds_baseline, is_task_name
 from pytest_agenteval.tasks.load import DoubtfulFile, LoadedTask, load_tasks
-from pytest_agenteval.tasks.referenced_files import prompt_files, workspace_layers
-from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.tasks.referenced_files import grader_files, prompt_files, workspace_layers
+from pytest_agenteval.tasks.suite_spec import NOTHING_ACTS, Suite
 from pytest_agenteval.tasks.task_settings import TaskSettings, resolve_settings
-from pytest_agenteval.tasks.task_spec import Task
+from pytest_agenteval.tasks.task_spec import GraderSpec, Task
+from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.formatting import pluralize
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+
+
+KEY = "label"
+LABELS: dict[str, Label] = {"positive": "positive", "negative": "negative"}
+
+
+def label_of(task: Task, suite: Suite | None) -> Label:
+    """Give the task's label; none where it has none, or its suite does not say what acting is."""
+    return LABELS.get(task.metadata.get(KEY, ""), "") if _says_acting(suite) else ""
+
+
+def label_problems(task: Task, suite: Suite | None) -> Sequence[ConfigProblem]:
+    """Say which label is none: a misspelt one would be left out of every figure in silence."""
+    label = task.metadata.get(KEY)
+    if label is None or label in LABELS or not _says_acting(suite):
+        return ()
+    return [ConfigProblem(("metadata", KEY), " or ".join(LABELS), repr(label))]
+
+
+def _says_acting(suite: Suite | None) -> bool:
+    return suite is not None and suite.acts != NOTHING_ACTS
+
+
+class SuiteAgentForms:
+    """Works each suite's form out once, so that all its tasks share one value."""
+
+    def __init__(self) -> None:
+        self._forms: dict[str, Mapping[str, Any]] = {}
+
+    def of(self, suite: Suite, folder: Path, root: Path) -> Mapping[str, Any]:
+        """Give what a suite's form says, with what its agent needs of the suite.
+
+        ``paths`` are where modules of ``call`` may lie, ``folder`` where a command's own files do.
+        """
+        form = suite.agent
+        if not isinstance(form, AgentForm):
+            return NOTHING
+        if suite.name not in self._forms:
+            self._forms[suite.name] = {**_written_keys(form), **_form_places(form, suite, folder, root)}
+        return self._forms[suite.name]
+
+
+def _written_keys(form: AgentForm) -> Mapping[str, Any]:
+    """Give the keys that differ from their default, and `as` by that name."""
+    default = AgentForm().to_json()
+    return {key: value for key, value in form.to_json().items() if value != default[key]}
+
+
+def _form_places(form: AgentForm, suite: Suite, folder: Path, root: Path) -> Mapping[str, Any]:
+    if form.call:
+        # The suite's own folder only where the module lies there: else the same agent in two suites is one.
+        module = form.call.partition(":")[0].partition(".")[0]
+        beside = any((folder / name).exists() for name in (module, f"{module}.py"))
+        places = {"paths": [str(root), *([str(folder)] if beside and folder != root else [])]}
+        return places | _idle_variables(suite)
+    if not form.command:
+        return _idle_variables(suite)
+    return {"folder": str(folder), **_command_variables(suite), "ignored_hosts": list(suite.http.ignore)}
+
+
+def _command_variables(suite: Suite) -> dict[str, Any]:
+    """Give what a suite says of the environment of a command."""
+    return {"env": dict(suite.env), "env_pass": list(suite.env_pass), "proxy": dict(suite.proxy)}
+
+
+def _idle_variables(suite: Suite) -> dict[str, Any]:
+    """Give what of it an agent that is no command leaves unused, which is a problem of its form."""
+    return {key: value for key, value in _command_variables(suite).items() if value}
+
+
+OUTCOME = "expected_outcome"
+
+Graders: TypeAlias = tuple[PlannedGrader, ...]
+GradersKey: TypeAlias = tuple[str, tuple[str, ...], bytes]
+"""Agent, tools of the suite, and what the task says of its graders: what their checks and plans hang on."""
+
+
+def graders_key(task: Task, agent: str, tools: tuple[str, ...]) -> GradersKey:
+    """Give what a task asks for; of what a file can hold only what is the same has the same bytes."""
+    return agent, tools, msgspec.json.encode((task.graders, _outcome_of(task)))
+
+
+class GraderPlanning:
+    """Plans graders: equal ones are one object for all tasks, and so have one digest."""
+
+    def __init__(self, registry: Registry, checker: RegistrationCheck) -> None:
+        self._registry, self._checker = registry, checker
+        self._equal_graders: dict[tuple[Hashable, ...], Graders] = {}
+        self._by_key: dict[GradersKey, Graders] = {}
+
+    def cached(self, key: GradersKey) -> Graders | None:
+        """Give the graders that an earlier task was given for this, if there was one and they were right."""
+        return self._by_key.get(key)
+
+    def cache(self, key: GradersKey, task: Task, graders: Graders) -> None:
+        """Take a task's graders, with which nothing is wrong, for every later task that asks for the same."""
+        # A conftest further down may register a tool, of whose name one that is named here is a misspelling.
+        if any(map(self._checker.tool_names, task.graders)):
+            return
+        if len(self._by_key) > MOST_REMEMBERED:
+            self._by_key.clear()
+        self._by_key[key] = graders
+
+    def plan(self, task: Task) -> Graders:
+        """Give a task's graders; all of them are registered."""
+        graders = tuple(grader for spec in task.graders for grader in self._members(spec, task))
+        if len(self._equal_graders) > MOST_REMEMBERED:
+            self._equal_graders.clear()
+        return self._equal_graders.setdefault(tuple(map(_grader_key, graders)), graders)
+
+    def _members(self, spec: GraderSpec, task: Task) -> Iterator[PlannedGrader]:
+        """Give the grader that is asked for, or each one of the group."""
+        members = self._registry.group(spec.name)
+        for name, label in members:
+            label_in_group = f"{spec.label}: {label}" if spec.label else label
+            yield self._with_outcome(replace(_grader(spec), name=name, label=label_in_group), task)
+        if not members:
+            yield self._with_outcome(_grader(spec), task)
+
+    def _with_outcome(self, planned: PlannedGrader, task: Task) -> PlannedGrader:
+        """Tell a grader that has such a setting what the task says will be true afterwards."""
+        outcome = _outcome_of(task)
+        if not outcome or OUTCOME in planned.config or not self._checker.takes(planned.name, OUTCOME):
+            return planned
+        return replace(planned, config={**planned.config, OUTCOME: outcome})
+
+
+def _outcome_of(task: Task) -> object:
+    return task.reference_solution.expected_outcome if task.reference_solution else None
+
+
+def _grader(spec: GraderSpec) -> PlannedGrader:
+    return PlannedGrader(
+        spec.name, spec.label or spec.name, spec.config or NOTHING, spec.weight, spec.threshold, spec.require
+    )
+
+
+def _grader_key(grader: PlannedGrader) -> Hashable:
+    # The text of a configuration: True is not 1 there.
+    config = canonical(grader.config) if grader.config else ""
+    return grader.name, grader.label, config, grader.weight, grader.threshold, grader.required
+
+
+STEPS, SECONDS = 50, 300.0
+"""What a trial may use where neither task nor suite says anything."""
+
+
+def inline_file_settings(
+    loaded: LoadedTask, checker: RegistrationCheck, suite_dir: Path | None, root: Path
+) -> LoadedTask:
+    """Put the texts of files in the place of their names; raises ProblemsFound where one cannot be read."""
+    texts: dict[int, Mapping[str, str]] = {}
+    for index, spec in enumerate(loaded.task.graders):
+        endings = checker.files_of(spec.name) if spec.config else None
+        if endings:
+            files = grader_files(loaded.task, index, endings, suite_dir, loaded.file, root)
+            texts[index] = {key: text_of(path) for key, path in files.items()}
+    if not any(texts.values()):
+        return loaded
+    graders = tuple(
+        replace(spec, config={**spec.config, **texts.get(index, {})})
+        for index, spec in enumerate(loaded.task.graders)
+    )
+    return replace(loaded, task=replace(loaded.task, graders=graders))
+
+
+def text_of(path: Path) -> str:
+    """Read a file that has to be text in UTF-8."""
+    try:
+        return read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as broken:
+        found = f"the byte 0x{broken.object[broken.start]:02x}"
+        raise ProblemsFound([Problem(short_path(path), None, (), "a text in UTF-8", found)]) from None
+
+
+Prepare = Callable[
+    [Mapping[str, Any], str, str | None, Callable[[str], str | None]],
+    tuple[Mapping[str, Any], Mapping[str, str]],
+]
+
+
+def complete_input(
+    registry: Registry,
+    agent: str,
+    graders: Sequence[PlannedGrader],
+    task: Task,
+    clock: str | None,
+    layers: Sequence[str],
+) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+    """Give a task's whole input, and what is written into its starting workspace.
+
+    The agent's class has the say; of an agent that has none, that agent for whose work the graders are made.
+    """
+    prepare = _preparer(registry, agent, graders)
+    if prepare is None:
+        return task.input, NOTHING
+    return prepare(task.input, task.id, clock, partial(_read, layers))
+
+
+def _preparer(registry: Registry, agent: str, graders: Sequence[PlannedGrader]) -> Prepare | None:
+    agent_factory = registry.agent_factory(agent)
+    if prepares_input(agent_factory):
+        return agent_factory.prepared
+    for grader in graders:
+        name = agent_of(registry.grader_factory(grader.name))
+        if name:
+            graded_agent_factory = registry.agent_factory(name)
+            return graded_agent_factory.prepared if prepares_input(graded_agent_factory) else None
+    return None
+
+
+def _read(layers: Sequence[str], path: str) -> str | None:
+    """Read a file of the starting workspace: the highest layer that has it."""
+    for layer in reversed(layers):
+        try:
+            return Path(layer, path).read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            continue
+    return None
+
+
+def allowance_of(settings: TaskSettings) -> Allowance:
+    """Give what each trial of a task may use; equal ones are one object, for most tasks have the same."""
+    limits = settings.limits
+    return _shared_allowance(limits.steps or STEPS, limits.seconds or SECONDS, limits.tokens, limits.cost_usd)
+
+
+@cache
+def _shared_allowance(steps: int, seconds: float, tokens: int | None, cost_usd: float | None) -> Allowance:
+    return Allowance(steps, seconds, tokens, cost_usd)
 
 
 T = TypeVar("T")
@@ -103,7 +330,7 @@ class Planner:
         self._started_from: set[str] = set()
         self._last: _TaskSource | None = None
         self._prompts: dict[tuple[tuple[str, Path], ...], Mapping[str, str]] = {}
-        self._forms = AgentForms()
+        self._forms = SuiteAgentForms()
         self._without_agent: dict[tuple[str, str], list[str]] = {}  # places, by wanted agent and a grader
 
     def tasks(self, path: Path, *, named: bool) -> tuple[tuple[PlannedTask, TaskSettings], ...]:

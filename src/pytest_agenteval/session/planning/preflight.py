@@ -1,11 +1,11 @@
-"""What is looked at before the first trial starts: whether all that the selected trials need is there."""
+"""Checks before the first trial: whether the options fit the selected trials and all they need is there."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 
@@ -16,12 +16,46 @@ from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mod
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.session.planning.local_models import check_loading_options, check_local_models
-from pytest_agenteval.session.planning.parametrization import PlannedItem
-from pytest_agenteval.session.planning.price_check import check_prices
+from pytest_agenteval.session.planning.parametrization import (
+    CaseFactory,
+    PlannedItem,
+    check_loading_options,
+    check_local_models,
+)
+from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.session.planning.prompt_variants import check_prompts
+from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import Settings
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.tasks.gate_spec import NO_GATE
+from pytest_agenteval.tasks.suite_spec import Suite
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+
+if TYPE_CHECKING:
+    from pytest_agenteval.session.earlier_trials import EarlierTrials
+    from pytest_agenteval.store.run_gates import SuiteGate
+
+
+def check_prices(models: Iterable[Model], settings: Settings) -> None:
+    """Raise UsageMistake for models whose price nobody knows, where the run has a budget of money."""
+    if settings.max_cost is None:
+        return
+    from pytest_agenteval.chat.model_prices import is_priced
+
+    unknown = [model for model in models if not is_priced(settings.prices, model.name, model.id)]
+    if unknown:
+        place = settings.places.get("max_cost", Settings.max_cost.flag)
+        names = dict.fromkeys(model.id for model in unknown)
+        raise UsageMistake(
+            "\n".join(
+                [
+                    f"{place}: expected models whose price is known; found {', '.join(names)}",
+                    "  say it in pyproject.toml, in US dollars for a million tokens (docs/budgets.md):",
+                    *(f'  [tool.agenteval.prices."{name}"]  input = …  output = …' for name in names),
+                ]
+            )
+        )
+
 
 _INSTEAD = {
     "--agent-model": "choose a model that needs none: --agent-model=rules",
@@ -144,3 +178,87 @@ def _key_problem(option: str, name: str, variable: str) -> str:
         f"{option}={name}: no key: the environment variable {variable} is not set\n"
         f"  set it, or {_INSTEAD[option]}"
     )
+
+
+class OptionChecks:
+    """Looks at what was asked for, in the light of what was collected; each check raises UsageMistake.
+
+    ``agents_act`` is False where stored trials are graded again.
+    """
+
+    def __init__(
+        self,
+        config: pytest.Config,
+        settings: Settings,
+        planner: Planner,
+        cases: CaseFactory,
+        agents_act: bool,
+    ) -> None:
+        self._config, self._settings, self._planner = config, settings, planner
+        self._cases, self._agents_act = cases, agents_act
+
+    def check_promoted(self) -> None:
+        """See that what suites have promoted is there, where all of a suite was to be collected."""
+        problems = self._planner.promoted.problems(self._collected())
+        if problems:
+            raise UsageMistake(str(ProblemsFound(problems)))
+
+    def planned_gates(self) -> tuple[SuiteGate, ...]:
+        """Work out what suites have to reach, where a file or an option says so."""
+        asked, suites = self._settings.gate or self._settings.baseline, self._planner.suites
+        met = {
+            name: tasks
+            for name, tasks in self._planner.met.items()
+            if asked or _has_gate(suites.suite_of_name(name))
+        }
+        if not met:
+            return ()
+        from pytest_agenteval.session.suite_gates import CollectedTasks, planned_gates
+
+        option = self._config.option
+        passed_over = getattr(option, "ignore", None) or getattr(option, "ignore_glob", None)
+        tasks = CollectedTasks(met, () if passed_over else self._collected(), suites)
+        return tuple(planned_gates(self._settings, tasks, self._config.rootpath))
+
+    def check_resumed(self, earlier: EarlierTrials | None, selected: Sequence[PlannedItem]) -> None:
+        """See that a run that goes on is asked for nothing that it has not set out to do."""
+        if earlier is None or not earlier.is_own:
+            return
+        from pytest_agenteval.session.resumed_run import check_first_failures, check_plan
+
+        (run,) = earlier.runs
+        check_plan(run, self._settings, selected, self._cases.judges, self._cases.user)
+        check_first_failures(self._config, self._settings, run, selected)
+
+    def check_repetitions(self, gates: Sequence[SuiteGate]) -> None:
+        """See that there is a baseline, where it decides how often tasks are repeated."""
+        settings = self._settings
+        if settings.repetition_range is not None and self._agents_act:
+            from pytest_agenteval.session.adaptive_repetitions import check_baseline
+
+            check_baseline(settings, get_run_info(self._config), gates, self._config.rootpath)
+        elif settings.places.get("max_trials") == Settings.max_trials.flag and self._agents_act:
+            raise UsageMistake("--agent-max-trials: expected --repetitions=LOW..HIGH beside it, as in 2..6")
+
+    def check_before_first(
+        self, registry: Registry, selected: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]
+    ) -> str:
+        """See that nothing is missing that would break every trial; in a dry run that is only given."""
+        preflight = Preflight(registry, self._settings, self._cases.judges, self._cases.user)
+        try:
+            preflight.check(selected, calibrations, agents_act=self._agents_act)
+        except UsageMistake as mistake:
+            if not self._settings.dry_run:
+                raise
+            return KNOWN_SECRETS.text(str(mistake))
+        return ""
+
+    def _collected(self) -> tuple[Path, ...]:
+        """Give the paths of which everything was to be collected."""
+        start = self._config.invocation_params.dir
+        named = (argument for argument in self._config.args if "::" not in argument)
+        return tuple(Path(os.path.normpath(start / argument)) for argument in named)
+
+
+def _has_gate(suite: Suite | None) -> bool:
+    return suite is not None and suite.gate != NO_GATE

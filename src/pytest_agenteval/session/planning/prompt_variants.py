@@ -1,9 +1,8 @@
-"""Variants: named sets of prompt files; which prompts an agent has, and which files nobody would read."""
+"""Which prompts an agent has, and which prompt files of variants no agent would read."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.agents.agent import prompt_names_of, templates_of
@@ -119,54 +118,3 @@ def _unread_line(variant: str, name: str) -> str:
 
 
 _CLASS_HINT = "its class names those that it asks for: templates = {name: text}, or prompt_names"
-
-
-FORBIDDEN = frozenset("@[]: ,/")
-"""What may not stand in a variant's name, which is part of test ids."""
-
-
-def read_variants(texts: Sequence[str], place: str, folder: Path) -> tuple[Variant, ...]:
-    """Read each ``NAME=PATH``, paths taken from ``folder``; ``place`` is where they were said."""
-    variants = tuple(_variant(text, place, folder) for text in texts)
-    names = [variant.name for variant in variants]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageMistake(f"{place}: the variant {name!r} is named more than once")
-        if other := next((each for each in names if each != name and each.lower() == name.lower()), None):
-            raise UsageMistake(f"{place}: some systems take the variants {name!r} and {other!r} for one")
-    return variants
-
-
-def _variant(text: str, place: str, folder: Path) -> Variant:
-    """Read a variant: a folder of prompt files, or one file that stands for ``system``."""
-    name, sign, where = text.partition("=")
-    if not sign or not name or not where:
-        raise UsageMistake(f"{place}: expected NAME=PATH; found {text!r}")
-    if not name.isascii() or not name.isprintable() or FORBIDDEN & set(name):
-        raise UsageMistake(f"{place}: the name {name!r} may hold ASCII letters, digits, '_', '-' and '.'")
-    path = folder / where
-    if path.is_dir():
-        return Variant(name, _folder(path, f"{place} {name}"), where)
-    if path.is_file():
-        return Variant(name, {"system": _text(path, f"{place} {name}")}, where)
-    raise UsageMistake(f"{place} {name}: no such file or folder: {where}")
-
-
-def _folder(path: Path, place: str) -> Mapping[str, str]:
-    files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
-    prompts: dict[str, Path] = {}
-    for file in files:
-        prompt = file.name.partition(".")[0]
-        first = prompts.setdefault(prompt, file)
-        if first != file:
-            raise UsageMistake(f"{place}: two files for the prompt {prompt!r}: {first.name} and {file.name}")
-    if not prompts:
-        raise UsageMistake(f"{place}: no prompt file in {path}")
-    return {prompt: _text(file, place) for prompt, file in prompts.items()}
-
-
-def _text(file: Path, place: str) -> str:
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as broken:
-        raise UsageMistake(f"{place}: {file} cannot be read: {broken}") from None

@@ -1,11 +1,13 @@
-"""Whether a task fits what is registered: its agent, that agent's settings and input, its graders."""
+"""Names and settings of tasks, compared with the agents and graders that are registered."""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 from msgspec.structs import replace
 
@@ -25,11 +27,13 @@ from pytest_agenteval.session.planning.setting_problems import (
     unfilled_parameters,
     wrong_agent_settings,
 )
+from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.task_spec import GraderSpec
+from pytest_agenteval.tasks.validation_errors import belongs_in_hint
 from pytest_agenteval.text.canonical import canonical
-from pytest_agenteval.text.errors import KeyPath, UsageMistake, nearest
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake, nearest
 
-MOST_KEPT = 4096
+MOST_REMEMBERED = 4096
 """Configurations whose answer is remembered: most tasks of a suite have the same few."""
 
 
@@ -153,13 +157,13 @@ class RegistrationCheck:
         offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
         return tuple(
             ConfigProblem(("config", setting, *at), one_of(offered, name), repr(name), nearest(name, offered))
-            for at, name in _places(names)
+            for at, name in _tool_places(names)
             if name not in offered and _is_nearly(name, offered)
         )
 
     def _accept(self, key: Hashable) -> None:
         # Only what fits is kept: what is unknown now may be offered by a conftest further down.
-        if len(self._accepted) > MOST_KEPT:
+        if len(self._accepted) > MOST_REMEMBERED:
             self._accepted.clear()
         self._accepted.add(key)
 
@@ -240,7 +244,7 @@ def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigP
     return [ConfigProblem(*row).below("input") for row in rows]
 
 
-def _places(names: str | Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
+def _tool_places(names: str | Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
     return [((), names)] if isinstance(names, str) else [((at,), name) for at, name in enumerate(names)]
 
 
@@ -253,3 +257,59 @@ def _is_nearly(name: str, names: Iterable[str]) -> bool:
 
 def _unknown_name(unknown: UnknownName) -> ConfigProblem:
     return ConfigProblem((), one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
+
+
+_BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
+
+_OF_INPUT = ("content", "base_fixture", "fixture_dir")
+
+
+class KnowsSettings(Protocol):
+    """Knows the settings of graders and agents by their names; of an unknown name, none."""
+
+    def settings_of_grader(self, name: str) -> Collection[str]:
+        """Give the names of a grader's settings."""
+        ...
+
+    def settings_of_agent(self, name: str) -> Collection[str]:
+        """Give the names of an agent's settings."""
+        ...
+
+
+def add_placement_hints(
+    problems: tuple[Problem, ...], registered: KnowsSettings, agent: str
+) -> Iterator[Problem]:
+    """Give problems of task and suite files; an unknown key that is a setting is told where it stands.
+
+    ``agent`` is whose settings are meant where a file names none.
+    """
+    for problem in problems:
+        if problem.path and problem.found.startswith("unknown key "):
+            hint = _hint(problem, registered, agent)
+            yield dataclasses.replace(problem, hint=hint) if hint else problem
+        else:
+            yield problem
+
+
+def _hint(problem: Problem, registered: KnowsSettings, agent: str) -> str:
+    *above, key = problem.path
+    owner = _map_at(problem, above)
+    if len(above) > 1 and above[-2] == "graders":
+        is_setting = key in registered.settings_of_grader(str(owner.get("name")))
+        return belongs_in_hint("config", key) if is_setting else problem.hint or _BESIDE_CONFIG
+    if all(isinstance(step, int) for step in above):  # a task, a task of a list, or a suite
+        if key in _OF_INPUT and "graders" in owner:
+            return belongs_in_hint("input", key)
+        is_setting = key in registered.settings_of_agent(str(owner.get("agent") or agent))
+        return belongs_in_hint("settings", key) if is_setting else ""
+    return ""
+
+
+def _map_at(problem: Problem, path: list[str | int]) -> Mapping[str, Any]:
+    try:
+        value: Any = read_document(Path(problem.file)).value
+        for step in path:
+            value = value[step]
+    except (ProblemsFound, LookupError, TypeError):  # changed since it was read
+        return {}
+    return value if isinstance(value, dict) else {}

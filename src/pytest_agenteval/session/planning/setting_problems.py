@@ -1,18 +1,121 @@
-"""What is wrong with settings: keys that nobody takes, that are missing, values of another type."""
+"""What is wrong with settings: unknown and missing keys, and values of another type."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import inspect
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from types import NoneType, UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from msgspec import convert
 
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.factories import InstanceFactory, accepted_settings
-from pytest_agenteval.session.planning.plain_settings import plainly_takes
-from pytest_agenteval.session.planning.setting_types import refused_values
 from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import KeyPath, nearest, nearest_names
+
+_VALUES = frozenset({Any, NoneType, bool, int, float, str, list, tuple, dict})
+_HOLDERS = frozenset({Union, UnionType, list, tuple, dict, Mapping, Sequence})
+
+
+def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
+    """Whether each value is what its hint says and the class can be made of them.
+
+    False means that nobody knows yet: a hint or the class says more than msgspec understands as pydantic
+    does, or something is wrong, which pydantic explains.
+    """
+    if _configures_pydantic(factory):
+        return False
+    try:
+        hints = _plain_hints(factory)
+        factory(**{name: convert(value, hints[name]) for name, value in settings.items()})
+    except Exception:  # whatever it is, it is told by whoever looks closer
+        return False
+    return True
+
+
+@cache
+def _plain_hints(factory: type) -> dict[str, Any]:
+    hints = get_type_hints(factory, include_extras=True)
+    return {name: hint for name, hint in hints.items() if is_plain(hint)}
+
+
+@cache
+def _configures_pydantic(factory: type) -> bool:
+    """Whether a class says beside its hints what pydantic heeds: validators, a configuration, ``Field``."""
+    settings = fields(factory) if is_dataclass(factory) else ()
+    if any(setting.metadata or _is_of_pydantic(setting.default) for setting in settings):
+        return True
+    said = (entry for kind in factory.__mro__ for entry in vars(kind).items())
+    return any("_pydantic_" in name or _is_of_pydantic(value) for name, value in said)
+
+
+def _is_of_pydantic(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] == "pydantic"
+
+
+def is_plain(hint: Any) -> bool:
+    """Whether msgspec takes for this hint nothing that pydantic would not: what Annotated adds is unknown."""
+    origin = get_origin(hint)
+    if origin in _HOLDERS:
+        return all(arg is ... or is_plain(arg) for arg in get_args(hint))
+    return origin is Literal or hint in _VALUES
+
+
+def refused_values(factory: Any, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Give each setting whose value is not what its parameter says, with pydantic's errors of it.
+
+    A parameter without a type takes anything, as does one whose type pydantic cannot read.
+    """
+    for name, kind in _parameter_types(factory).items():
+        if name in settings and not _plainly_fits(settings[name], kind):
+            yield from ((name, error) for error in _type_errors(settings[name], kind))
+
+
+def _parameter_types(factory: Any) -> Mapping[str, Any]:
+    try:
+        parameters = inspect.signature(factory, eval_str=True).parameters.values()
+    except Exception:  # there is no signature, or a hint that cannot be evaluated here
+        return {}
+    named = (each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY))
+    return {each.name: each.annotation for each in named if _is_type_hint(each.annotation)}
+
+
+def _is_type_hint(annotation: Any) -> bool:
+    return annotation is not inspect.Parameter.empty and not isinstance(annotation, str)
+
+
+def _plainly_fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of its type, seen without pydantic; False: nobody knows yet."""
+    try:
+        if not is_plain(kind):
+            return False
+        convert(value, kind)
+    except Exception:  # whatever it is, it is told by whoever looks closer
+        return False
+    return True
+
+
+def _type_errors(value: Any, kind: Any) -> list[Any]:
+    from pydantic import ValidationError
+
+    try:
+        # As JSON: a list is a tuple there, and a text is no number.
+        _type_adapter(kind).validate_json(canonical(value), strict=True)
+    except ValidationError as error:
+        return [dict(each) for each in error.errors(include_url=False)]
+    except Exception:  # a type of which pydantic knows nothing: whoever is called has to say
+        return []
+    return []
+
+
+@cache
+def _type_adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
 
 
 class ConfigProblem(NamedTuple):
@@ -125,7 +228,7 @@ def _type_problems(name: str, factory: type, settings: Mapping[str, Any]) -> tup
 
     try:
         # As JSON: a list is a tuple there, and a text is no number.
-        _adapter(factory).validate_json(canonical(settings), strict=True)
+        _class_adapter(factory).validate_json(canonical(settings), strict=True)
     except ValidationError as error:
         by_path: dict[KeyPath, ConfigProblem] = {}
         for detail in error.errors(include_url=False):
@@ -175,7 +278,7 @@ def one_of(names: Collection[str], name: str = "") -> str:
 
 
 @cache
-def _adapter(factory: type) -> Any:
+def _class_adapter(factory: type) -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(factory)

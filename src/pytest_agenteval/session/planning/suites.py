@@ -1,17 +1,25 @@
-"""Which suite rules a folder, what it brings along, and which files below it may hold tasks."""
+"""Suite files: found, loaded with their tools, and hints where one is missing or misspelt."""
 
 from __future__ import annotations
 
 import dataclasses
+import difflib
+import io
 import os
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from glob import iglob
 from pathlib import Path
+
+import pytest
 
 from pytest_agenteval.processes.files import name_trouble, same_file_key
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue, Record
+from pytest_agenteval.registry.registration import without_addopts
 from pytest_agenteval.session.planning.suite_tools import ToolSources, find_tools
-from pytest_agenteval.tasks.documents import read_document, short_path
+from pytest_agenteval.tasks.documents import parse_document, read_document, short_path
 from pytest_agenteval.tasks.file_names import (
     SUITE_NAMES,
     find_suite,
@@ -22,10 +30,16 @@ from pytest_agenteval.tasks.file_names import (
     is_task_name,
     names_rows,
 )
-from pytest_agenteval.tasks.load import load_suite
-from pytest_agenteval.tasks.referenced_files import ReferencedFiles, files_named_by_tasks, suite_paths
-from pytest_agenteval.tasks.suite_spec import Suite
-from pytest_agenteval.text.errors import Problem, ProblemsFound
+from pytest_agenteval.tasks.load import WORDS_OF_A_TASK, DoubtfulFile, LoadedTask, load_suite, load_tasks
+from pytest_agenteval.tasks.referenced_files import (
+    ReferencedFiles,
+    data_files,
+    files_named_by_tasks,
+    suite_paths,
+)
+from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Suite
+from pytest_agenteval.tasks.task_detection import is_task
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
 
 
 class SuiteResources(Record, frozen=True):
@@ -240,3 +254,234 @@ def _tables(suite: Suite, folder: Path) -> Iterator[Path]:
     from pytest_agenteval.tasks.rows.row_tasks import rows_path, source_of
 
     yield from filter(None, (rows_path(source_of(rows), folder) for rows in suite.tables))
+
+
+READ_SETTINGS = ("--noconftest", "-o", "addopts=", "-p", "no:cacheprovider")
+
+
+class _Settings:
+    """Takes pytest's settings as soon as they are read; pytest collects nothing."""
+
+    config: pytest.Config | None = None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_cmdline_main(self, config: pytest.Config) -> int:
+        self.config = config
+        return 0
+
+
+class SuiteSearch:
+    """The suite files below a folder, in order: first those that a bare ``pytest`` in it would collect.
+
+    Without ``testpaths``, or in a folder that is not pytest's rootdir, that is all of them. Folders that
+    pytest passes over (``norecursedirs``, virtual environments) are passed over here.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._config = _settings_for(folder)
+        testpaths = self._testpaths(folder)
+        self.collected = list(dict.fromkeys(file for place in testpaths for file in self._below(place)))
+        self.all = list(dict.fromkeys((*self.collected, *self._below(folder))))
+        self.collected = self.collected or self.all
+
+    def _testpaths(self, folder: Path) -> Iterator[Path]:
+        config = self._config
+        if config is not None and folder == config.rootpath:
+            for pattern in config.getini("testpaths"):
+                yield from (folder / name for name in sorted(iglob(pattern, root_dir=folder, recursive=True)))
+
+    def _below(self, folder: Path) -> Iterator[Path]:
+        for place, folders, files in os.walk(folder):
+            folders[:] = sorted(name for name in folders if not self._is_passed_over(Path(place, name)))
+            yield from (Path(place, name) for name in sorted(files) if name in SUITE_NAMES)
+
+    def _is_passed_over(self, folder: Path) -> bool:
+        if is_set_aside_folder(folder.name):
+            return True
+        config = self._config
+        return config is not None and bool(
+            config.hook.pytest_ignore_collect(collection_path=folder, config=config)
+        )
+
+
+def _settings_for(folder: Path) -> pytest.Config | None:
+    """Read pytest's settings for a folder; None where pytest cannot read them."""
+    settings, output = _Settings(), io.StringIO()
+    with without_addopts(), redirect_stdout(output), redirect_stderr(output):
+        pytest.main([*READ_SETTINGS, str(folder)], plugins=[settings])
+    return settings.config
+
+
+def read_suite(file: Path, top: Path) -> Suite | None:
+    """Read a suite's file; None for one that is no suite and lies in a Python package below ``top``.
+
+    That is data of the package, such as a template. Raises ProblemsFound for a file with problems elsewhere.
+    """
+    try:
+        return load_suite(file)
+    except ProblemsFound:
+        folders = (folder for folder in file.parents if folder.is_relative_to(top) and folder != top)
+        if any((folder / "__init__.py").is_file() for folder in folders):
+            return None
+        raise
+
+
+def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedTask]:
+    """Read every task that a suite's file rules, in the order of their paths; rows of tables come last.
+
+    Raises ProblemsFound for a file that cannot be read, or holds a task with problems; what may be a broken
+    task is one, unless a task names the file as its data.
+    """
+    folder = file.parent
+    for path in sorted(data_files(folder)):
+        if suites.may_hold_tasks(path) and suites.file_of(path.parent) == file:
+            try:
+                yield from load_tasks(path, suite, folder)
+            except DoubtfulFile:
+                if is_task_name(path) or not suites.is_named(path):
+                    raise
+    if suite.tasks:
+        yield from load_tasks(file, suite, folder)
+
+
+class PromotedNames:
+    """What suites' files name, beside the buckets and tasks that were met while collecting."""
+
+    def __init__(self, suites: Suites) -> None:
+        self._suites = suites
+        self._promoting: dict[Path, Suite] = {}
+        self._buckets: dict[Path, set[str]] = defaultdict(set)
+        self._tasks: dict[Path, set[str]] = defaultdict(set)
+
+    def meet(self, loaded_suite: LoadedSuite, tasks: Iterable[LoadedTask]) -> None:
+        """Take note of tasks, where their suite has promoted anything, or has a gate for a bucket."""
+        suite, folder = loaded_suite.suite, loaded_suite.folder
+        file = self._suites.file_of(folder) if suite and folder else None
+        if suite is None or file is None or not (suite.regression != NOTHING_PROMOTED or suite.gate.buckets):
+            return
+        self._promoting[file] = suite
+        self._meet(file, tasks)
+
+    def _meet(self, file: Path, tasks: Iterable[LoadedTask]) -> None:
+        for loaded in tasks:
+            self._buckets[file].add(loaded.bucket)
+            self._tasks[file].add(loaded.task.id)
+
+    def problems(self, collected: Iterable[Path] | None = None) -> list[Problem]:
+        """Say which of these names no task of their suite has; of suites below the ``collected`` paths only.
+
+        What was not met is looked up in the files of the suite: pytest may have been told to pass them over.
+        Where one of these has problems of its own nobody can tell.
+        """
+        below = None if collected is None else list(collected)
+        problems: list[Problem] = []
+        for file, suite in self._promoting.items():
+            if below is not None and not any(file.parent.is_relative_to(path) for path in below):
+                continue
+            if next(self._unknown(file, suite), None):
+                try:
+                    self._meet(file, tasks_of_suite(self._suites, file, suite))
+                except ProblemsFound:
+                    continue
+                problems += self._unknown(file, suite)
+        return problems
+
+    def _unknown(self, file: Path, suite: Suite) -> Iterator[Problem]:
+        regression = suite.regression
+        promoted_buckets = [("regression", "buckets", at) for at in range(len(regression.buckets))]
+        promoted_tasks = [("regression", "tasks", at) for at in range(len(regression.tasks))]
+        gated = [("gate", "buckets", name) for name in suite.gate.buckets]
+        yield from self._missing(file, "buckets", regression.buckets, promoted_buckets)
+        yield from self._missing(file, "tasks", regression.tasks, promoted_tasks)
+        yield from self._missing(file, "buckets", list(suite.gate.buckets), gated)
+
+    def _missing(
+        self, file: Path, kind: str, names: Sequence[str], paths: Sequence[KeyPath]
+    ) -> Iterator[Problem]:
+        known = self._buckets[file] if kind == "buckets" else self._tasks[file]
+        for name, path in zip(names, paths, strict=True):
+            if name not in known:
+                line = read_document(file).line_of(path)
+                expected = f"one of the suite's {kind}: {nearest_names(name, known)}"
+                yield Problem(short_path(file), line, path, expected, repr(name), nearest(name, known))
+
+
+LARGEST_FILE = 1_000_000
+"""Bytes of the largest file that is looked into: it may be anybody's."""
+
+MOST_FOLDERS = 3
+
+
+def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
+    """Say which suite file has a wrong name, or else which file looks like a task without a suite.
+
+    ``paths`` are files that were left alone. One line for each folder, but for those below a folder that has
+    one, where a suite would rule them too; at the root a file may be anybody's, and hides no folder.
+    """
+    suites = Suites(root)
+    loose = [path for path in paths if is_data_name(path.name) and suites.belongs_to_none(path)]
+    misnamed = {path.parent: (path, right) for path in loose if (right := _right_name(path))}
+    tasks: dict[Path, Path] = {}
+    for path in loose:
+        above = {*path.parents} - ({root} - {path.parent})
+        if above.isdisjoint(misnamed) and above.isdisjoint(tasks) and _looks_like_tasks(path):
+            tasks[path.parent] = path
+    return [
+        *_first_folders(
+            [
+                f"{short_path(path)}: did you mean {right!r}? {_RULES_BELOW}"
+                for path, right in misnamed.values()
+            ]
+        ),
+        *_first_folders(
+            [
+                f"{short_path(path)} looks like a task, but no suite.yaml rules its folder"
+                for path in tasks.values()
+            ]
+        ),
+    ]
+
+
+_RULES_BELOW = "It makes the files below it tasks"
+
+
+def _first_folders(lines: list[str]) -> list[str]:
+    left = len(lines) - MOST_FOLDERS
+    more = [f"and the same in {left} more {'folder' if left == 1 else 'folders'}"] if left > 0 else []
+    return [*lines[:MOST_FOLDERS], *more]
+
+
+def _right_name(path: Path) -> str:
+    """Give the name that a suite file should have had; nothing for another file."""
+    stem = path.stem.casefold()
+    if difflib.SequenceMatcher(None, stem, "suite").ratio() < 0.8:
+        return ""
+    right = f"suite{path.suffix.lower()}"
+    keys = _map_of(path) if right in SUITE_NAMES else None
+    return right if keys is not None and "name" in keys else ""
+
+
+def _looks_like_tasks(path: Path) -> bool:
+    data = _bytes_of(path)
+    if not all(word.search(data) for word in WORDS_OF_A_TASK):
+        return False
+    return any(map(is_task, _entries(path, data)))
+
+
+def _map_of(path: Path) -> dict[str, object] | None:
+    return next((entry for entry in _entries(path, _bytes_of(path)) if isinstance(entry, dict)), None)
+
+
+def _entries(path: Path, data: bytes) -> Iterator[object]:
+    try:
+        value = parse_document(path, data).value
+    except ProblemsFound:
+        return
+    yield from value if isinstance(value, list) else [value]
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes() if path.stat().st_size <= LARGEST_FILE else b""
+    except OSError:
+        return b""

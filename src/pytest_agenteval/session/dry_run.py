@@ -1,11 +1,11 @@
-"""A run that is only planned: which trials it would make, and what they would take."""
+"""``--agent-dry-run``: the table of the trials that a run would make, shown in place of the run."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -16,13 +16,21 @@ from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.plan_table import PlanRow, plan_table, total_row
 from pytest_agenteval.reports.tables import Note, ReportTable
-from pytest_agenteval.session.dry_run.amounts import ALIKE, BEFORE, OTHERS, SIZE, UNKNOWN, Amounts, Estimator
-from pytest_agenteval.session.dry_run.ranges import ZERO, Range
-from pytest_agenteval.session.dry_run.sizes import TaskSizes
-from pytest_agenteval.session.earlier_costs import EarlierCosts
+from pytest_agenteval.session.cost_estimates import (
+    ALIKE,
+    BEFORE,
+    OTHERS,
+    SIZE,
+    UNKNOWN,
+    ZERO,
+    Amounts,
+    Estimator,
+    Range,
+    TaskSizes,
+)
 from pytest_agenteval.session.planning.parametrization import PlannedItem, run_conditions
-from pytest_agenteval.session.resume.decision import Course
-from pytest_agenteval.session.run_budget import acts_for_nothing, allowed_amounts, free_trials
+from pytest_agenteval.session.reuse import ReuseAction
+from pytest_agenteval.session.run_costs import EarlierCosts, acts_for_nothing, allowed_amounts, free_trials
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.text.formatting import model_label, pluralize
 
@@ -41,12 +49,12 @@ class SessionPlanned(NamedTuple):
     extra: Sequence[PlannedItem]
     judges: tuple[Model, ...]
     user: Model | None
-    course: Callable[[PlannedItem], Course]
+    course: Callable[[PlannedItem], ReuseAction]
     calibrations: int
     tests: int
 
 
-_COURSES: Mapping[Course, str] = {"keep": "reused", "take over": "reused", "regrade": "regraded"}
+_COURSES: Mapping[ReuseAction, str] = {"keep": "reused", "take over": "reused", "regrade": "regraded"}
 _SOURCES: Mapping[str, str] = {
     BEFORE: "{} of tasks that were tried before with the model",
     OTHERS: "{} of tasks that other models were tried with",
@@ -173,3 +181,36 @@ class DryRun:
             yield Note(f"{pluralize(calibrations, 'calibration')} not counted")
         if tests:
             yield Note(f"{pluralize(tests, 'test')} with trials of code not counted")
+
+
+class DryRunPlugin:
+    """Keeps a session from running anything, and shows what would be run.
+
+    ``would_refuse`` is the usage mistake with which the run itself would end.
+    """
+
+    def __init__(self, planned: SessionPlanned, would_refuse: str) -> None:
+        self._planned, self._would_refuse = planned, would_refuse
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
+        """Run nothing; what could not be collected is pytest's to tell."""
+        broken = session.testsfailed and not session.config.option.continue_on_collection_errors
+        return None if broken else True
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Show the plan; in brief without what stands below it."""
+        from pytest_agenteval.reports.tables import table_lines
+        from pytest_agenteval.session.styled_writing import write_line
+        from pytest_agenteval.text.formatting import wrapped_lines
+
+        reporter = terminalreporter
+        width, brief = reporter._tw.fullwidth, reporter.config.getoption("verbose") < 0
+        table = DryRun(self._planned).table(brief=brief)
+        if not brief:
+            reporter.write_sep("=", "agent evals: dry run")
+        for line in table_lines(table, width):
+            write_line(reporter, line)
+        for text in self._would_refuse.splitlines():
+            for line in wrapped_lines(text if text[:1] == " " else f"! {text}", width, "red", indent=""):
+                write_line(reporter, line)

@@ -1,8 +1,7 @@
-"""Repetitions that may not be needed: held back, looked at, and then run or dropped.
+"""``--repetitions=LOW..HIGH``: trials beyond LOW wait, and run only where they can change the comparison.
 
-Where xdist shares tests out, its controller makes the look and sends only what is needed; a worker then drops
-what it was given so that it would not wait for more.
-"""
+Where xdist distributes tests, its controller decides and sends only the trials that are needed; a worker then
+skips the trial that it was given so that it would not wait."""
 
 from __future__ import annotations
 
@@ -112,7 +111,7 @@ class ExtraItems:
 
     def _look(self, session: pytest.Session) -> None:
         self._has_dropped = True
-        look(self._config)
+        look_at_first_repetitions(self._config)
         dropped = [item for item in self.items if not self.is_needed(item)]
         session.testscollected -= len(dropped)
         if dropped:
@@ -123,7 +122,7 @@ class ExtraItems:
         return frozenset(each.group for each in self._looks or () if each.goes_on)
 
 
-def look(config: pytest.Config) -> frozenset[str]:
+def look_at_first_repetitions(config: pytest.Config) -> frozenset[str]:
     """Compare the first repetitions with the baseline, and write down what follows.
 
     Gives the node ids of the extra trials that are not needed.
@@ -144,7 +143,7 @@ def _looks(config: pytest.Config, run: Run, extra: ExtraRepetitions) -> tuple[Su
     from pytest_agenteval.compare.comparison import compare_sides
     from pytest_agenteval.compare.first_look import make_look, with_room
     from pytest_agenteval.compare.sides import side_of
-    from pytest_agenteval.session.gates.judged_run import JudgedRun
+    from pytest_agenteval.session.suite_gates import JudgedRun
 
     rule, judged = run.header.repetition_rule, JudgedRun(run, config.rootpath, get_run_info(config).baseline)
     assert rule is not None

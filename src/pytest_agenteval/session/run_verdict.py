@@ -1,4 +1,7 @@
-"""Broken tasks tried again, by a pytest of its own: what chance has broken it also mends."""
+"""The verdict on a run that has ended: its comparison, broken tasks run again, and its gates.
+
+Made by the process that speaks for the run, which has collected nothing where workers do: what suites require
+is read from the run's folder."""
 
 from __future__ import annotations
 
@@ -11,18 +14,26 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.compare.gate import Recheck
+from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.compare.gate import GateOutcome
+from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.comparison.documents import comparison_json
+from pytest_agenteval.session.ended_run import ended_run
 from pytest_agenteval.session.inner_pytest import inner_environment, last_line, wait_for
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.selection import ENDINGS
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import run_info_key
+from pytest_agenteval.session.suite_gates import BrokenTask, JudgedRun, RecheckedTasks, not_tried_again
+from pytest_agenteval.store.file_writing import replace_json
+from pytest_agenteval.store.run_comparison import COMPARISON
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, LATEST
 from pytest_agenteval.text.errors import AgentEvalError
 from pytest_agenteval.text.formatting import model_label, pluralize
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 FOLDER = "recheck"
 OUTPUT = "pytest.txt"
@@ -41,42 +52,6 @@ OWN = (
     "run_name",
 )
 """Settings that the other pytest is told in its own way, or not at all."""
-
-
-class BrokenTask(FrozenValue, frozen=True):
-    """A task whose trials all passed before, and of which none passes now; ``times`` it is tried again."""
-
-    suite: str
-    task: str
-    model: str
-    variant: str
-    file: str
-    times: int
-
-
-class RecheckedTasks(FrozenValue, frozen=True):
-    """What became of the tasks that were tried again, each with its trials that passed, and of how many.
-
-    ``trouble`` says why nobody knows. ``lines`` are for the screen.
-    """
-
-    tasks: tuple[tuple[BrokenTask, int, int], ...] = ()
-    trouble: str = ""
-    lines: tuple[str, ...] = ()
-
-    def of(self, suite: str, model: str, variant: str) -> tuple[Recheck, ...]:
-        """Give what became of the tasks of one suite with one model."""
-        return tuple(
-            Recheck(task.task, passed, trials)
-            for task, passed, trials in self.tasks
-            if (task.suite, task.model, task.variant) == (suite, model, variant)
-        )
-
-
-def not_tried_again(broken: Sequence[BrokenTask], when: str) -> RecheckedTasks:
-    """Say that nobody knows whether chance has broken tasks, where no agent acts."""
-    names = ", ".join(dict.fromkeys(task.task for task in broken))
-    return RecheckedTasks(trouble=f"no agent acts {when}, to try {names} again" if broken else "")
 
 
 def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTasks:
@@ -208,3 +183,100 @@ def _own_options(config: pytest.Config) -> Iterator[str]:
 def _most_repetitions(folder: Path) -> int:
     """Give how many seeds this run has used: those who try again draw others."""
     return max((entry.key.repetition for entry in load_run(folder).entries), default=0)
+
+
+JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+
+
+class RunVerdict(FrozenValue, frozen=True):
+    """What is said of a run as a whole.
+
+    ``comparison`` is None where there is no baseline, whose trials are ``old``. ``lines`` say what was tried
+    again, and what came of the gates; ``interrupted`` that somebody ended that.
+    """
+
+    comparison: Comparison | None = None
+    outcome: GateOutcome = GateOutcome()
+    lines: tuple[str, ...] = ()
+    interrupted: bool = False
+    old: Side | None = None
+
+
+def verdict_on(config: pytest.Config, status: int) -> RunVerdict | None:
+    """Compare a run that has ended, try broken tasks again where a gate says so, and judge the gates.
+
+    None where the run has neither a baseline nor a gate, and for one without trials.
+    """
+    info: RunInfo = config.stash[run_info_key]
+    run = ended_run(config)
+    judged = JudgedRun(run, config.rootpath, info.baseline)
+    if run.header.shards is not None:
+        return _of_shard(judged)
+    if not run.planned or not (judged.gates or judged.has_baseline):
+        return None
+    comparison = judged.comparison(judged.tolerance)
+    if status not in JUDGED:
+        return RunVerdict(
+            comparison,
+            lines=judged.trouble_lines(_not_judged(status) if judged.gates else ""),
+            old=judged.old,
+        )
+    try:
+        rechecked = _rechecked(judged, config)
+    except KeyboardInterrupt:
+        line = "gate: not judged, the recheck was interrupted"
+        return RunVerdict(comparison, lines=(line,), interrupted=True, old=judged.old)
+    outcome = judged.outcome(rechecked)
+    lines = judged.trouble_lines(*rechecked.lines, outcome.line, judged.risk_line)
+    return RunVerdict(comparison, outcome, lines, old=judged.old)
+
+
+def _of_shard(judged: JudgedRun) -> RunVerdict | None:
+    """Say when it is judged: no suite is there as a whole."""
+    when = "when the shards are merged (agenteval merge)"
+    if judged.gates:
+        return RunVerdict(lines=(f"gate: judged {when}",))
+    return RunVerdict(lines=(f"baseline: compared {when}",)) if judged.has_baseline else None
+
+
+def verdict_on_parts(run: Run, root: Path, named: Path | None, missing: str) -> RunVerdict | None:
+    """Compare a run that was put together from parts, and judge its gates; no agent acts.
+
+    ``named`` is the baseline that comes before those of suites, which are looked up from ``root``.
+    ``missing`` says what is not there of the run, where that is so: then nobody judges the gates.
+    """
+    judged = JudgedRun(run, root, named)
+    if not run.planned or not (judged.gates or judged.has_baseline):
+        return None
+    comparison = judged.comparison(judged.tolerance)
+    if missing:
+        line = f"gate: not judged, {missing}" if judged.gates else ""
+        return RunVerdict(comparison, lines=judged.trouble_lines(line), old=judged.old)
+    outcome = judged.outcome(not_tried_again(judged.broken, "while merging"))
+    return RunVerdict(
+        comparison, outcome, judged.trouble_lines(outcome.line, judged.risk_line), old=judged.old
+    )
+
+
+def write_comparison(folder: Path, verdict: RunVerdict) -> None:
+    """Leave what came of the gates in the run's folder, with every figure of a comparison."""
+    comparison = comparison_json(verdict.comparison) if verdict.comparison is not None else {}
+    gate = {
+        "broken": verdict.outcome.broken,
+        "held": verdict.outcome.held,
+        "unjudged": verdict.outcome.unjudged,
+    }
+    replace_json(
+        folder / COMPARISON, KNOWN_SECRETS.value({**comparison, "gate": gate, "lines": verdict.lines})
+    )
+
+
+def _not_judged(status: int) -> str:
+    why = "the run was interrupted" if status == pytest.ExitCode.INTERRUPTED else f"exit status {status}"
+    return f"gate: not judged, {why}"
+
+
+def _rechecked(judged: JudgedRun, config: pytest.Config) -> RecheckedTasks:
+    if judged.broken and not judged.run.header.regraded:
+        return recheck(config, judged.broken)
+    return not_tried_again(judged.broken, "while regrading")

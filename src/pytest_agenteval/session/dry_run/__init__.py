@@ -1,1 +1,0 @@
-"""What a run would be, said without running anything."""

@@ -1,1 +1,0 @@
-"""What a run has to reach: gates of suites, the verdict beside a baseline, broken tasks tried again."""

@@ -1,0 +1,245 @@
+"""Readers of options with a format of their own: gates, prices and prompt variants."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pytest_agenteval.records.plan import Variant
+from pytest_agenteval.records.prices import ModelPrice, PriceTier
+from pytest_agenteval.records.record import from_builtins
+from pytest_agenteval.session.options import RawValue, WrongValue, names
+from pytest_agenteval.tasks.gate_spec import Gate
+from pytest_agenteval.text.errors import UsageMistake, nearest
+
+FORBIDDEN = frozenset("@[]: ,/")
+"""What may not stand in a variant's name, which is part of test ids."""
+
+
+def read_variants(texts: Sequence[str], place: str, folder: Path) -> tuple[Variant, ...]:
+    """Read each ``NAME=PATH``, paths taken from ``folder``; ``place`` is where they were said."""
+    variants = tuple(_variant(text, place, folder) for text in texts)
+    names = [variant.name for variant in variants]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageMistake(f"{place}: the variant {name!r} is named more than once")
+        if other := next((each for each in names if each != name and each.lower() == name.lower()), None):
+            raise UsageMistake(f"{place}: some systems take the variants {name!r} and {other!r} for one")
+    return variants
+
+
+def _variant(text: str, place: str, folder: Path) -> Variant:
+    """Read a variant: a folder of prompt files, or one file that stands for ``system``."""
+    name, sign, where = text.partition("=")
+    if not sign or not name or not where:
+        raise UsageMistake(f"{place}: expected NAME=PATH; found {text!r}")
+    if not name.isascii() or not name.isprintable() or FORBIDDEN & set(name):
+        raise UsageMistake(f"{place}: the name {name!r} may hold ASCII letters, digits, '_', '-' and '.'")
+    path = folder / where
+    if path.is_dir():
+        return Variant(name, _prompts_in(path, f"{place} {name}"), where)
+    if path.is_file():
+        return Variant(name, {"system": _prompt_text(path, f"{place} {name}")}, where)
+    raise UsageMistake(f"{place} {name}: no such file or folder: {where}")
+
+
+def _prompts_in(path: Path, place: str) -> Mapping[str, str]:
+    files = [file for file in sorted(path.iterdir()) if file.is_file() and not file.name.startswith(".")]
+    prompts: dict[str, Path] = {}
+    for file in files:
+        prompt = file.name.partition(".")[0]
+        first = prompts.setdefault(prompt, file)
+        if first != file:
+            raise UsageMistake(f"{place}: two files for the prompt {prompt!r}: {first.name} and {file.name}")
+    if not prompts:
+        raise UsageMistake(f"{place}: no prompt file in {path}")
+    return {prompt: _prompt_text(file, place) for prompt, file in prompts.items()}
+
+
+def _prompt_text(file: Path, place: str) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as broken:
+        raise UsageMistake(f"{place}: {file} cannot be read: {broken}") from None
+
+
+GATE_OFF = "none"
+BUCKET_PREFIX = "buckets."
+GATE_KEYS = ("score", "buckets.NAME", "pass_hat_k", "not_worse", "better", "errored", "recheck")
+
+
+def read_gate(raw: RawValue) -> Mapping[str, Any] | None:
+    """Read ``score=0.8,buckets.NAME=0.9``, or a table of pyproject.toml; None for ``none``."""
+    if isinstance(raw.value, dict):
+        rules = dict(raw.value)
+    else:
+        parts = names(raw)
+        if GATE_OFF in parts:
+            if len(parts) > 1:
+                raise WrongValue(hint="none stands alone")
+            return None
+        rules = dict(map(_gate_rule, parts))
+        if len(rules) < len(parts):
+            raise WrongValue(hint="each rule only once")
+    rules = _with_buckets(rules)
+    unknown = next((key for key in rules if key not in Gate.__struct_fields__ or key == "baseline"), None)
+    if unknown is not None:
+        raise WrongValue(expected=f"one of {', '.join(GATE_KEYS)}", hint=nearest(unknown, GATE_KEYS))
+    try:
+        from_builtins(Gate, rules)
+    except msgspec.ValidationError as wrong:
+        raise WrongValue(expected=f"numbers and true or false as docs/gates.md says ({wrong})") from None
+    return rules
+
+
+def _with_buckets(rules: Mapping[str, Any]) -> dict[str, Any]:
+    """Put what is said as ``buckets.NAME`` into the map of buckets, where that is one."""
+    buckets = {
+        key.removeprefix(BUCKET_PREFIX): value
+        for key, value in rules.items()
+        if key.startswith(BUCKET_PREFIX)
+    }
+    others = {key: value for key, value in rules.items() if not key.startswith(BUCKET_PREFIX)}
+    own = others.get("buckets", {})
+    if buckets and isinstance(own, dict):
+        others["buckets"] = {**own, **buckets}
+    return others
+
+
+def _gate_rule(text: str) -> tuple[str, Any]:
+    key, equals, value = text.rpartition("=")
+    if not equals:
+        raise WrongValue
+    words: dict[str, Any] = {"true": True, "false": False}
+    try:
+        word = value.strip().lower()
+        return key.strip(), words[word] if word in words else _number(word)
+    except ValueError:
+        raise WrongValue(expected=f"a number, true or false behind {key}=") from None
+
+
+def _number(text: str) -> float | int:
+    return int(text) if text.strip().isdigit() else float(text)
+
+
+PRICE_AMOUNTS = ("input", "output", "cached", "cache_write")
+PRICE_KEYS = (*PRICE_AMOUNTS, "tiers", "as_of")
+TIER_KEYS = ("above", *PRICE_AMOUNTS)
+DOLLARS_PER_MILLION = "US dollars for a million tokens, 0 or more"
+_TABLE_HEAD = re.compile(r"\s*\[\[?(.+?)\]\]?\s*(?:#.*)?$")
+
+
+def read_prices(raw: RawValue) -> Mapping[str, ModelPrice]:
+    """Read the table; raises UsageMistake, with the line, for what is no price."""
+    if not isinstance(raw.value, dict):
+        raise UsageMistake(f"{raw.place}: expected a table for each model; found {raw.value!r}")
+    return {name: _PriceReader(raw, name).price(table) for name, table in raw.value.items()}
+
+
+class _PriceReader:
+    """Reads the price of one model, and knows where it stands."""
+
+    def __init__(self, raw: RawValue, name: str) -> None:
+        self._raw, self._name = raw, name
+
+    def price(self, table: Any) -> ModelPrice:
+        if not isinstance(table, dict):
+            raise self._mistake("", f"a table with {', '.join(PRICE_KEYS)}", table)
+        self._refuse_unknown(table, PRICE_KEYS)
+        for key in ("input", "output"):
+            if key not in table:
+                raise self._mistake("", f"the key {key}: {DOLLARS_PER_MILLION}", f"no {key}")
+        amounts = {key: self._dollars(key, table[key]) for key in PRICE_AMOUNTS if key in table}
+        tiers = table.get("tiers", [])
+        if not isinstance(tiers, list):
+            raise self._mistake("tiers", "a list of tables such as {above = 200000, input = 5.0}", tiers)
+        return ModelPrice(**amounts, tiers=tuple(map(self._tier, tiers)), as_of=self._date(table))
+
+    def _tier(self, table: Any) -> PriceTier:
+        if not isinstance(table, dict):
+            raise self._mistake("tiers", "a list of tables such as {above = 200000, input = 5.0}", table)
+        self._refuse_unknown(table, TIER_KEYS, "tiers")
+        above = table.get("above")
+        if not isinstance(above, int) or isinstance(above, bool) or above < 1:
+            raise self._mistake("tiers", "above: a whole number of tokens, 1 or more", above)
+        return PriceTier(
+            above, **{key: self._dollars(key, table[key]) for key in PRICE_AMOUNTS if key in table}
+        )
+
+    def _refuse_unknown(self, table: Mapping[str, Any], keys: tuple[str, ...], inside: str = "") -> None:
+        for key in table:
+            if key not in keys:
+                found = f"unknown key {key!r}"
+                raise self._mistake(inside or key, f"one of {', '.join(keys)}", found, nearest(key, keys))
+
+    def _dollars(self, key: str, value: Any) -> float:
+        if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0:
+            return float(value)
+        raise self._mistake(key, f"{key}: {DOLLARS_PER_MILLION}", value)
+
+    def _date(self, table: Mapping[str, Any]) -> str:
+        value = table.get("as_of", "")
+        try:
+            return str(value if value == "" else date.fromisoformat(str(value)))
+        except ValueError:
+            raise self._mistake("as_of", "as_of: a date such as 2026-11-23", value) from None
+
+    def _mistake(self, key: str, expected: str, found: Any, hint: str = "") -> UsageMistake:
+        place = f"{self._raw.place}.{_quoted(self._name)}"
+        line = line_of(self._raw.folder / "pyproject.toml", ("tool", "agenteval", "prices", self._name), key)
+        place = place.replace("pyproject.toml:", f"pyproject.toml:{line}:", 1) if line else place
+        told = found if isinstance(found, str) and found.startswith(("unknown key", "no ")) else repr(found)
+        parts = [f"{place}: expected {expected}", f"found {told}", hint]
+        return UsageMistake("; ".join(part for part in parts if part))
+
+
+def line_of(file: Path, table: tuple[str, ...], key: str) -> int:
+    """Give the line of a key below a table's head, else that of the head; 0 where neither is found.
+
+    TOML's own reader tells no lines: a table that is written inside another has that one's head.
+    """
+    best, deepest = 0, 0
+    for number, inside, text in _toml_lines(file):
+        depth = len(inside) if inside == table[: len(inside)] else 0
+        named = re.match(rf"\s*[\"']?{re.escape(key or table[-1])}[\"']?\s*[=.]", text)
+        rank = 2 * depth + (1 if named and depth else 0)
+        if rank > deepest:
+            best, deepest = number, rank
+    return best
+
+
+def _toml_lines(file: Path) -> Iterator[tuple[int, tuple[str, ...], str]]:
+    """Give each line with its number and the table that it stands in."""
+    inside: tuple[str, ...] = ()
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return
+    for number, text in enumerate(lines, start=1):
+        head = _TABLE_HEAD.match(text)
+        if head:
+            inside = _table_path(head[1]) or inside
+        yield number, inside, text
+
+
+def _table_path(head: str) -> tuple[str, ...]:
+    try:
+        below: Any = tomllib.loads(f"[{head}]")
+    except tomllib.TOMLDecodeError:
+        return ()
+    path: list[str] = []
+    while below:
+        ((name, below),) = below.items()
+        path.append(name)
+    return tuple(path)
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'

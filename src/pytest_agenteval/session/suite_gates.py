@@ -1,0 +1,431 @@
+"""The gates of suites: what each has to reach, and a stored run judged by them beside its baseline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.baseline import read_baseline, read_side
+from pytest_agenteval.compare.comparison import (
+    TOLERANCE,
+    Comparison,
+    SuiteComparison,
+    TaskChange,
+    compare_sides,
+)
+from pytest_agenteval.compare.gate import GatedSuite, GateOutcome, Recheck, judge_gates
+from pytest_agenteval.compare.scoring.null_runs import null_mean, null_pass_hat_k
+from pytest_agenteval.compare.sides import Side, side_of
+from pytest_agenteval.records.record import FrozenValue, from_builtins
+from pytest_agenteval.reports.look_lines import look_lines
+from pytest_agenteval.reports.statistics import group_by_task
+from pytest_agenteval.reports.view import RunView, SuiteView, entries_by_group, view_of
+from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
+from pytest_agenteval.session.settings import Settings
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_gates import GATES, SuiteGate, read_gates
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
+from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound, UsageMistake, nearest, nearest_names
+
+WITH_BASELINE = {"not_worse": True, "errored": 0.05}
+"""What is asked where a baseline is named and nothing else."""
+
+
+def effective_gate(own: Gate, settings: Settings) -> Gate:
+    """Put what was said for this run over a suite's own gate; a baseline without any rule brings two."""
+    gate = written_gate(own, settings)
+    if settings.gate is None or gate.asks or not (settings.baseline or gate.baseline):
+        return gate
+    return from_builtins(Gate, {**WITH_BASELINE, **_rules_of(gate)})
+
+
+def written_gate(own: Gate, settings: Settings) -> Gate:
+    """Give what somebody asks of a suite: its own gate, and over it what was said for this run."""
+    if settings.gate is None:
+        return NO_GATE
+    rules = {**_rules_of(own), **settings.gate}
+    if "buckets" in rules:
+        rules["buckets"] = {**own.buckets, **settings.gate.get("buckets", {})}
+    return from_builtins(Gate, rules)
+
+
+def _rules_of(gate: Gate) -> dict[str, Any]:
+    """Give what a gate says, as JSON values."""
+    return {key: value for key, value in gate.to_json().items() if value is not None and value != {}}
+
+
+class CollectedTasks(FrozenValue, frozen=True):
+    """Which tasks were met while collecting: by suite and task, the bucket and the split.
+
+    Suites below the ``covered`` paths were met as a whole; of others the files are read.
+    """
+
+    met: Mapping[str, Mapping[str, tuple[str, str]]]
+    covered: tuple[Path, ...]
+    suites: Suites
+
+    def buckets(self, name: str, split: str) -> Counter[str]:
+        """Count the tasks of a suite by bucket, run or not; nothing where nobody can tell."""
+        file, suite = self.suites.file_named(name), self.suites.suite_of_name(name)
+        known: Iterable[tuple[str, str]] = self.met[name].values()
+        if file and suite and not any(file.parent.is_relative_to(path) for path in self.covered):
+            try:
+                tasks = tasks_of_suite(self.suites, file, suite)
+                known = [(each.bucket, each.task.split) for each in tasks]
+            except ProblemsFound:
+                known = []
+        return Counter(bucket for bucket, of_split in known if split in ("all", of_split))
+
+
+def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tuple[SuiteGate, ...]:
+    """Give the gates of the suites that were met, where they have to reach anything.
+
+    Raises UsageMistake for a baseline that cannot be read, and for a bucket on the command line that no suite
+    has.
+    """
+    gates: list[SuiteGate] = []
+    typed = set((settings.gate or {}).get("buckets", {}))
+    known: set[str] = set()
+    for name in tasks.met:
+        suite = tasks.suites.suite_of_name(name)
+        own = suite.gate if suite else NO_GATE
+        gate = effective_gate(own, settings)
+        if gate == NO_GATE:
+            continue
+        counts = tasks.buckets(name, settings.split)
+        known |= set(counts)
+        # What was typed is for the suites that have such a bucket.
+        others = typed - set(counts) - set(own.buckets)
+        gate = replace(gate, buckets={key: gate.buckets[key] for key in gate.buckets if key not in others})
+        rules = _stored_rules(gate, tasks.suites.file_named(name), settings, root)
+        gates.append(SuiteGate(name, rules, dict(counts), assumed=not written_gate(own, settings).asks))
+    _refuse_unknown([name for name in sorted(typed) if name not in known], known, settings)
+    return tuple(gates)
+
+
+def _refuse_unknown(unknown: list[str], known: set[str], settings: Settings) -> None:
+    if unknown and known:
+        name = unknown[0]
+        place = settings.places.get("gate", "--agent-gate")
+        hint = nearest(name, known) or f"buckets there: {nearest_names(name, known)}"
+        raise UsageMistake(f"{place}: expected a bucket of the suites; found {name!r}; {hint}")
+
+
+def _stored_rules(gate: Gate, file: Path | None, settings: Settings, root: Path) -> dict[str, Any]:
+    """Give a gate with its baseline's path from the root, and see that the baseline can be read."""
+    rules = _rules_of(gate)
+    if gate.baseline and file is not None:
+        path = (file.parent / gate.baseline).resolve()
+        if path.is_file() and not settings.baseline:
+            try:
+                read_baseline(path)
+            except UsageMistake as mistake:
+                raise UsageMistake(f"{short_path(file)}: gate.baseline: {mistake}") from None
+        rules["baseline"] = path.relative_to(root).as_posix() if path.is_relative_to(root) else str(path)
+    return rules
+
+
+UNDER, OVER = 0.005, 0.995
+"""Chances beyond which no digit is shown."""
+
+WORTH_A_LINE = 0.05
+"""The chance of a miss where nothing changed, from which on a run says so."""
+
+
+class Floor(FrozenValue, frozen=True):
+    """A figure of a suite, and the least that its gate wants of it: None where it wants nothing."""
+
+    figure: Literal["score", "pass_hat_k", "bucket"]
+    least: float | None = None
+    bucket: str = ""
+
+    def name(self, k: int) -> str:
+        """Name the figure as the gate's line does."""
+        return self.bucket or ("score" if self.figure == "score" else f"pass^{k}")
+
+
+class FloorRisk(FrozenValue, frozen=True):
+    """How often a run in which nothing changed misses a floor, and the floor that 1 in 100 of them miss.
+
+    Both are None where too few tasks have two trials to know how these scatter.
+    """
+
+    floor: Floor
+    chance: float | None
+    one_in_100: float | None
+
+
+def floors_of(gate: Gate) -> Iterator[Floor]:
+    """Give the floors of a gate."""
+    if gate.score is not None:
+        yield Floor("score", gate.score)
+    if gate.pass_hat_k is not None:
+        yield Floor("pass_hat_k", gate.pass_hat_k)
+    for bucket, least in gate.buckets.items():
+        yield Floor("bucket", least, bucket)
+
+
+def floor_risk(floor: Floor, entries: Iterable[JournalEntry], k: int) -> FloorRisk:
+    """Work out the risk of a run with ``k`` repetitions, from stored trials of the suite with one model."""
+    averaged = [entry for entry in entries if entry.averaged and floor.bucket in ("", entry.bucket)]
+    tasks = group_by_task(averaged).values()
+    if floor.figure == "pass_hat_k":
+        null = null_pass_hat_k([[entry.ending == "passed" for entry in trials] for trials in tasks], k)
+    else:
+        null = null_mean([[entry.score or 0.0 for entry in trials] for trials in tasks], k)
+    if null is None:
+        return FloorRisk(floor, None, None)
+    chance = None if floor.least is None else null.chance_below(floor.least)
+    return FloorRisk(floor, chance, null.highest_floor())
+
+
+def risk_line(run: Run, suites: Sequence[SuiteView], gated: Sequence[GatedSuite]) -> str:
+    """Say which floors a run like this one often misses where nothing changed, by its own trials.
+
+    Empty where there is none, where each task was tried once, and where no task's trials differ.
+    """
+    entries = entries_by_group(run)
+    missed = [
+        text
+        for suite, judged in zip(suites, gated, strict=True)
+        for text in _often_missed(judged, entries[suite.suite, suite.model, suite.variant])
+    ]
+    if not missed:
+        return ""
+    return f"noise: a run in which nothing changed misses {', '.join(missed)} (agenteval gate-check)"
+
+
+def _often_missed(suite: GatedSuite, entries: Sequence[JournalEntry]) -> Iterator[str]:
+    tasks = group_by_task(entry for entry in entries if entry.averaged).values()
+    varies = any(len({entry.score for entry in trials}) > 1 for trials in tasks)
+    for floor in floors_of(suite.gate) if varies and suite.k > 1 else ():
+        narrowed = suite.narrowed_in(floor.bucket) if floor.bucket else suite.narrowed
+        chance = None if narrowed else floor_risk(floor, entries, suite.k).chance
+        if chance is not None and chance >= WORTH_A_LINE:
+            name = suite.name_of(f"{floor.name(suite.k)} {floor.least:.2f}")
+            about = "" if chance > OVER else "about "
+            yield f'"{name}" in {about}{percent_text(chance)} of runs'
+
+
+def percent_text(chance: float) -> str:
+    """Write a chance without digits that nobody can rely on: ``24 %``, ``under 1 %``."""
+    if chance < UNDER:
+        return "under 1 %"
+    return "over 99 %" if chance > OVER else f"{100 * chance:.0f} %"
+
+
+class BrokenTask(FrozenValue, frozen=True):
+    """A task whose trials all passed before, and of which none passes now; ``times`` it is tried again."""
+
+    suite: str
+    task: str
+    model: str
+    variant: str
+    file: str
+    times: int
+
+
+class RecheckedTasks(FrozenValue, frozen=True):
+    """What became of the tasks that were tried again, each with its trials that passed, and of how many.
+
+    ``trouble`` says why nobody knows. ``lines`` are for the screen.
+    """
+
+    tasks: tuple[tuple[BrokenTask, int, int], ...] = ()
+    trouble: str = ""
+    lines: tuple[str, ...] = ()
+
+    def of(self, suite: str, model: str, variant: str) -> tuple[Recheck, ...]:
+        """Give what became of the tasks of one suite with one model."""
+        return tuple(
+            Recheck(task.task, passed, trials)
+            for task, passed, trials in self.tasks
+            if (task.suite, task.model, task.variant) == (suite, model, variant)
+        )
+
+
+def not_tried_again(broken: Sequence[BrokenTask], when: str) -> RecheckedTasks:
+    """Say that nobody knows whether chance has broken tasks, where no agent acts."""
+    names = ", ".join(dict.fromkeys(task.task for task in broken))
+    return RecheckedTasks(trouble=f"no agent acts {when}, to try {names} again" if broken else "")
+
+
+class JudgedRun:
+    """A run with what its suites have to reach, and the baselines that they are compared with.
+
+    ``root`` is where suites' own baselines are looked up, ``named`` the run or file that comes before them.
+    """
+
+    def __init__(self, run: Run, root: Path, named: Path | None) -> None:
+        self.run, self._root, self._named = run, root, named
+        self._new = side_of(run)
+        self._comparisons: dict[float, Comparison | None] = {}
+        gates = read_gates(run.folder)
+        try:
+            self.gates = {each.suite: from_builtins(Gate, dict(each.gate)) for each in gates}
+        except msgspec.ValidationError as odd:  # of a later version, perhaps
+            raise UsageMistake(f"{run.folder / GATES}: the run's gates cannot be read ({odd})") from None
+        self._planned = {each.suite: each for each in gates}
+        self.troubles: dict[str, str] = {}
+        self._names: dict[str, str] = {}
+
+    @property
+    def has_baseline(self) -> bool:
+        """Whether anything was named that the run is compared with."""
+        return self._named is not None or any(gate.baseline for gate in self.gates.values())
+
+    @cached_property
+    def view(self) -> RunView:
+        """The run's figures, as its tables show them."""
+        return view_of(self.run)
+
+    @cached_property
+    def suites(self) -> list[SuiteView]:
+        """The suites, each with one model, that have a gate."""
+        return [suite for suite in self.view.suites if suite.suite in self.gates]
+
+    @cached_property
+    def old(self) -> Side | None:
+        """What the run is compared with: what was named for all suites, else each suite's own file."""
+        if not self.has_baseline:
+            return None
+        try:
+            side = read_side(self._named) if self._named else self._of_suites()
+        except AgentEvalError as mistake:
+            self.troubles |= dict.fromkeys((suite.name for suite in self.run.header.suites), str(mistake))
+            return None
+        return side and side.on_tasks_of(self._new)
+
+    def _of_suites(self) -> Side | None:
+        """Put together what each suite's gate names."""
+        sides: list[Side] = []
+        for name, gate in self.gates.items():
+            path = self._root / (gate.baseline or "")
+            if not gate.baseline:
+                continue
+            if not path.is_file():
+                how = f"agenteval baseline set {self.run.folder.name} writes it"
+                self.troubles[name] = f"there is no baseline {gate.baseline}; {how}"
+                continue
+            side = read_side(path)
+            self._names[name] = side.name
+            own = tuple(entry for entry in side.entries if entry.key.suite == name)
+            run_of = {key: run for key, run in side.run_of.items() if key.suite == name}
+            sides.append(replace(side, entries=own, run_of=run_of))
+        if not sides:
+            return None
+        return Side(
+            ", ".join(dict.fromkeys(side.name for side in sides)),
+            tuple(sorted((entry for side in sides for entry in side.entries), key=lambda entry: entry.key)),
+            tuple(dict.fromkeys(judge for side in sides for judge in side.judges)),
+            looks=tuple(dict.fromkeys(look for side in sides for look in side.looks)),
+            run_of={key: run for side in sides for key, run in side.run_of.items()},
+        )
+
+    def old_name(self, suite: str) -> str:
+        """Give the name of the run that a suite is compared with; empty where it is compared with none."""
+        return self._names.get(suite, self.old.name if self._named and self.old else "")
+
+    def comparison(self, tolerance: float) -> Comparison | None:
+        """Compare with the baseline; None where there is none."""
+        if tolerance not in self._comparisons:
+            old = self.old
+            compared = None if old is None else compare_sides(old, self._new, tolerance=tolerance)
+            self._comparisons[tolerance] = compared
+        return self._comparisons[tolerance]
+
+    @property
+    def tolerance(self) -> float:
+        """The fall that does not matter: that of the gates, where they agree on one."""
+        named = {_tolerance(gate) for gate in self.gates.values()} - {TOLERANCE}
+        return named.pop() if len(named) == 1 else TOLERANCE
+
+    def suite_comparison(self, suite: SuiteView) -> SuiteComparison | None:
+        """Give the part of a comparison that is about a suite with its model and variant."""
+        comparison = self.comparison(_tolerance(self.gates[suite.suite]))
+        who = (suite.model, suite.variant)
+        parts = comparison.suites if comparison else ()
+        return next((part for part in parts if (part.name, part.new_who) == (suite.suite, who)), None)
+
+    @cached_property
+    def broken(self) -> list[BrokenTask]:
+        """The broken tasks that gates want tried again."""
+        return [task for suite in self.suites for task in self._broken(suite)]
+
+    def _broken(self, suite: SuiteView) -> Iterator[BrokenTask]:
+        times, comparison = self.gates[suite.suite].recheck, self.suite_comparison(suite)
+        changes: Sequence[TaskChange] = comparison.tasks if times and comparison else ()
+        for change in changes:
+            if change.broken:
+                yield BrokenTask(
+                    suite.suite, change.task, suite.model, suite.variant, change.file, times or 0
+                )
+
+    def outcome(self, rechecked: RecheckedTasks) -> GateOutcome:
+        """Judge every gate, with what became of the broken tasks."""
+        return judge_gates([self._gated(suite, rechecked) for suite in self.suites])
+
+    @cached_property
+    def risk_line(self) -> str:
+        """Which floors a run like this one often misses where nothing changed; empty where none is known."""
+        nothing = RecheckedTasks()
+        return risk_line(self.run, self.suites, [self._gated(suite, nothing) for suite in self.suites])
+
+    def _gated(self, suite: SuiteView, rechecked: RecheckedTasks) -> GatedSuite:
+        """Put together what the gate of a suite is judged by."""
+        total = suite.total
+        own = [
+            group
+            for group in self.run.planned
+            if (group.suite, group.model, group.variant) == _group_of(suite)
+        ]
+        return GatedSuite(
+            label=self.view.label(suite),
+            gate=self.gates[suite.suite],
+            score=total.mean.mean if total.mean else None,
+            pass_hat_k=total.pass_hat_k.value if total.pass_hat_k else None,
+            k=total.k,
+            planned=total.planned,
+            lost=sum(total.errored.values()) + total.not_run,
+            buckets={row.name: row.mean.mean if row.mean else None for row in suite.rows},
+            tried={group.bucket: group.tasks for group in own},
+            whole=self._planned[suite.suite].tasks,
+            comparison=self.suite_comparison(suite),
+            trouble=self._trouble(suite.suite),
+            baseline_named=self._names_baseline(suite.suite),
+            alone=len(self.suites) == 1,
+            assumed=self._planned[suite.suite].assumed,
+            rechecks=rechecked.of(*_group_of(suite)),
+            recheck_trouble=rechecked.trouble,
+        )
+
+    def _trouble(self, suite: str) -> str:
+        if self.old is None and not self.has_baseline:
+            return "no baseline is named (--agent-baseline, or baseline: in suite.yaml)"
+        return self.troubles.get(suite, "") if self._names_baseline(suite) else "its gate names no baseline"
+
+    def _names_baseline(self, suite: str) -> bool:
+        return self._named is not None or bool(self.gates[suite].baseline)
+
+    def trouble_lines(self, *lines: str) -> tuple[str, ...]:
+        """Give lines; before them why nothing is compared where no gate says so, and what stopped early."""
+        untold = [text for name, text in self.troubles.items() if name not in self.gates]
+        troubles = dict.fromkeys(f"baseline: {text}" for text in untold)
+        return tuple(filter(None, (*troubles, *look_lines(self.run), *lines)))
+
+
+def _tolerance(gate: Gate) -> float:
+    """Give the fall that a gate lets pass, or the default: ``true`` is no figure."""
+    return gate.not_worse if isinstance(gate.not_worse, float) else TOLERANCE
+
+
+def _group_of(suite: SuiteView) -> tuple[str, str, str]:
+    return suite.suite, suite.model, suite.variant
