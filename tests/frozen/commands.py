@@ -48,7 +48,7 @@ CHANGING: tuple[tuple[str, str], ...] = (
     (r" *\b\d+(?:\.\d+)?(?:e-\d+)? s\b", " ? s"),
     (r" in \d+\.\d+s\b", " in ?s"),
     (r"(?m)^=+ (.+?) =+$", r"== \1 =="),
-    (r"(?m)^-{3,} (.+?) -{3,}$", r"-- \1 --"),
+    (r"(?m)^-+ generated (.+?) -+$", r"-- generated \1 --"),
     (r"(?m)^platform .*\n(?:(?:rootdir|configfile|plugins|cachedir): .*\n)*", ""),
     (r"-main-\d+\.", "-main-PID."),
     (r"\b[0-9a-f]{40}\b|\b[0-9a-f]{12}\b(?=\.\.)", "COMMIT"),
