@@ -77,15 +77,15 @@ if TYPE_CHECKING:
     from pytest_agenteval.loop.gepa_adapter import GEPAAdapter as GEPAAdapter
     from pytest_agenteval.loop.gepa_adapter import GEPATask as GEPATask
     from pytest_agenteval.loop.gepa_adapter import TaskTrials as TaskTrials
+    from pytest_agenteval.records.evidence import UNDECIDED as UNDECIDED
     from pytest_agenteval.records.evidence import Answer as Answer
+    from pytest_agenteval.records.evidence import Check as Check
     from pytest_agenteval.records.evidence import Evidence as Evidence
     from pytest_agenteval.records.evidence import FileText as FileText
+    from pytest_agenteval.records.evidence import Grade as Grade
     from pytest_agenteval.records.evidence import Outcome as Outcome
     from pytest_agenteval.records.evidence import Tree as Tree
     from pytest_agenteval.records.evidence import TreeDiff as TreeDiff
-    from pytest_agenteval.records.grade import UNDECIDED as UNDECIDED
-    from pytest_agenteval.records.grade import Check as Check
-    from pytest_agenteval.records.grade import Grade as Grade
     from pytest_agenteval.records.limits import Budget as Budget
     from pytest_agenteval.records.limits import Clock as Clock
     from pytest_agenteval.records.plan import Allowance as Allowance
@@ -93,19 +93,19 @@ if TYPE_CHECKING:
     from pytest_agenteval.records.plan import Kind as Kind
     from pytest_agenteval.records.plan import McpServer as McpServer
     from pytest_agenteval.records.plan import Model as Model
+    from pytest_agenteval.records.plan import ModelPrice as ModelPrice
     from pytest_agenteval.records.plan import Plan as Plan
     from pytest_agenteval.records.plan import PlannedGrader as PlannedGrader
     from pytest_agenteval.records.plan import PlannedTask as PlannedTask
+    from pytest_agenteval.records.plan import PriceTier as PriceTier
     from pytest_agenteval.records.plan import TrialKey as TrialKey
     from pytest_agenteval.records.plan import Variant as Variant
-    from pytest_agenteval.records.prices import ModelPrice as ModelPrice
-    from pytest_agenteval.records.prices import PriceTier as PriceTier
     from pytest_agenteval.records.prompts import PromptBroken as PromptBroken
     from pytest_agenteval.records.prompts import Prompts as Prompts
     from pytest_agenteval.records.prompts import read_templates as read_templates
     from pytest_agenteval.records.recorder import AddedPrompt as AddedPrompt
     from pytest_agenteval.records.recorder import Recorder as Recorder
-    from pytest_agenteval.records.tool import ToolSpec as ToolSpec
+    from pytest_agenteval.records.tool_spec import ToolSpec as ToolSpec
     from pytest_agenteval.records.transcript import Ask as Ask
     from pytest_agenteval.records.transcript import Event as Event
     from pytest_agenteval.records.transcript import Message as Message
@@ -229,16 +229,15 @@ _NAMES = {
     "graders.matching.matchers": "matcher_of",
     "graders.settings": "WrongSetting",
     "loop.gepa_adapter": "CandidateRefused GEPAAdapter GEPATask TaskTrials",
-    "records.evidence": "Answer Evidence FileText Outcome Tree TreeDiff",
-    "records.grade": "Check Grade UNDECIDED",
+    "records.evidence": "Answer Check Evidence FileText Grade Outcome Tree TreeDiff UNDECIDED",
     "records.limits": "Budget Clock",
     "records.plan": (
-        "Allowance Conditions Kind McpServer Model Plan PlannedGrader PlannedTask TrialKey Variant"
+        "Allowance Conditions Kind McpServer Model ModelPrice Plan PlannedGrader PlannedTask PriceTier "
+        "TrialKey Variant"
     ),
-    "records.prices": "ModelPrice PriceTier",
     "records.prompts": "PromptBroken Prompts read_templates",
     "records.recorder": "AddedPrompt Recorder",
-    "records.tool": "ToolSpec",
+    "records.tool_spec": "ToolSpec",
     "records.transcript": "Ask Event Message ToolCall ToolError Transcript Usage",
     "records.trial": "Digests Ending ErrorDetails Origin TapeCounts Trial",
     "registry.lazy_names": "UnknownName",

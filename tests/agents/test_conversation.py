@@ -10,7 +10,7 @@ import pytest
 from pytest_agenteval.agents.adapters.callable import CallableFactory
 from pytest_agenteval.agents.conversation import input_problems
 from pytest_agenteval.records.plan import PlannedGrader
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.tools.tool import Tool
 from tests.engine.executing import execute, plan, registry

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.plan import PlannedGrader
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.tools.tool import Tool
 from tests.engine.executing import execute, plan, registry

@@ -19,7 +19,7 @@ from pytest_agenteval.cassettes.files import Recording, write
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.tools.tape import TapedAnswer, ToolTape, can_replay

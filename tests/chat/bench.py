@@ -15,8 +15,7 @@ from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.rate_limiter import RateLimiters, limiter_of
 from pytest_agenteval.chat.retries import ProviderChat, RetryingChat, http_chat
 from pytest_agenteval.records.limits import Budget
-from pytest_agenteval.records.plan import Allowance, Model, Via
-from pytest_agenteval.records.prices import NO_PRICES, Prices
+from pytest_agenteval.records.plan import NO_PRICES, Allowance, Model, Prices, Via
 from pytest_agenteval.records.recorder import Recorder
 from tests.loopback import anthropic_wire, openai_wire
 from tests.loopback.model_server import ModelServer, ReplyPlan

@@ -11,9 +11,8 @@ import pytest
 
 from pytest_agenteval.chat.chat import ChatSettings, Reply
 from pytest_agenteval.chat.provider_failures import AttemptFailed, retry_after_s
-from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.prices import ModelPrice
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.plan import Model, ModelPrice
+from pytest_agenteval.records.tool_spec import ToolSpec
 
 from .bench import QUESTION, Bench, ModelServer, ReplyPlan
 

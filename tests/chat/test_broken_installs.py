@@ -21,7 +21,7 @@ from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 
 budget = Budget(Allowance())
 recorder = Recorder(lambda: budget.at)

@@ -20,7 +20,7 @@ from pytest_agenteval.chat.recording_chat import AgentChat, ChatTape, JudgeChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model, RecordMode
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.errors import CassetteMiss
 
 from .bench import QUESTION, Bench, ModelServer, ReplyPlan
@@ -175,7 +175,7 @@ from pytest_agenteval.chat.recording_chat import AgentChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 
 def guarded(self, address):
     raise SystemExit(f"connects to {address}")

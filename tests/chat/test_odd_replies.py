@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.chat.recording_chat import _reply_from_json
 from pytest_agenteval.records.replies import MOST_TOKENS, UNKNOWN, credible_usage
-from pytest_agenteval.records.tool import DEEPEST, ToolSpec, arguments_problem, parse_arguments
+from pytest_agenteval.records.tool_spec import DEEPEST, ToolSpec, arguments_problem, parse_arguments
 from pytest_agenteval.records.transcript import Usage
 
 from .bench import QUESTION, Bench, ModelServer, ReplyPlan

@@ -15,7 +15,7 @@ from pytest_agenteval.chat.recording_chat import AgentChat, JudgeChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.errors import LimitReached, ScriptEnded
 
 FREE = Allowance()

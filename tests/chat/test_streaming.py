@@ -16,9 +16,8 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.recording_chat import AgentChat, ChatTape, JudgeChat
-from pytest_agenteval.records.plan import Model, RecordMode
-from pytest_agenteval.records.prices import ModelPrice
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.plan import Model, ModelPrice, RecordMode
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Usage
 
 from .bench import BREAK, QUESTION, Bench, ModelServer, ReplyPlan, Script

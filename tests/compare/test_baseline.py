@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.compare.baseline import baseline_text, find_side, read_baseline, write_baseline
 from pytest_agenteval.compare.comparison import compare_sides
 from pytest_agenteval.compare.sides import Side, pool_runs
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Digests

@@ -47,7 +47,7 @@ AT_ONCE = """
 import sys, threading
 sys.setswitchinterval(1e-6)
 from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tools.tool import complaint
 
 assert "jsonschema" not in sys.modules

@@ -14,9 +14,8 @@ import pytest
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.engine.grading import UNGRADED
-from pytest_agenteval.records.evidence import Answer, Evidence, Tree
+from pytest_agenteval.records.evidence import CRASH, UNDECIDED, Answer, Check, Evidence, Grade, Tree
 from pytest_agenteval.records.factories import accepted_settings
-from pytest_agenteval.records.grade import CRASH, UNDECIDED, Check, Grade
 from pytest_agenteval.records.prompts import read_templates
 from pytest_agenteval.records.transcript import Message, ToolCall
 from pytest_agenteval.records.trial import Ending

@@ -22,7 +22,7 @@ from pytest_agenteval.cassettes.http.patches import remove
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Allowance, Conditions, Plan
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.tools.tool import Tool

@@ -17,7 +17,7 @@ from pytest_agenteval.engine.executors.executor import ExecutorContext, Executor
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Plan
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.tools.tool import Tool

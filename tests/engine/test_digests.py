@@ -12,10 +12,9 @@ import pytest
 
 from pytest_agenteval.engine.digests import DigestCache
 from pytest_agenteval.graders.grader import Judge, version_of
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Evidence, Grade
 from pytest_agenteval.records.plan import Allowance, Conditions, Model, Plan, PlannedGrader, Variant
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.registry.registry import Registry
 from tests.engine.executing import execute, plan, registry
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
 from pytest_agenteval.engine.grade_conversion import InvalidGrade, as_grade
 from pytest_agenteval.graders.settings import pattern_at
-from pytest_agenteval.records.grade import UNDECIDED, Check, Grade
+from pytest_agenteval.records.evidence import UNDECIDED, Check, Grade
 from pytest_agenteval.text.errors import CAUSES
 
 ANYTHING = st.recursive(

@@ -15,8 +15,7 @@ import pytest
 
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.graders.grader import Judge
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.records.plan import Conditions, Model, PlannedGrader
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial

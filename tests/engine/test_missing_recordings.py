@@ -10,7 +10,7 @@ import pytest
 from pytest_agenteval.engine.trial_resources import open_tool_tape
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Conditions, Model, Plan, Variant
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import Tool
 from tests.engine.executing import plan, registry

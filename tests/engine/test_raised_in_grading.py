@@ -11,8 +11,7 @@ import pytest
 from pytest_agenteval.engine.trial import run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.grader import JudgeUnavailable
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Evidence, Grade
 from pytest_agenteval.records.plan import PlannedGrader
 from tests.engine.executing import execute, plan, registry
 

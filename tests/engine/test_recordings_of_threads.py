@@ -19,7 +19,7 @@ from pytest_agenteval.engine.trial_resources import open_tool_tape
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Conditions, Plan, PlannedGrader
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool

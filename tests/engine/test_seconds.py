@@ -203,7 +203,7 @@ def test_a_limit_holds_however_often_it_was_put_off() -> None:
 FIRST_USE = """
 import asyncio, sys
 from pytest_agenteval.records.plan import PlannedGrader
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tools.tool import Tool
 from tests.engine.executing import execute, plan, registry
 

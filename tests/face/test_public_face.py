@@ -78,7 +78,7 @@ import sys, pytest_agenteval
 assert "Grade" in dir(pytest_agenteval)
 print([name for name in sys.modules if name.startswith("pytest_agenteval.")])
 from pytest_agenteval import Grade
-print("pytest_agenteval.records.grade" in sys.modules, "pytest_agenteval.registry.registry" in sys.modules)
+print("pytest_agenteval.records.evidence" in sys.modules, "pytest_agenteval.registry.registry" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == ["[]", "True False"]

@@ -103,7 +103,7 @@ def test_a_conftest_changes_the_cassette(pytester: pytest.Pytester) -> None:
     """Where tools are played from is a fixture too."""
     conftest = "@pytest.fixture\ndef cassette(tmp_path):\n    return tmp_path / 'elsewhere.yaml'"
     searching = """
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tools.tool import Tool
 
 def pytest_agenteval_register(registry):

@@ -25,7 +25,7 @@ from pytest_agenteval.loop.suite_history import (
     suite_history,
     suite_run,
 )
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.trial import Origin
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.records.figure import Figure, format_cost, format_tokens
-from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE, Usage
+from pytest_agenteval.records.transcript import (
+    NO_USAGE,
+    UNSEEN_USAGE,
+    Figure,
+    Usage,
+    format_cost,
+    format_tokens,
+)
 from pytest_agenteval.records.trial import part_paid
 from pytest_agenteval.store.json_lines import read_line, read_usage, usage_line
 

@@ -97,7 +97,7 @@ def pytest_agenteval_register(registry):
 SIBLING = """
 from dataclasses import dataclass
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 
 GREETING = "Good morning"
 

@@ -14,14 +14,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.records.bounds import bounded_answer, bounded_grade
-from pytest_agenteval.records.evidence import Answer, Evidence
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Answer, Evidence, Grade
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.record import NOTHING, FrozenMap, Record
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.records.truncation import truncated_answer, truncated_grade
 from pytest_agenteval.text.errors import UsageMistake
 from tests.records.test_plans_travel import plans
 from tests.store.samples import FULL, TRIALS, trial
@@ -97,7 +96,7 @@ def test_what_json_does_not_know_is_written_as_text() -> None:
 def test_a_view_of_a_map_becomes_a_map_where_it_enters() -> None:
     """Somebody's read-only view, at any depth, would keep the trial from being copied or sent."""
     view: Any = MappingProxyType({"a": [MappingProxyType({"b": 1})]})
-    grade, answer = bounded_grade(Grade("g", 1.0, "", details=view)), bounded_answer(Answer("", view))
+    grade, answer = truncated_grade(Grade("g", 1.0, "", details=view)), truncated_answer(Answer("", view))
     assert grade.details == answer.state == {"a": [{"b": 1}]}
     travels(grade)
     travels(answer)

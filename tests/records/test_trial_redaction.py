@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from pytest_agenteval.records.evidence import Answer
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Answer, Grade
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.store.json_lines import encode_line
 from pytest_agenteval.text.redaction.secrets import Secrets

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.calibration.storage import store_calibration
 from pytest_agenteval.cassettes.interaction import chat_request
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Answer, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, Secrets
 from pytest_agenteval.text.redaction.spellings import MARK, worth_hiding

@@ -15,7 +15,7 @@ POLITE = """
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Grade
 
 if TYPE_CHECKING:
     from nowhere import Manners
@@ -35,7 +35,7 @@ def pytest_agenteval_register(registry):
 ACTING = """
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tools.tool import Tool
 
 class Parrot:

@@ -6,8 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.records.evidence import Outcome
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade, Outcome
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Digests, Trial

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts, Trial

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from hypothesis import HealthCheck, given, settings
 
-from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.explanations import UnrecordedCall, error_text, explain_trial, short_reason
 from pytest_agenteval.text.formatting import cell_width
@@ -115,7 +114,7 @@ def test_an_errored_trials_own_words_cannot_paint() -> None:
     raised = "RuntimeError: \x1b[31mred \u202e"
     errored = trial("a", 1, None, cause="crash", message=f"{raised}\n{raised}", traceback=raised)
 
-    text = error_text(errored)
+    text = error_text(errored, errored.transcript)
 
     assert not set(text) & {"\x1b", "\u202e"}
     assert text.splitlines() == [

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.reports.exports.markdown_file import report_markdown
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_markdown import append_summary, summary_markdown

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.junit_file import write_junit
 from pytest_agenteval.reports.junit import prefix_endings, suite_properties, trial_properties

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.records.figure import Figure
+from pytest_agenteval.records.transcript import Figure
 from pytest_agenteval.reports.progress_panel import (
     Progress,
     RunningScore,

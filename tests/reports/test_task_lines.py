@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.reports.junit_places import stack_line
 from pytest_agenteval.reports.task_lines import TaskLines
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.records.figure import Figure, format_cost
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Grade
+from pytest_agenteval.records.transcript import Figure, format_cost
 from pytest_agenteval.reports.misses import miss_lines
 from pytest_agenteval.reports.run_screen import screen_lines
 from pytest_agenteval.reports.view import RunView, view_of

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pytest_agenteval.records.evidence import FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.reports.trial.file_changes import LARGE, MOST_ROWS, file_changes
 from pytest_agenteval.reports.trial.trial_view import TrialView, judges_disagree, trial_view

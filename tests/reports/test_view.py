@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.records.figure import Figure
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Kind
-from pytest_agenteval.records.transcript import JUDGE_ASK, Event, Transcript, Usage
+from pytest_agenteval.records.transcript import JUDGE_ASK, Event, Figure, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.junit import trial_properties
 from pytest_agenteval.reports.run_screen import screen_lines

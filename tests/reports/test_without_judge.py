@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.reports.junit import suite_properties
 from pytest_agenteval.reports.run_markdown import summary_markdown
 from pytest_agenteval.reports.run_screen import screen_lines

@@ -63,7 +63,7 @@ import warnings
 
 import pytest
 
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.evidence import Answer
 
 LEAK = open(os.path.join(os.path.dirname(__file__), "leak.txt"), encoding="utf-8").read()

@@ -19,9 +19,9 @@ AGENTS = """
 import sys
 
 from pytest_agenteval.text.errors import FixtureBroken
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.evidence import Answer
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tools.tool import Tool
 
 

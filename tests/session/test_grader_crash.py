@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.records.grade import CRASH
+from pytest_agenteval.records.evidence import CRASH
 from tests.journals import finished, junit, properties, run_folder, trials
 from tests.suites import run, suite, task, write
 

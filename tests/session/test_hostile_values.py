@@ -23,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("quick")
 HOSTILE = """
 import os
 
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.functions import tool_of

@@ -17,7 +17,7 @@ JUDGES = '''
 from dataclasses import dataclass
 
 from pytest_agenteval.chat.chat import Reply
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.transcript import Usage
 
 
@@ -156,7 +156,7 @@ FILED = """
 from dataclasses import dataclass
 from typing import ClassVar
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 
 
 @dataclass(frozen=True)

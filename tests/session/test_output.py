@@ -20,7 +20,7 @@ import logging
 import sys
 import time
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 
 
 class Talking:

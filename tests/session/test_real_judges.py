@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_reader import load_run
 from tests.graders.judge.judges import BODY, rubric_text

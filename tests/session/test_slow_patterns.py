@@ -23,7 +23,7 @@ CALLS = {
 FREE_CALLS = {**CALLS, "settings": {"tools": ["free"]}}
 FREE_CALLS["script"] = [{"calls": [{"tool": "free", "args": {"at": ANSWER}}]}, {"text": "Mina"}]
 TOOLS = f"""
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tools.tool import Tool
 
 

@@ -7,10 +7,9 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import (
     Ask,
     Event,

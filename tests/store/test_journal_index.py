@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tools.faults import faults_of
 from pytest_agenteval.tools.tool import Tool, ToolResult

@@ -13,7 +13,7 @@ from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.text.errors import CassetteMiss

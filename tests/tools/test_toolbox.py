@@ -13,7 +13,7 @@ import pytest
 from pytest_agenteval.agents.loop import call_all
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.errors import ProviderDown, UsageMistake
 from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolFunction, ToolResult

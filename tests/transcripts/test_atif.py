@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
 from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.reports.exports.atif import trajectory
 from pytest_agenteval.store.run_metadata import RunHeader

@@ -16,7 +16,7 @@ from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
 from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
 from pytest_agenteval.cassettes.transcripts.spans import Span
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.reports.exports.otel_sdk import otlp_json, sdk_span, service
 from pytest_agenteval.reports.exports.otel_spans import trial_spans

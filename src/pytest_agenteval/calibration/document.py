@@ -9,8 +9,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue, from_builtins
+from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
 
 Scores = Mapping[str, float | None]
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeAlias
 
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.record import NOTHING, Record
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import TrialBroken

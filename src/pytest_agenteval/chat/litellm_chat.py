@@ -38,10 +38,9 @@ from pytest_agenteval.chat.provider_failures import (
     litellm_failure,
 )
 from pytest_agenteval.processes.closers import close_at_end
-from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.prices import NO_PRICES, ModelPrice, Prices, own_price
+from pytest_agenteval.records.plan import NO_PRICES, Model, ModelPrice, Prices, own_price
 from pytest_agenteval.records.replies import PricedApart, credible_usage, finish_of, split_thoughts
-from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.json_values import whole_text

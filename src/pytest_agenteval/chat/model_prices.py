@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.records.prices import NO_PRICES, ModelPrice, Prices, own_price
+from pytest_agenteval.records.plan import NO_PRICES, ModelPrice, Prices, own_price
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript, Usage
 

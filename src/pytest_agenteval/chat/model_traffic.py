@@ -30,7 +30,7 @@ from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.replies import INCOMPLETE, UNKNOWN, credible_usage
-from pytest_agenteval.records.tool import read_json
+from pytest_agenteval.records.tool_spec import read_json
 from pytest_agenteval.records.transcript import (
     CHANGED_PROMPT,
     UNREAD_REPLY,

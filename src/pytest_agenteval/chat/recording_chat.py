@@ -15,7 +15,7 @@ from pytest_agenteval.records.plan import Allowance, Model, RecordMode
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.replies import credible_usage
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import JUDGE_ASK, UNTOLD_TOKENS, USER_ASK, Ask, ToolCall, Usage
 from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import CassetteMiss, ProblemsFound, TrialBroken

@@ -15,10 +15,9 @@ from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.rate_limiter import QueuedRequest, RateLimiter
 from pytest_agenteval.chat.rate_shares import ModelFailure
 from pytest_agenteval.records.limits import Budget
-from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.prices import NO_PRICES, Prices
+from pytest_agenteval.records.plan import NO_PRICES, Model, Prices
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import ProviderDown
 

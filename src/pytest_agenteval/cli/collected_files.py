@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.registration import get_registry, without_addopts
 from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
 from pytest_agenteval.text.errors import Problem, dotted

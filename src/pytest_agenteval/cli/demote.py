@@ -20,8 +20,7 @@ from pytest_agenteval.cli.suite_files import (
 )
 from pytest_agenteval.cli.suite_runs import add_run_arguments, check_model, offline_models, suite_runs
 from pytest_agenteval.loop.promotion import lapse, promoted
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.tasks.suite_spec import Regression

@@ -20,9 +20,8 @@ from pytest_agenteval.compare.pairing import MAY_DIFFER, MUST_EQUAL
 from pytest_agenteval.compare.scoring.intervals import FEWEST_TASKS
 from pytest_agenteval.compare.scoring.null_runs import pass_rates
 from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
-from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.records.record import FrozenValue, from_builtins
+from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
 from pytest_agenteval.reports.comparison.phrases import apart_text
 from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.statistics import group_by_task

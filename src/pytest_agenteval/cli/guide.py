@@ -9,7 +9,7 @@ from importlib.resources import files
 
 from pytest_agenteval import __version__
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document, write_text
-from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.record import Document
 from pytest_agenteval.store.run_schemas import Schema
 
 PROGRAMS = ("agenteval", "pytest")

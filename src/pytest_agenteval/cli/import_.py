@@ -10,8 +10,7 @@ from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TextIO
 
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:

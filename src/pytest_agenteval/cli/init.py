@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
-from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.record import Document
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.run_schemas import Schema

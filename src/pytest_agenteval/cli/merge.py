@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agenteval.cli.options import RUN, add_results_option
 from pytest_agenteval.cli.output import add_json_option, write_document
-from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.record import Document
 from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:

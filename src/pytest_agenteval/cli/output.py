@@ -14,7 +14,7 @@ from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
-    from pytest_agenteval.records.document import Document
+    from pytest_agenteval.records.record import Document
     from pytest_agenteval.text.formatting import StyledLine
 
 STDOUT = "-"

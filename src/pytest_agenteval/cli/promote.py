@@ -31,8 +31,7 @@ from pytest_agenteval.loop.promotion import (
     unpromoted,
 )
 from pytest_agenteval.loop.suite_history import suite_history
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.session.suite_gates import percent_text
 from pytest_agenteval.store.run_schemas import Schema

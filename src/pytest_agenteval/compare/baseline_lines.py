@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import asdict, replace
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Kind, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE

@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 
 from pytest_agenteval.compare.sides import Side
+from pytest_agenteval.records.prompts import FIRST_MESSAGE, SYSTEM_PROMPT, TOOL_LIST
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.sent_prompts import FIRST_MESSAGE, SYSTEM, TOOLS
 from pytest_agenteval.store.journal_entry import JournalEntry
 
 MOST_READ = 5
@@ -40,7 +40,7 @@ class SentDifference(FrozenValue, frozen=True):
 
 def sent_differences(tasks: Sequence[Trials], old: Side, new: Side) -> Iterator[SentDifference]:
     """Give the parts that are not the same; what trials of earlier versions sent is not known."""
-    for part in (SYSTEM, FIRST_MESSAGE, TOOLS):
+    for part in (SYSTEM_PROMPT, FIRST_MESSAGE, TOOL_LIST):
         differing = [
             both
             for both in tasks

@@ -9,8 +9,8 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from pytest_agenteval.records.plan import TrialKey
+from pytest_agenteval.records.prompts import sent_texts
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.sent_prompts import sent_texts
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.repetitions import SuiteLook

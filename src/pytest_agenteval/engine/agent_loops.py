@@ -21,7 +21,7 @@ from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, Chat
 from pytest_agenteval.processes.closers import close_at_end
 from pytest_agenteval.processes.threads import DaemonThreads, acceptable_exception, start_in_daemon_thread
 from pytest_agenteval.records.limits import Budget
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.errors import exception_text
 
 LoopKind = Literal["trials", "own", "shared"]

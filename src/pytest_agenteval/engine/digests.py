@@ -11,7 +11,7 @@ from pytest_agenteval.graders.grader import Grader, asks_judges, own_threshold, 
 from pytest_agenteval.records.factories import FunctionAdapter
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.record import NOTHING, FrozenMap
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.trial import Digests
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.tasks.workspace.snapshot import snapshot_layers, with_texts

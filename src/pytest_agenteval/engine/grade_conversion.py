@@ -11,7 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.graders.grader import own_threshold
-from pytest_agenteval.records.grade import UNDECIDED, Check, Grade
+from pytest_agenteval.records.evidence import UNDECIDED, Check, Grade
 from pytest_agenteval.text.errors import CAUSES, AgentEvalError
 
 EXPECTED = "expected a Grade, a bool or a number from 0 to 1"

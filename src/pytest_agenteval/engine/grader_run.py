@@ -19,11 +19,10 @@ from pytest_agenteval.graders.grader import (
     asks_judges,
     is_quick,
 )
-from pytest_agenteval.records.bounds import bounded_grade
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import CRASH, Grade
+from pytest_agenteval.records.evidence import CRASH, Evidence, Grade
 from pytest_agenteval.records.plan import PlannedGrader
 from pytest_agenteval.records.trial import ErrorDetails
+from pytest_agenteval.records.truncation import truncated_grade
 from pytest_agenteval.text.errors import AgentEvalError, LimitReached, ProblemsFound, TrialBroken
 
 GRADING_S = 300.0
@@ -122,11 +121,11 @@ class GraderRun:
         if self.raised is None:
             try:
                 returned = as_grade(planned.label, self.returned)
-                grade, own = bounded_grade(returned), threshold_of(self.grader)
+                grade, own = truncated_grade(returned), threshold_of(self.grader)
             except Exception as raised:  # a part of it that raises when it is looked at
                 self.raised = raised
         return replace(
-            grade or bounded_grade(self._grade_without_score()),
+            grade or truncated_grade(self._grade_without_score()),
             grader=planned.label,
             threshold=own if planned.threshold is None else planned.threshold,
             weight=planned.weight,

@@ -11,12 +11,11 @@ from pytest_agenteval.engine import grader_run
 from pytest_agenteval.engine.grader_run import GraderRun, JudgesFor
 from pytest_agenteval.engine.thread_batcher import BatchedThreads
 from pytest_agenteval.graders.grader import Grader, Judge
-from pytest_agenteval.records.bounds import bounded_text
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Evidence, Grade
 from pytest_agenteval.records.plan import Kind, PlannedGrader
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.trial import Ending, ErrorDetails
+from pytest_agenteval.records.truncation import truncated_text
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.canonical import canonical
 
@@ -125,7 +124,9 @@ def _grading_result(runs: Sequence[GraderRun]) -> GradingResult:
         return GradingResult(grades, ungraded_error(grades))
     messages = "\n".join(error.message for error in errors)
     traces = "\n".join(error.traceback for error in errors if error.traceback)
-    return GradingResult(grades, ErrorDetails(errors[0].cause, bounded_text(messages), bounded_text(traces)))
+    return GradingResult(
+        grades, ErrorDetails(errors[0].cause, truncated_text(messages), truncated_text(traces))
+    )
 
 
 def ungraded_error(grades: Sequence[Grade]) -> ErrorDetails | None:

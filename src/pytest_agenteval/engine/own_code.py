@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agenteval.engine.agent_code import own_files
 from pytest_agenteval.records.plan import McpServer, Model, Plan, PlannedTask
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.canonical import digest, digest_text
 from pytest_agenteval.text.errors import UsageMistake

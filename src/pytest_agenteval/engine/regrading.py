@@ -16,11 +16,10 @@ from pytest_agenteval.engine.grading import UNGRADED, GradingResult
 from pytest_agenteval.engine.trial_resources import TrialJudge, TrialJudges, judge_role
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.grader import JudgeUnavailable
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import CRASH
+from pytest_agenteval.records.evidence import CRASH, Evidence
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript
 from pytest_agenteval.records.trial import NO_ERROR, ErrorDetails, Trial, part_paid
 from pytest_agenteval.text.canonical import digest

@@ -11,9 +11,8 @@ from math import ceil, log10, sqrt
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from pytest_agenteval.engine.admission import Decision, NotRun
-from pytest_agenteval.records.figure import Figure
 from pytest_agenteval.records.plan import Allowance, Plan, TrialKey
-from pytest_agenteval.records.transcript import NO_USAGE, Usage, cost_figure, token_figure
+from pytest_agenteval.records.transcript import NO_USAGE, Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.records.trial import Trial
 
 T = TypeVar("T")

@@ -45,13 +45,12 @@ from pytest_agenteval.engine.user_turns import SimulatedUser, SimulatedUserBroke
 from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.processes.trial_output import TrialOutput, current_output
-from pytest_agenteval.records.bounds import bounded_answer, bounded_text
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.limits import Budget, Clock
 from pytest_agenteval.records.plan import OWN_MODEL, Plan, is_same_model
+from pytest_agenteval.records.prompts import sent_digests, unsent_prompts
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.sent_prompts import sent_digests, unsent_prompts
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     OTHER_MODEL,
@@ -69,6 +68,7 @@ from pytest_agenteval.records.trial import (
     Trial,
     part_paid,
 )
+from pytest_agenteval.records.truncation import truncated_answer, truncated_text
 from pytest_agenteval.tasks.workspace.workspace import Workspace
 from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import ProblemsFound, TrialBroken, key_hint
@@ -129,9 +129,9 @@ def errored_trial(plan: Plan, raised: BaseException) -> Trial:
 def error_details(raised: BaseException) -> ErrorDetails:
     """Say what broke a trial; what we or an agent's author did wrong keeps its traceback."""
     if isinstance(raised, TrialBroken | ProblemsFound):
-        return ErrorDetails(raised.cause, bounded_text(str(raised)))
-    trace = bounded_text(user_frames_first(raised))
-    return ErrorDetails("crash", bounded_text(exception_line(raised)), trace)
+        return ErrorDetails(raised.cause, truncated_text(str(raised)))
+    trace = truncated_text(user_frames_first(raised))
+    return ErrorDetails("crash", truncated_text(exception_line(raised)), trace)
 
 
 class _TrialRun:
@@ -236,7 +236,7 @@ class _TrialRun:
             async with first_use.turn(self.recorder) if first_use else nullcontext():
                 with self.context.agent_running(self.budget, on_loop=kind == "trials"):
                     answer, self.limit = await run_within_limits(run, kind, self._own_input(), stage.ctx)
-            self.answer = bounded_answer(answer)
+            self.answer = truncated_answer(answer)
         except BaseException as raised:  # even SystemExit: an agent must not end the run
             if is_own_cancellation(raised):
                 raise
@@ -305,7 +305,7 @@ class _TrialRun:
         if reports_end_state(agent):
             end_state = as_end_state(agent.end_state(self._own_input(), stage.ctx))
             state = {**self.answer.state, **end_state}
-            self.answer = bounded_answer(replace(self.answer, state=state))
+            self.answer = truncated_answer(replace(self.answer, state=state))
 
     def _own_input(self) -> Any:
         """Give a copy, which an agent may change: all repetitions share a plan, and graders look at it."""

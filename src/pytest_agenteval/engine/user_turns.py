@@ -10,7 +10,7 @@ from pytest_agenteval.agents.conversation import is_user_turn, turn_text
 from pytest_agenteval.chat.chat import Chat, ChatMessage
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import read_json
+from pytest_agenteval.records.tool_spec import read_json
 from pytest_agenteval.text.errors import LimitReached, ProblemsFound, TrialBroken
 
 USER_LEFT = "user_left"

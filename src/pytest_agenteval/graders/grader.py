@@ -6,9 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 from pytest_agenteval.chat.chat import Chat
-from pytest_agenteval.records.evidence import Evidence
+from pytest_agenteval.records.evidence import Evidence, Grade
 from pytest_agenteval.records.factories import Trait, is_bool, is_map_of_texts, is_text
-from pytest_agenteval.records.grade import Grade
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.text.errors import AgentEvalError

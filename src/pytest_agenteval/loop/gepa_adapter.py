@@ -18,8 +18,7 @@ from pytest_agenteval.loop.feedback.markdown import trial_block
 from pytest_agenteval.loop.feedback.trial_sections import trial_feedback
 from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, try_one
 from pytest_agenteval.loop.leaks.search import prompt_leaks
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view

@@ -33,7 +33,7 @@ class Clock:
 
 
 @dataclass(slots=True, eq=False)
-class Span:
+class TimeSpan:
     """A stretch of a trial's time, in seconds since it began: ``own`` time counts, ``frozen`` never does."""
 
     began: float
@@ -57,8 +57,8 @@ class Budget:
         self._began = now()
         self._forgiven = 0.0
         self._answered_at: float | None = None
-        self._spans: list[Span] = []
-        self._held_up: list[Span] = []
+        self._spans: list[TimeSpan] = []
+        self._held_up: list[TimeSpan] = []
         self._open, self._forgiven_of_spans = 0, 0.0
         self._excluding, self._excluded_s, self._counted_at = 0, 0.0, 0.0
         self._lock = threading.RLock()
@@ -130,11 +130,11 @@ class Budget:
             self.forgive(waited)
 
     @contextmanager
-    def held_up(self, at_most: float) -> Iterator[Span]:
+    def held_up(self, at_most: float) -> Iterator[TimeSpan]:
         """Forgive the time of the block from its beginning on; what was too much is taken back at its end."""
         with self._lock:
             self.forgive_pending()
-            span = Span(self.at, self.at + at_most)
+            span = TimeSpan(self.at, self.at + at_most)
             self._spans.append(span)
             self._held_up.append(span)
             self._count_excluded()
@@ -177,7 +177,7 @@ class Budget:
     def forgive_frozen(self, seconds: float) -> None:
         """Forgive the last seconds, in which nothing of the trial could go on, whatever it waited for."""
         with self._lock:
-            frozen = Span(max(0.0, self.at - seconds), self.at, frozen=True)
+            frozen = TimeSpan(max(0.0, self.at - seconds), self.at, frozen=True)
             self._spans.append(frozen)
             # Within a time that is forgiven already it counts once that ends, and only if it was own.
             if not any(span.began <= frozen.began and frozen.ended <= span.ended for span in self._held_up):
@@ -195,7 +195,7 @@ class Budget:
     def charge(self, seconds: float) -> None:
         """Count the last seconds as the trial's own, though it is held up by what they are a part of."""
         with self._lock:
-            self._spans.append(Span(self.at - seconds, self.at, own=True))
+            self._spans.append(TimeSpan(self.at - seconds, self.at, own=True))
             self._settle()
 
     def begin_request(self) -> None:
@@ -207,7 +207,7 @@ class Budget:
     def end_request(self, began: float, ended: float, *, failed: bool) -> None:
         """Count the time of a request that was answered; forgive what only failing ones took."""
         with self._lock:
-            self._spans.append(Span(began, ended, own=not failed))
+            self._spans.append(TimeSpan(began, ended, own=not failed))
             self._count_excluded()
             self._open -= 1
             self._settle()
@@ -260,7 +260,7 @@ class Budget:
 _began = attrgetter("began")
 
 
-def _covered_seconds(spans: Iterable[Span]) -> float:
+def _covered_seconds(spans: Iterable[TimeSpan]) -> float:
     """Give the seconds that lie in any of the spans."""
     covered, until = 0.0, float("-inf")
     for span in sorted(spans, key=_began):

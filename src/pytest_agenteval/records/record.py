@@ -1,11 +1,11 @@
-"""What all records have in common: frozen, copied and sent like any value, as JSON values, and back."""
+"""What all records have in common: they are frozen, copied and sent like any value, and written as JSON and read back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
 from threading import RLock
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVar
 
 import msgspec
 
@@ -16,8 +16,8 @@ VERSION = 1
 
 ValueT = TypeVar("ValueT", bound="FrozenValue")
 RecordT = TypeVar("RecordT", bound="Record")
-_LEARNING = RLock()
-_LEARNED: set[type] = set()
+_CONVERTING = RLock()
+_CONVERTED: set[type] = set()
 
 
 class _DataclassFields:
@@ -80,15 +80,15 @@ def read_versioned(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
 
 def from_builtins(kind: type[ValueT], data: Any, *, strict: bool = True) -> ValueT:
     """Make a value of ours of what JSON knows; raises msgspec's ValidationError for the first thing wrong."""
-    if kind in _LEARNED:
+    if kind in _CONVERTED:
         return msgspec.convert(data, kind, strict=strict)
     # What a kind's fields are, msgspec 0.22 learns at its first use, and a second thread that comes by
     # meanwhile crashes Python; kinds hold each other, so there is one lock for all.
-    with _LEARNING:
+    with _CONVERTING:
         try:
             return msgspec.convert(data, kind, strict=strict)
         finally:
-            _LEARNED.add(kind)
+            _CONVERTED.add(kind)
 
 
 def _read(kind: type[RecordT], data: Mapping[str, Any]) -> RecordT:
@@ -153,3 +153,13 @@ class FrozenMap(dict[str, Any]):
 
 NOTHING = FrozenMap()
 """The empty map, for records that hold none."""
+
+
+class Document(FrozenValue, frozen=True, kw_only=True):
+    """What a verb writes with ``--json``: an object whose keys are the fields of its class, all of them.
+
+    ``v`` counts what readers of an earlier document would trip over; what is only added leaves it as it is.
+    The first paragraph of a class's docstring is what its schema says of it.
+    """
+
+    v: Literal[1] = 1

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, get_args
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.bounds import bounded, bounded_call, bounded_text
-from pytest_agenteval.records.prices import NO_PRICES, Prices
+from pytest_agenteval.records.plan import NO_PRICES, Prices
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.returned_calls import (
-    completed_calls,
-    is_ended,
-    united_calls,
-    unseen_calls,
-)
-from pytest_agenteval.records.tool import ToolSpec, declared_tool, parse_arguments
+from pytest_agenteval.records.tool_spec import ToolSpec, declared_tool, parse_arguments
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     NOT_FINISHED,
@@ -37,7 +31,82 @@ from pytest_agenteval.records.transcript import (
     models_of,
     unanswered_usage,
 )
+from pytest_agenteval.records.truncation import truncated, truncated_call, truncated_text
 from pytest_agenteval.text.errors import CassetteMiss, dotted
+
+
+def is_ended(call: ToolCall) -> bool:
+    """Whether something is known to have come of a call."""
+    return call.error.type != NOT_FINISHED if call.error else call.result is not None
+
+
+def completed_calls(
+    seen: Sequence[ToolCall], returned: Sequence[ToolCall], untimed: Collection[int]
+) -> list[ToolCall]:
+    """Give the calls that were seen, with what only those of equal id tell: results and times.
+
+    ``untimed`` are the places of those that nobody saw being made: a reply asked for them, a later request
+    had their results, and when they were made in between is not known.
+    """
+    remaining = list(returned)
+    others = [_take(remaining, _by_id, call) for call in seen]
+    pairs = enumerate(zip(seen, others, strict=True))
+    return [_completed(call, other) if other and at in untimed else call for at, (call, other) in pairs]
+
+
+def unseen_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
+    """Give the calls that are returned and were not seen: by id, else by tool and arguments, else by tool."""
+    remaining, unseen = list(seen), list(returned)
+    for identity in (_by_id, _by_arguments, _by_tool):
+        unseen = [call for call in unseen if _take(remaining, identity, call) is None]
+    return unseen
+
+
+def united_calls(seen: Sequence[ToolCall], returned: Sequence[ToolCall]) -> list[ToolCall]:
+    """Give all calls: those that are returned, in their order, then those that only were seen.
+
+    A call is the same if its tool and its id are, else if its tool and arguments are.
+    """
+    remaining = list(seen)
+    same = [_take(remaining, _by_id, call) for call in returned]
+    same = [
+        other or _take(remaining, _by_arguments, call) for call, other in zip(returned, same, strict=True)
+    ]
+    united = [_executed(call, other) for call, other in zip(returned, same, strict=True)]
+    return [*united, *remaining]
+
+
+def _by_id(call: ToolCall) -> Any:
+    return call.tool, call.id
+
+
+def _by_tool(call: ToolCall) -> Any:
+    """Give a tool's name without that of its server, which clients of MCP put before it."""
+    return re.split(r"__|[./]", call.tool)[-1]
+
+
+def _by_arguments(call: ToolCall) -> Any:
+    return call.tool, call.args, call.raw_args
+
+
+def _take(calls: list[ToolCall], identity: Callable[[ToolCall], Any], like: ToolCall) -> ToolCall | None:
+    """Take the first call of equal identity out of a list."""
+    at = next((at for at, call in enumerate(calls) if identity(call) == identity(like)), None)
+    return None if at is None else calls.pop(at)
+
+
+def _completed(call: ToolCall, returned: ToolCall) -> ToolCall:
+    timed = returned if returned.ended else call
+    told = call if is_ended(call) else returned
+    return replace(call, result=told.result, error=told.error, started=timed.started, ended=timed.ended)
+
+
+def _executed(returned: ToolCall, seen: ToolCall | None) -> ToolCall:
+    """Give a returned call with what was seen to come of it."""
+    if seen is None:
+        return returned
+    outcome = {name: getattr(seen, name) for name in ("result", "error", "started", "ended", "tape")}
+    return replace(returned, **outcome)
 
 
 class _Conversation:
@@ -162,8 +231,8 @@ class Recorder:
 
         Of an ``unpaid`` one, as a recording gives it, nobody is paid what it took.
         """
-        content = bounded_text(message.get("content") or "")
-        calls = tuple(map(bounded_call, calls))  # before anything keeps them: a call may hold itself
+        content = truncated_text(message.get("content") or "")
+        calls = tuple(map(truncated_call, calls))  # before anything keeps them: a call may hold itself
         with self._lock:
             conversation = self._conversations[-1 if phase is None else phase - 1]
             conversation.messages.append(message)
@@ -188,7 +257,7 @@ class Recorder:
             if place is not None:
                 self._untimed_calls.discard(place)
                 return place
-            self._calls.append(bounded_call(call))
+            self._calls.append(truncated_call(call))
             return len(self._calls) - 1
 
     def end_call(self, place: int, call: ToolCall) -> None:
@@ -198,7 +267,7 @@ class Recorder:
             if (listed.id, listed.turn, listed.index) != (call.id, call.turn, call.index):
                 # A model's reply says where it belongs.
                 call = replace(call, id=listed.id, turn=listed.turn, index=listed.index)
-            self._calls[place] = bounded_call(call)
+            self._calls[place] = truncated_call(call)
 
     def begin_call_event(self, call: ToolCall, places: Collection[int]) -> int:
         """Keep the place of a call that a program tells of, and give it.
@@ -211,7 +280,7 @@ class Recorder:
             place = next(seen, None)
             place = self._pending_place(call) if place is None else place
             if place is None:
-                self._calls.append(bounded_call(call))
+                self._calls.append(truncated_call(call))
                 return len(self._calls) - 1
             self._calls[place] = replace(self._calls[place], started=call.started)
             return place
@@ -223,7 +292,7 @@ class Recorder:
             self._pending_calls.pop(place, None)
             if not is_ended(listed):
                 listed = replace(listed, result=result, error=error)
-            self._calls[place] = bounded_call(replace(listed, ended=ended))
+            self._calls[place] = truncated_call(replace(listed, ended=ended))
 
     def add_asked_calls(self, calls: Sequence[ToolCall], phase: int = 1) -> None:
         """Write down calls of a reply that somebody else makes: ``answer_call`` ends each of the agent's.
@@ -232,7 +301,7 @@ class Recorder:
         """
         with self._lock:
             for call in calls:
-                self._calls.append(bounded_call(call))
+                self._calls.append(truncated_call(call))
                 self._untimed_calls.add(len(self._calls) - 1)
                 if call.by == "agent":
                     self._has_asked_calls = True
@@ -250,7 +319,7 @@ class Recorder:
             if place is not None:
                 del self._pending_calls[place]
                 answered = replace(self._calls[place], result=result, error=error, ended=ended)
-                self._calls[place] = bounded_call(answered)
+                self._calls[place] = truncated_call(answered)
 
     def _pending_of(self, id: str, phase: int | None = None) -> int | None:
         """Give the place of a pending call of this id, one of this conversation if there is any."""
@@ -320,14 +389,14 @@ class Recorder:
                     names = ", ".join(dict.fromkeys(call.tool for call in unseen))
                     self.event(UNSEEN_CALLS, f"the agent tells of calls that no reply asked for: {names}")
                 elif unseen:
-                    self._calls += map(bounded_call, unseen)
+                    self._calls += map(truncated_call, unseen)
                     self.leave_open(range(len(self._calls) - len(unseen), len(self._calls)))
                 open_places = [place for place in self._pending_calls if not is_ended(self._calls[place])]
                 self._pending_calls = {place: self._pending_calls[place] for place in open_places}
                 return
-            self._calls = [bounded_call(call) for call in united_calls(self._calls, calls)]
+            self._calls = [truncated_call(call) for call in united_calls(self._calls, calls)]
             self.leave_open(place for place, waits in enumerate(is_open) if waits)
-            self._messages += map(_bounded_message, returned.messages)
+            self._messages += map(_truncated_message, returned.messages)
             self._asks += returned.asks
             self._events += returned.events
             usage = returned.usage
@@ -359,7 +428,7 @@ class Recorder:
 
     def event(self, kind: str, text: str, details: Mapping[str, Any] = NOTHING) -> None:
         """Write down something worth knowing."""
-        self._events.append(Event(self.at(), kind, bounded_text(text), bounded(details)))
+        self._events.append(Event(self.at(), kind, truncated_text(text), truncated(details)))
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
@@ -386,7 +455,7 @@ class Recorder:
         role = OTHER_ROLES.get(message["role"], message["role"])
         return Message(
             role if role in get_args(Role) else "user",  # of an agent's own making: said to the model
-            bounded_text(_text(message.get("content"))),
+            truncated_text(_text(message.get("content"))),
             tuple(_seed_call(call, index) for index, call in enumerate(message.get("tool_calls") or ())),
             self.turn,
             seeded,
@@ -395,9 +464,9 @@ class Recorder:
         )
 
 
-def _bounded_message(message: Message) -> Message:
-    content = bounded_text(message.content)
-    calls = tuple(map(bounded_call, message.calls))
+def _truncated_message(message: Message) -> Message:
+    content = truncated_text(message.content)
+    calls = tuple(map(truncated_call, message.calls))
     return replace(message, content=content, calls=calls)
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from importlib import import_module
 from math import isclose
 from typing import Any, Literal
 
-from pytest_agenteval.records.evidence import Outcome
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade, Outcome
 from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
 from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, Transcript, Usage
+from pytest_agenteval.reports.explanations import explain_trial
 
 Ending = Literal["passed", "missed", "failed", "errored"]
 """How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""
@@ -207,8 +206,6 @@ class Trial(Record, frozen=True):
 
         These are the lines that a run prints of it.
         """
-        # By its name: how things are told is the reports' business, and a record knows nothing of them.
-        explain_trial = import_module("pytest_agenteval.reports.explanations").explain_trial
         return "\n".join(explain_trial(self))
 
     def to_json(self) -> dict[str, Any]:

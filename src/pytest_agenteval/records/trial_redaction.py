@@ -9,7 +9,7 @@ from msgspec.structs import astuple, replace
 
 from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import Record
-from pytest_agenteval.records.tool import tools_text
+from pytest_agenteval.records.tool_spec import tools_text
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, Secrets, forms
 from pytest_agenteval.text.redaction.spellings import SHORTEST_NUMBER

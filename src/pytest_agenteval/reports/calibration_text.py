@@ -6,8 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.compare.scoring.agreement import AT_MOST
-from pytest_agenteval.records.figure import format_cost, format_tokens
-from pytest_agenteval.records.transcript import NO_USAGE, Usage, cost_figure, token_figure
+from pytest_agenteval.records.transcript import (
+    NO_USAGE,
+    Usage,
+    cost_figure,
+    format_cost,
+    format_tokens,
+    token_figure,
+)
 from pytest_agenteval.reports.tables import Column, ReportTable, body_lines
 from pytest_agenteval.text.formatting import (
     INDENT,

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
-from pytest_agenteval.records.evidence import Outcome, unified
-from pytest_agenteval.records.grade import Check, Grade
-from pytest_agenteval.records.transcript import NO_ANSWER, TOOL_EXCEPTION, Event
-from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.records.evidence import Check, Grade, Outcome, unified
+from pytest_agenteval.records.transcript import NO_ANSWER, TOOL_EXCEPTION, Event, Transcript
 from pytest_agenteval.text.formatting import (
     cell_width,
     format_figure,
@@ -20,10 +18,6 @@ from pytest_agenteval.text.formatting import (
     shorten_middle,
     wrap,
 )
-
-if TYPE_CHECKING:
-    from pytest_agenteval.store.journal_entry import JournalEntry
-    from pytest_agenteval.store.run_reader import Run
 
 MOST_REASON = 200
 MOST_SIDE = 200
@@ -36,8 +30,42 @@ MOST_CALL, MOST_WAY = 300, 1000
 MOST_TRACE = 4000
 """Characters of a traceback that a report shows; the rest is in the transcript."""
 
+MOST_LINES = 40
+MOST_PER_FILE = 12
+MOST_LINE = 160
+LARGE = 64 * 1024
+"""Characters of a file from which on its diff is not shown: ``difflib`` would take too long."""
 
-def short_reason(trial: Trial | JournalEntry) -> str:
+
+class EndedTrial(Protocol):
+    """What a ``Trial`` and its line of a journal both know of how the trial ended."""
+
+    @property
+    def ending(self) -> str: ...
+    @property
+    def score(self) -> float | None: ...
+    @property
+    def grades(self) -> tuple[Grade, ...]: ...
+    @property
+    def limit(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def traceback(self) -> str: ...
+
+
+class WholeTrial(EndedTrial, Protocol):
+    """What only a ``Trial`` knows: ``Trial.explain`` calls this module, which so cannot import it."""
+
+    @property
+    def transcript(self) -> Transcript: ...
+    @property
+    def outcome(self) -> Outcome: ...
+
+
+def short_reason(trial: EndedTrial) -> str:
     """Say in one line how a trial ended: its score, the worst grader, and why."""
     if trial.ending == "errored":
         return ending_reason(trial)
@@ -45,7 +73,7 @@ def short_reason(trial: Trial | JournalEntry) -> str:
     return one_line(": ".join(part for part in (score, ending_reason(trial)) if part), MOST_REASON)
 
 
-def ending_reason(trial: Trial | JournalEntry) -> str:
+def ending_reason(trial: EndedTrial) -> str:
     """Say in one line what went wrong: cause and message, or limit and worst grader; or nothing."""
     if trial.ending == "errored":
         parts = [part for part in (trial.cause, trial.message.partition("\n")[0]) if part]
@@ -62,23 +90,23 @@ def worst_grade(grades: tuple[Grade, ...]) -> Grade | None:
     return max(below, key=lambda grade: (grade.threshold - (grade.score or 0.0), grade.weight), default=None)
 
 
-def reason_below(trial: Trial | JournalEntry) -> str:
+def reason_below(trial: EndedTrial) -> str:
     """Give the reason of a miss or a failure; where it is shown, its word and its score stand before it."""
     return ending_reason(trial) or "below its threshold"
 
 
-def error_text(trial: Trial | JournalEntry) -> str:
+def error_text(trial: EndedTrial, transcript: Transcript | None = None) -> str:
     """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
     head = short_reason(trial)
     first, _, body = printable(trial.message).partition("\n")
     if first not in head:  # it was too long for one line
         head, body = f"{trial.cause}: {first}", body
-    notes = trial_notes(trial) if isinstance(trial, Trial) else []
+    notes = transcript_notes(transcript) if transcript else []
     trace = printable(trial.traceback[-MOST_TRACE:])
     return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *notes) if part)
 
 
-def explain_trial(trial: Trial, width: int = 100) -> list[str]:
+def explain_trial(trial: WholeTrial, width: int = 100) -> list[str]:
     """Say at length why a trial ended as it did: graders, failed checks, last answer, changed files.
 
     The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
@@ -86,7 +114,7 @@ def explain_trial(trial: Trial, width: int = 100) -> list[str]:
     lines = [short_reason(trial), *_message_lines(trial), *grade_lines(trial)]
     if trial.limit:
         lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
-    lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in trial_notes(trial)]
+    lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in transcript_notes(trial.transcript)]
     lines += _not_recorded(trial)
     if trial.outcome.answer.text:
         lines.append(f"  answer: {one_line(trial.outcome.answer.text, MOST_ANSWER)}")
@@ -94,7 +122,7 @@ def explain_trial(trial: Trial, width: int = 100) -> list[str]:
     return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
 
 
-def _not_recorded(trial: Trial) -> Iterator[str]:
+def _not_recorded(trial: WholeTrial) -> Iterator[str]:
     """Name what was asked and not recorded, but for what the message of a broken trial tells already."""
     times = count_unrecorded(trial.transcript.events)
     calls = [call for call in times if not trial.message.startswith(f"{call.file}: {call.question}")]
@@ -106,17 +134,15 @@ def _not_recorded(trial: Trial) -> Iterator[str]:
         yield f"  and {len(calls) - MOST_CHECKS} more that were not recorded"
 
 
-def trial_notes(trial: Trial) -> list[str]:
+def transcript_notes(transcript: Transcript) -> list[str]:
     """Give what the user's own code did on the way that may be the reason: tools that raised, no answer."""
-    times = Counter(
-        event.text for event in trial.transcript.events if event.kind in (TOOL_EXCEPTION, NO_ANSWER)
-    )
+    times = Counter(event.text for event in transcript.events if event.kind in (TOOL_EXCEPTION, NO_ANSWER))
     return [
         text if count == 1 else f"{text}, {count} times" for text, count in times.most_common(MOST_CHECKS)
     ]
 
 
-def grade_lines(trial: Trial | JournalEntry) -> Iterator[str]:
+def grade_lines(trial: EndedTrial) -> Iterator[str]:
     """Give what each grader found, with the checks that failed."""
     name = max((cell_width(printable(grade.grader)) for grade in trial.grades), default=0)
     for grade in trial.grades:
@@ -168,7 +194,7 @@ def _sides(check: Check) -> list[tuple[str, str]]:
     return [(label, text) for label, text in (("expected", check.expected), ("found", check.found)) if text]
 
 
-def _message_lines(trial: Trial) -> list[str]:
+def _message_lines(trial: EndedTrial) -> list[str]:
     """Give what the first line left out of the message, and the end of a traceback where there is one."""
     first, *others = printable(trial.message).splitlines() or [""]
     message = [first, *others] if len(first) > MOST_REASON - len(trial.cause) - 2 else others
@@ -177,12 +203,6 @@ def _message_lines(trial: Trial) -> list[str]:
     above = [f"... {pluralize(left, 'more line')} of the traceback above"] if left > 0 else []
     lines = [*message[:MOST_MESSAGE_LINES], *above, *traceback[-MOST_TRACEBACK_LINES:]]
     return [f"  {line}" for line in lines]
-
-
-MOST_LINES = 40
-MOST_PER_FILE = 12
-MOST_LINE = 160
-LARGE = 64 * 1024
 
 
 def workspace_diff(outcome: Outcome) -> list[str]:
@@ -240,29 +260,6 @@ class UnrecordedCall(NamedTuple):
 def count_unrecorded(events: Iterable[Event]) -> Counter[UnrecordedCall]:
     """Count what a trial asked and was not recorded, in the order of asking."""
     return Counter(_unrecorded_call(event) for event in events if event.kind == "cassette_miss")
-
-
-def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
-    """Name what the trials of a run missed, the most often missed first."""
-    times: Counter[UnrecordedCall] = Counter()
-    trials: dict[UnrecordedCall, int] = defaultdict(int)
-    for entry in run.entries:
-        if not entry.tool_tape.misses and not entry.chat_tape.misses:
-            continue
-        trial = run.trial_if_readable(entry)
-        if trial is not None:
-            for call, number in count_unrecorded(trial.transcript.events).items():
-                times[call] += number
-                trials[call] += 1
-    ranked = sorted(times, key=lambda call: (-trials[call], -times[call], call))
-    for call in ranked[:most]:
-        often = f"{times[call]} times in {pluralize(trials[call], 'trial')}"
-        yield from wrap(f"{often if times[call] > 1 else 'once'}: {call.name}", width)
-        found, *commands = call.ways
-        yield from (f"  {piece}" for piece in wrap(found, width - 2))
-        yield from (f"  {command}" for command in commands)  # whole: they are there to be copied
-    if len(ranked) > most:
-        yield f"and {len(ranked) - most} more"
 
 
 def _unrecorded_call(event: Event) -> UnrecordedCall:

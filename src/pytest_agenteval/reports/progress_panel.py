@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from pytest_agenteval.records.figure import format_cost, format_tokens
 from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.transcript import format_cost, format_tokens
 from pytest_agenteval.reports.statistics import ResourceUse
 from pytest_agenteval.text.formatting import cell_width, format_figure, shorten_middle
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.figure import format_cost
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.records.transcript import format_cost
 from pytest_agenteval.reports.suite_table import interval_cell, mean_cell
 from pytest_agenteval.reports.tables import Column, ReportTable
 from pytest_agenteval.reports.view import SuiteView, suite_views

@@ -13,11 +13,10 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
 from pytest_agenteval.compare.scoring.intervals import Estimate, estimate_of_tasks
-from pytest_agenteval.records.figure import Figure
-from pytest_agenteval.records.grade import CRASH, Grade
+from pytest_agenteval.records.evidence import CRASH, Grade
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import Usage, cost_figure, token_figure
+from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.store.journal_entry import JournalEntry
 

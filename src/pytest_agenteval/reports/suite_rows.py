@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_agenteval.records.figure import Figure, format_cost, format_seconds, format_tokens
-from pytest_agenteval.records.transcript import cost_figure, token_figure
+from pytest_agenteval.records.transcript import (
+    Figure,
+    cost_figure,
+    format_cost,
+    format_seconds,
+    format_tokens,
+    token_figure,
+)
 from pytest_agenteval.reports.decisions import decision_figures
 from pytest_agenteval.reports.statistics import GroupStatistics
 from pytest_agenteval.reports.suite_table import MARK, interval_cell, mark_unjudged, mean_cell, trials_cell

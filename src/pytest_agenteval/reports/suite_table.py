@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.compare.scoring.intervals import format_interval
-from pytest_agenteval.records.figure import format_cost, format_seconds, format_tokens
+from pytest_agenteval.records.transcript import format_cost, format_seconds, format_tokens
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.decisions import decisions_text
 from pytest_agenteval.reports.statistics import GroupStatistics, Rate

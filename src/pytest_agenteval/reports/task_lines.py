@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.reports.explanations import worst_grade
 from pytest_agenteval.tasks.documents import Document, read_document
 from pytest_agenteval.text.errors import KeyPath, ProblemsFound

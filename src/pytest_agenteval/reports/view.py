@@ -13,13 +13,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey, own_label
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.transcript import (
-    NO_USAGE,
-    UNREAD_PROMPT,
-    Transcript,
-    Usage,
-    asked_other_models,
-)
+from pytest_agenteval.records.transcript import NO_USAGE, UNREAD_PROMPT, Transcript, Usage, used_other_models
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.decisions import Decisions, decisions_of
 from pytest_agenteval.reports.explanations import ending_reason
@@ -246,7 +240,7 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
     rows = _rows(planned, entries, GroupScope(0, 0, k, threshold, is_offline=is_offline))
     is_online = model == OWN_MODEL or (run_model is not None and not run_model.offline)
     asking = [entry for entry in entries if entry.own_models]
-    never_asked = bool(asking) and all(asked_other_models(entry.doubtful_events) for entry in asking)
+    never_asked = bool(asking) and all(used_other_models(entry.doubtful_events) for entry in asking)
     is_own = model == OWN_MODEL or is_offline or never_asked
     own_models = own_models_of(entries) if is_own else ()
     if len(rows) == 1 and not begun:  # what was said of its only bucket holds for the suite

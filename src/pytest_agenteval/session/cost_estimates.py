@@ -11,8 +11,7 @@ from pytest_agenteval.agents.agent import templates_of, tools_of
 from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.grader import asks_judges
-from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Variant
-from pytest_agenteval.records.prices import Prices, own_price
+from pytest_agenteval.records.plan import Model, Plan, PlannedTask, Prices, Variant, own_price
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.run_costs import EarlierCosts

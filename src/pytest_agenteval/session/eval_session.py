@@ -12,7 +12,7 @@ import pytest
 from pytest_agenteval.agents.adapters.forms import takes_model
 from pytest_agenteval.processes.garbage import freeze_once
 from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
-from pytest_agenteval.records.transcript import NO_ANSWER, asked_other_models
+from pytest_agenteval.records.transcript import NO_ANSWER, used_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.session.held_runs import DEAD_WORKERS, hold_run
@@ -232,7 +232,7 @@ class EvalSession:
 
     def note_answer(self, trial: Trial) -> None:
         """Remember an agent that asked another model than the named, and one that forgot its ``return``."""
-        if asked_other_models(trial.transcript.doubtful_events):
+        if used_other_models(trial.transcript.doubtful_events):
             self._other_models.add(trial.key.agent)
         if trial.ending not in ("missed", "failed") or trial.outcome.answer.text:
             return

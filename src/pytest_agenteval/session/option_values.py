@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from pytest_agenteval.records.plan import Variant
-from pytest_agenteval.records.prices import ModelPrice, PriceTier
+from pytest_agenteval.records.plan import ModelPrice, PriceTier, Variant
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.session.options import RawValue, WrongValue, names
 from pytest_agenteval.tasks.gate_spec import Gate

@@ -14,9 +14,8 @@ from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.processes.locked_state import LockedState
 from pytest_agenteval.processes.process_table import is_running
-from pytest_agenteval.records.figure import PARTLY_UNKNOWN, Figure
 from pytest_agenteval.records.plan import OWN_MODEL, Plan
-from pytest_agenteval.records.transcript import Usage, cost_figure, token_figure
+from pytest_agenteval.records.transcript import PARTLY_UNKNOWN, Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.planning.parametrization import PLAYERS
 from pytest_agenteval.session.run_info import get_run_info

@@ -34,8 +34,7 @@ from pytest_agenteval.session.options import (
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_agenteval.records.plan import RecordMode, Variant
-    from pytest_agenteval.records.prices import ModelPrice
+    from pytest_agenteval.records.plan import ModelPrice, RecordMode, Variant
 
 
 DOLLARS = "a number of US dollars above 0"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Plan, TrialKey
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE

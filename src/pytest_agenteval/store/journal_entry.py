@@ -8,11 +8,10 @@ from typing import Any, NamedTuple, get_args
 
 from msgspec.structs import astuple
 
-from pytest_agenteval.records.figure import sum_of
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Kind, Label, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record
-from pytest_agenteval.records.transcript import NO_USAGE, Usage
+from pytest_agenteval.records.transcript import NO_USAGE, Usage, sum_figures
 from pytest_agenteval.records.trial import Digests, Ending, Origin, TapeCounts
 
 
@@ -102,13 +101,13 @@ class JournalEntry(Record, frozen=True, gc=False):
     @property
     def all_tokens(self) -> float | None:
         """Tokens of all attempts; None where those of any are unknown."""
-        tokens = sum_of([usage.tokens for usage in (self.usage, *self.earlier)]).value
+        tokens = sum_figures([usage.tokens for usage in (self.usage, *self.earlier)]).value
         return None if self.unended_attempts else tokens
 
     @property
     def all_cost_usd(self) -> float | None:
         """The cost of all attempts; None where that of any is unknown."""
-        cost = sum_of([usage.cost_usd for usage in (self.usage, *self.earlier)]).value
+        cost = sum_figures([usage.cost_usd for usage in (self.usage, *self.earlier)]).value
         return None if self.unended_attempts else cost
 
     @property

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from pytest_agenteval import __version__
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import Usage

@@ -10,10 +10,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.evidence import FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.plan import Plan
-from pytest_agenteval.records.tool import tools_text
+from pytest_agenteval.records.tool_spec import tools_text
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.file_writing import AppendedFile

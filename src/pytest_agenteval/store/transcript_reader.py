@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.record import NOTHING, from_builtins
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import (
     OTHER_ROLES,
     Ask,

@@ -17,9 +17,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NoReturn
 
-from pytest_agenteval.records.bounds import bounded
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
+from pytest_agenteval.records.truncation import truncated
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.canonical import digest_text
 from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake
@@ -102,7 +102,7 @@ def _convert_arguments(arguments: type[BaseModel], args: Mapping[str, Any]) -> d
 def _plain(value: Any) -> Any:
     from pydantic_core import to_jsonable_python
 
-    return to_jsonable_python(bounded(value), fallback=str)
+    return to_jsonable_python(truncated(value), fallback=str)
 
 
 def _model(function: Callable[..., Any]) -> type[BaseModel]:

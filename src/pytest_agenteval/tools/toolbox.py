@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from pytest_agenteval.processes.threads import in_daemon_thread
-from pytest_agenteval.records.bounds import bounded, bounded_call
 from pytest_agenteval.records.limits import CrossLoopSemaphore
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec, arguments_problem
+from pytest_agenteval.records.tool_spec import ToolSpec, arguments_problem
 from pytest_agenteval.records.transcript import NOT_FINISHED, TOOL_EXCEPTION, TapeStatus, ToolCall
+from pytest_agenteval.records.truncation import truncated, truncated_call
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.errors import (
     AgentEvalError,
@@ -102,7 +102,7 @@ class ToolBox:
         tape: TapeStatus = "none"
         result = failed_result(NOT_FINISHED, "the call did not end")
         try:
-            tape, result = await self._carry_out(bounded_call(call))
+            tape, result = await self._carry_out(truncated_call(call))
             result = _bound_result(result)
             return result
         except (TrialBroken, ProblemsFound) as broken:
@@ -188,7 +188,7 @@ class ToolBox:
                 value = tool.function(call.args)
             if inspect.isawaitable(value):
                 value = await value
-            return ToolResult(_json_value(bounded(value)))
+            return ToolResult(_json_value(truncated(value)))
         except ToolFailed as failed:
             return failed_result(failed.type, str(failed))
         except (AgentEvalError, asyncio.CancelledError, GeneratorExit):
@@ -211,7 +211,7 @@ def _raised_at(raised: BaseException) -> str:
 
 def _bound_result(result: ToolResult) -> ToolResult:
     """Cut what a tool gives beyond what a trial can hold: the agent sees what graders will see."""
-    value = bounded(result.value)
+    value = truncated(result.value)
     return result if value is result.value else replace(result, value=value)
 
 

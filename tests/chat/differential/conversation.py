@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatSettings
-from pytest_agenteval.records.prices import ModelPrice
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.plan import ModelPrice
+from pytest_agenteval.records.tool_spec import ToolSpec
 from tests.loopback.model_server import RawReply as RawReply
 from tests.loopback.model_server import ReplyPlan as ReplyPlan
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_agenteval.records.prices import ModelPrice
+from pytest_agenteval.records.plan import ModelPrice
 
 from .conversation import OK, Conversation, ReplyPlan, once
 from .wire_bodies import chat_body, messages_body, responses_body

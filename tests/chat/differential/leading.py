@@ -13,8 +13,7 @@ from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.direct import http_pool
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.retries import ProviderChat
-from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.prices import NO_PRICES, Prices
+from pytest_agenteval.records.plan import NO_PRICES, Model, Prices
 from tests.loopback.model_server import ModelServer, RawReply, ReplyPlan, Request
 
 from .conversation import Answer, Body, Conversation, Form, Wire, result

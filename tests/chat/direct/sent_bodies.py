@@ -17,7 +17,7 @@ from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.model_prices import price_entry
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 
 OWN_HOST = "loopback.api.openai.com"
 """A host that litellm takes for OpenAI's own; the tests answer for it."""

@@ -21,7 +21,7 @@ from pytest_agenteval.chat.direct.model_request import NO_KEY
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.replies import finish_of
-from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from tests.chat.bench import ModelServer, ReplyPlan
 from tests.chat.litellm_oracle import Compared, held_against_litellm
 

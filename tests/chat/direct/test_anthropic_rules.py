@@ -21,7 +21,7 @@ from pytest_agenteval.chat.direct.anthropic_request import (
 )
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.provider_schemas import anthropic_input_schema, anthropic_reply_schema
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 
 from .anthropic_asks import PDF, PNG, image, result, said, system, text, user
 

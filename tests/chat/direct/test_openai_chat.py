@@ -16,7 +16,7 @@ from pytest_agenteval.chat.chat import ChatSettings
 from pytest_agenteval.chat.direct import openai_chat_request
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.openai_chat_request import account_headers, wants_responses
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from tests.chat.litellm_oracle import Compared, held_against_litellm
 
 from .sent_bodies import ADD, ALL, CALLED, PARTS, SCHEMA, SYSTEM, USER, Case, Listener, listening

@@ -18,7 +18,7 @@ from pytest_agenteval.chat.direct import openai_chat_request, openai_responses_r
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.replies import finish_of
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 from tests.chat.litellm_oracle import Compared
 
 from .sent_bodies import USER, Case, Listener, listening

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from pytest_agenteval.chat.local.written_calls import opening_of, read_reply_text
-from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 
 FOLDER = Path(__file__).parent / "written_replies"
 

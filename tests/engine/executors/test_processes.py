@@ -82,7 +82,7 @@ class Busy:
 
 
 def pytest_agenteval_register(registry):
-    from pytest_agenteval.records.tool import ToolSpec
+    from pytest_agenteval.records.tool_spec import ToolSpec
     from pytest_agenteval.tools.tool import Tool
 
     registry.agent("looking", lambda **settings: Agent())

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.records.figure import format_cost
-from pytest_agenteval.records.transcript import Message, Transcript, Usage
+from pytest_agenteval.records.transcript import Message, Transcript, Usage, format_cost
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.text.formatting import format_figure
 from tests.extended.browser.sample_reports import write

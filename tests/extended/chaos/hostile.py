@@ -18,8 +18,8 @@ CONFTEST = """
 import sys
 import time
 
-from pytest_agenteval.records.grade import Grade
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.evidence import Grade
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import Tool
 import pytest_agenteval.engine.grader_run as grader_run

@@ -22,7 +22,7 @@ BUSY = """
 import asyncio
 import time
 
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tools.tool import Tool
 
 

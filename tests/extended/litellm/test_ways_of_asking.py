@@ -15,7 +15,7 @@ from pytest_agenteval.cassettes.interaction import Request
 from pytest_agenteval.cassettes.wire.reader import read_request
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.chat.offline.rules import RulesChat
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.chat.differential.conversations import ALL

@@ -15,7 +15,7 @@ from pytest_agenteval.chat.local import hf_chat
 from pytest_agenteval.chat.local.generation import GenerationRequest, Sampling
 from pytest_agenteval.chat.local.hf_chat import HfChat
 from pytest_agenteval.chat.provider_failures import AttemptFailed
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.errors import ProviderDown
 
 from .conftest import WEATHER

@@ -16,7 +16,7 @@ from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool, ToolResult

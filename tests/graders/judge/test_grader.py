@@ -10,8 +10,7 @@ import pytest
 
 from pytest_agenteval.graders.judge.evidence_text import MAX_CHARS, MAX_CHARS_OF_ONE, cut_middle, join_within
 from pytest_agenteval.graders.judge.grader import JudgeGrader
-from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Answer, Evidence, Grade, Outcome
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.text.errors import UsageMistake

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
-from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.evidence import Answer, Check, FileText, Outcome, Tree
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial.trial_view import trial_view
 from pytest_agenteval.tasks.task_spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn

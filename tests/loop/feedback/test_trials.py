@@ -14,8 +14,7 @@ from pytest_agenteval.loop.feedback.feedback import make_feedback
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
 from pytest_agenteval.loop.feedback.markdown import feedback_markdown
 from pytest_agenteval.loop.feedback.trial_choice import distance
-from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.trial.trial_view import trial_view

@@ -7,8 +7,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.evidence import Answer, Outcome
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Answer, Check, Grade, Outcome
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.records.trial import Digests, Trial

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.atif import trajectory

@@ -16,8 +16,7 @@ from pytest_agenteval.compare.baseline import baseline_text, read_baseline
 from pytest_agenteval.compare.comparison import compare_sides
 from pytest_agenteval.compare.scoring.intervals import format_interval
 from pytest_agenteval.compare.sides import side_of
-from pytest_agenteval.records.evidence import Answer, FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
 from pytest_agenteval.reports.html import chunks, worst_tasks

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.records.evidence import Answer
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Answer, Check, Grade
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.reports.show.diff_lines import file_lines
 from pytest_agenteval.reports.show.difference_lines import difference_lines

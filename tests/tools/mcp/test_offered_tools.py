@@ -20,7 +20,7 @@ from pytest_agenteval.cassettes.http.loopback_address import TrialAddress
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tasks.task_spec import FaultSpec
 from pytest_agenteval.tools.faults import faults_of

@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
-from pytest_agenteval.records.bounds import bounded
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
+from pytest_agenteval.records.truncation import truncated
 from pytest_agenteval.text.errors import TrialBroken
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
@@ -138,4 +138,4 @@ def _text(value: Any) -> str:
         return ""
     if isinstance(value, str):
         return value
-    return json.dumps(bounded(value), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(truncated(value), ensure_ascii=False, separators=(",", ":"))

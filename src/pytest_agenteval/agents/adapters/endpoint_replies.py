@@ -17,7 +17,7 @@ from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
 from pytest_agenteval.chat.model_prices import NOTHING_APART
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import PricedApart
-from pytest_agenteval.records.tool import shown_value
+from pytest_agenteval.records.tool_spec import shown_value
 from pytest_agenteval.records.transcript import ToolCall, ToolError, Usage
 from pytest_agenteval.text.errors import KeyPath, TrialBroken
 from pytest_agenteval.text.value_paths import ABSENT, parse_path, value_at

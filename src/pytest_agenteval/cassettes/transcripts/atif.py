@@ -39,7 +39,7 @@ from pytest_agenteval.cassettes.transcripts.builder import UNFINISHED, UNKNOWN_U
 from pytest_agenteval.cassettes.transcripts.parts import content_text
 from pytest_agenteval.cassettes.transcripts.place import Place
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.tool import ToolSpec, shown_value
+from pytest_agenteval.records.tool_spec import ToolSpec, shown_value
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     Ask,

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_agenteval.cassettes.transcripts.place import Place
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.tool import NO_PARAMETERS, ToolSpec
+from pytest_agenteval.records.tool_spec import NO_PARAMETERS, ToolSpec
 from pytest_agenteval.records.transcript import Event, Role, ToolCall, Usage
 
 OURS = "agenteval"

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import split_thoughts
-from pytest_agenteval.records.tool import ToolSpec, shown_value
+from pytest_agenteval.records.tool_spec import ToolSpec, shown_value
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     NOT_FINISHED,

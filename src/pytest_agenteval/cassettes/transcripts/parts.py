@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pytest_agenteval.cassettes.transcripts.builder import CallRequest, as_text
 from pytest_agenteval.cassettes.transcripts.place import Place
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 from pytest_agenteval.records.transcript import Usage
 
 TEXT_KEYS: Mapping[str, str] = {

@@ -15,7 +15,7 @@ from pytest_agenteval.cassettes.transcripts.builder import as_text
 from pytest_agenteval.cassettes.transcripts.span_forms import json_of
 from pytest_agenteval.cassettes.transcripts.spans import Span
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.tool import ToolSpec, parse_arguments, shown_value
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments, shown_value
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.json_form import jsonable

@@ -16,9 +16,8 @@ from pytest_agenteval.cassettes.transcripts.span_dialects import (
     reply_of,
 )
 from pytest_agenteval.cassettes.transcripts.spans import Span
-from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.returned_calls import is_ended
-from pytest_agenteval.records.tool import parse_arguments, shown_value
+from pytest_agenteval.records.recorder import Recorder, is_ended
+from pytest_agenteval.records.tool_spec import parse_arguments, shown_value
 from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript
 
 

@@ -20,7 +20,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     tool_spec,
 )
 from pytest_agenteval.records.replies import PricedApart
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolError, Usage
 from pytest_agenteval.text.canonical import compact
 

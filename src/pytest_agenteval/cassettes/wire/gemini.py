@@ -28,7 +28,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     wrapped_result,
 )
 from pytest_agenteval.records.replies import UNKNOWN, PricedApart
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolError, Usage
 
 FORMAT = "gemini"

@@ -21,7 +21,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
 )
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import UNKNOWN, PricedApart, credible_usage, finish_of, split_thoughts
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, ToolError, Usage
 from pytest_agenteval.text.canonical import canonical, compact, digest_text
 from pytest_agenteval.text.json_values import whole_text

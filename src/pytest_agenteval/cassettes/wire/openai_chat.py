@@ -30,7 +30,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     url_placeholder,
 )
 from pytest_agenteval.records.replies import PricedApart
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 from pytest_agenteval.records.transcript import Usage
 
 

@@ -24,7 +24,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     text_of_body,
 )
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.tool import JSON_DECODER
+from pytest_agenteval.records.tool_spec import JSON_DECODER
 from pytest_agenteval.text.canonical import compact
 
 _PRELUDE = Struct(">III")

@@ -12,7 +12,7 @@ import msgspec
 from pytest_agenteval.cassettes.interaction import Body
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import PricedApart
-from pytest_agenteval.records.tool import JSON_DECODER, ToolSpec
+from pytest_agenteval.records.tool_spec import JSON_DECODER, ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import AgentEvalError

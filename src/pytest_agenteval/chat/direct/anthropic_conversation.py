@@ -8,7 +8,7 @@ from itertools import groupby, takewhile
 from typing import Any, NamedTuple
 
 from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 
 Block = dict[str, Any]
 

@@ -20,7 +20,7 @@ from pytest_agenteval.chat.direct.anthropic_conversation import (
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.provider_schemas import anthropic_input_schema, anthropic_reply_schema
 from pytest_agenteval.chat.provider_failures import AttemptFailed
-from pytest_agenteval.records.tool import NO_PARAMETERS
+from pytest_agenteval.records.tool_spec import NO_PARAMETERS
 from pytest_agenteval.text.canonical import compact
 
 LONGEST_NAME = 128

@@ -8,8 +8,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from importlib import import_module
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -54,30 +53,34 @@ from pytest_agenteval.chat.provider_failures import (
     one_line,
 )
 from pytest_agenteval.processes.closers import close_at_end
-from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.prices import NO_PRICES, Prices, own_price
+from pytest_agenteval.records.plan import NO_PRICES, Model, Prices, own_price
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.replies import INCOMPLETE, credible_usage, finish_of
-from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
 from pytest_agenteval.text.canonical import compact, plain
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 
-def format_of(model: Model, ask: ModelAsk) -> str:
-    """Give the module beside this one that writes the request for an ask of a model."""
+def _format_of(model: Model, ask: ModelAsk) -> DirectFormat:
+    """Give the module that writes the request for an ask of a model; only that one is imported."""
     provider, _, name = model.id.partition("/")
     if provider == "anthropic":
-        return "anthropic_messages"
-    if provider == "openai":
-        from pytest_agenteval.chat.direct.openai_chat_request import wants_responses
+        from pytest_agenteval.chat.direct import anthropic_request
 
-        if name.startswith(RESPONSES) or wants_responses(ask, provider):
-            return "openai_responses"
-    return "openai_chat"
+        return anthropic_request
+    from pytest_agenteval.chat.direct import openai_chat_request
+
+    if provider == "openai" and (
+        name.startswith(RESPONSES) or openai_chat_request.wants_responses(ask, provider)
+    ):
+        from pytest_agenteval.chat.direct import openai_responses_request
+
+        return openai_responses_request
+    return openai_chat_request
 
 
-def account_headers_of(model: Model) -> dict[str, str]:
+def _account_headers_of(model: Model) -> dict[str, str]:
     """Give the headers with the user's organization and project, for OpenAI's own host alone."""
     if not model.id.startswith("openai/") or not is_own_host(model):
         return {}
@@ -185,7 +188,7 @@ class DirectChat:
             ask = self._model_ask(messages, tools, response_schema, settings)
         except (TypeError, ValueError) as odd:
             raise failed_attempt("bad_request", one_line(f"the messages are no JSON: {odd}")) from odd
-        format = cast(DirectFormat, import_module(f"{__package__}.{format_of(self.model, ask)}"))
+        format = _format_of(self.model, ask)
         headers: dict[str, str] = {}
         usage = NO_USAGE
         try:
@@ -220,7 +223,7 @@ class DirectChat:
         ``answered`` gets the response's headers.
         """
         body = _body_of(format, ask)
-        headers = {**format.headers_of(self._key(), body), **account_headers_of(self.model)}
+        headers = {**format.headers_of(self._key(), body), **_account_headers_of(self.model)}
         sent = _encode(body)
         url, first_token_s = url_of(self.model, format.PATH), None
         async with asyncio.timeout(self._timeout_s):

@@ -13,7 +13,7 @@ from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
 from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.provider_schemas import openai_tool, response_format, tool_choice
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 from pytest_agenteval.text.canonical import compact
 
 RESPONSES_PREFIX = "responses/"

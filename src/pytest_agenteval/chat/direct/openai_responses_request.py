@@ -22,7 +22,7 @@ from pytest_agenteval.chat.direct.openai_chat_request import (
     with_known_role,
 )
 from pytest_agenteval.chat.direct.provider_schemas import openai_tool, response_format, tool_choice
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 
 _FILE_FIELDS = ("file_id", "file_data", "filename")
 _ECHOED_FIELDS = {

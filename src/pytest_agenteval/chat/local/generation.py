@@ -12,7 +12,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Literal, NamedTuple, Protocol
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 from pytest_agenteval.text.canonical import compact
 
 

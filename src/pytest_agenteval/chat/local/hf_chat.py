@@ -26,10 +26,9 @@ from pytest_agenteval.chat.model_prices import with_own_price
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.processes.closers import close_at_end
 from pytest_agenteval.processes.threads import in_daemon_thread
-from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.prices import NO_PRICES, own_price
+from pytest_agenteval.records.plan import NO_PRICES, Model, own_price
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import AgentEvalError

@@ -37,10 +37,9 @@ from pytest_agenteval.processes.files import locked
 from pytest_agenteval.processes.process_table import is_running
 from pytest_agenteval.processes.processes import GROUP, end_marked
 from pytest_agenteval.processes.threads import in_daemon_thread
-from pytest_agenteval.records.plan import Model
-from pytest_agenteval.records.prices import NO_PRICES
+from pytest_agenteval.records.plan import NO_PRICES, Model
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import ProviderDown
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS

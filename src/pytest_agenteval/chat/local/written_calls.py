@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.replies import harmony_messages, split_thoughts
-from pytest_agenteval.records.tool import DEEPEST, ToolSpec
+from pytest_agenteval.records.tool_spec import DEEPEST, ToolSpec
 
 NAME_KEYS = ("name", "tool_name", "function")
 ARGUMENT_KEYS = ("arguments", "parameters", "args")

@@ -14,7 +14,7 @@ from typing import Any, TypeGuard
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import TrialBroken

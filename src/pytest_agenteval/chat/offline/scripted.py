@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.records.plan import Model, Plan
-from pytest_agenteval.records.tool import ToolSpec, parse_arguments
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import NothingToActOut, ScriptEnded

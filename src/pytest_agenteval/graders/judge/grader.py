@@ -14,8 +14,7 @@ from pytest_agenteval.graders.judge.evidence_text import SHOWABLE
 from pytest_agenteval.graders.judge.panel import Comparison, ask_judges, compare
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.rubric import packaged_rubric, read_rubric
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.text.errors import Problem, ProblemsFound, dotted
 

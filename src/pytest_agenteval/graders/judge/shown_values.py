@@ -10,7 +10,7 @@ from pytest_agenteval.graders.grader import Judge
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.text.canonical import digest
 
 

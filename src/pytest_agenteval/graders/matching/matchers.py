@@ -24,7 +24,7 @@ from pytest_agenteval.graders.matching.matcher_types import (
     Subset,
 )
 from pytest_agenteval.graders.settings import WrongSetting, pattern_at, text_at, value_path_at
-from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.text.errors import KeyPath, nearest
 from pytest_agenteval.text.json_values import number_of
 from pytest_agenteval.text.value_paths import ABSENT, value_at

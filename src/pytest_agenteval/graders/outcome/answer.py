@@ -11,8 +11,7 @@ from pytest_agenteval.graders.matching.matchers import check_values, values
 from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
 from pytest_agenteval.graders.outcome.texts import ParsedText, checks_to_score, parse_answer, pattern_checks
 from pytest_agenteval.graders.settings import WrongSetting, patterns
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.text.json_values import normal_text
 
 

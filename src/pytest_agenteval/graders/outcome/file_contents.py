@@ -18,8 +18,7 @@ from pytest_agenteval.graders.outcome.texts import (
     text_checks,
 )
 from pytest_agenteval.graders.settings import WrongSetting, path_at, patterns, texts
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Evidence, Grade
 
 
 @dataclass(frozen=True, slots=True)

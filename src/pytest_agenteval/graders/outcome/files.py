@@ -8,8 +8,7 @@ from typing import ClassVar
 
 from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.graders.settings import WrongSetting, paths
-from pytest_agenteval.records.evidence import Evidence, FileText, Tree
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Evidence, FileText, Grade, Tree
 from pytest_agenteval.tasks.workspace.globs import matches
 from pytest_agenteval.text.json_values import normal_text
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.graders.outcome.documents import UnreadableDocument, json_value, yaml_values
-from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.tasks.documents import parse_document
 from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.text.json_values import composed_text, fold_text, normal_text, with_normal_keys

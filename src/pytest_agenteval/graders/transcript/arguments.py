@@ -11,8 +11,7 @@ from pytest_agenteval.graders.matching.matcher_types import Matcher
 from pytest_agenteval.graders.matching.matchers import check_value, matchers
 from pytest_agenteval.graders.settings import WrongSetting, text_at
 from pytest_agenteval.graders.transcript.tool_usage import agent_calls
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.text.json_values import normal_keys, normal_text
 from pytest_agenteval.text.value_paths import ABSENT

@@ -11,8 +11,7 @@ from typing import ClassVar
 
 from pytest_agenteval.graders.settings import count_at
 from pytest_agenteval.graders.transcript.tool_usage import agent_calls
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Evidence, Grade
 
 
 @dataclass(frozen=True, slots=True)

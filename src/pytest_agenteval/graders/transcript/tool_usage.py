@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.graders.formatting import cut
 from pytest_agenteval.graders.settings import WrongSetting, count_at, texts
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.text.json_values import normal_text
 

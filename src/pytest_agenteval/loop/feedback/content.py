@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import NOTHING, FrozenValue, Record
+from pytest_agenteval.records.record import NOTHING, Document, FrozenValue, Record
 from pytest_agenteval.reports.view import acting_model
 
 BUDGET = 12_000

@@ -26,7 +26,7 @@ from pytest_agenteval.loop.feedback.decisions import (
     texts_of,
     wrote,
 )
-from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.reports.trial.trial_view import CallView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.formatting import one_line

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pytest_agenteval.loop.feedback.content import Section, SectionKind, TrialFeedback
 from pytest_agenteval.loop.feedback.decisions import MOST_ARGS, agent_calls, reference_decisions
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
-from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.reports.trial.file_changes import FileChange
 from pytest_agenteval.reports.trial.trial_view import CallView, GradeView, MessageView, TrialView

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_agenteval.loop.improve.progress import Improvement, Round, StartRun, TriedPair
-from pytest_agenteval.records.figure import Figure, format_cost, format_tokens
 from pytest_agenteval.records.record import from_builtins
+from pytest_agenteval.records.transcript import Figure, format_cost, format_tokens
 from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.text.errors import UsageMistake

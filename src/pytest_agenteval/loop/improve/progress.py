@@ -9,8 +9,7 @@ from typing import Literal
 
 from pytest_agenteval.loop.improve.confirmation import Confirmation
 from pytest_agenteval.loop.improve.paired_runs import Spent
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 
 Step = Literal["coding", "changed", "screened", "decided"]
 """What of a round is done: nothing for sure, the change is made, the focus was tried, all of it."""

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pytest_agenteval.records.document import Document
 from pytest_agenteval.records.plan import Split
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import Document, Record
 
 LeakKind = Literal["task_id", "expected_value", "reference_solution", "input", "workspace"]
 

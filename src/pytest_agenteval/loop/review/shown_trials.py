@@ -14,8 +14,7 @@ from pytest_agenteval.graders.judge.grader import RubricGrader
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.shown_values import ShownValues, SilentJudge
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
-from pytest_agenteval.records.evidence import Evidence
-from pytest_agenteval.records.grade import CRASH
+from pytest_agenteval.records.evidence import CRASH, Evidence
 from pytest_agenteval.records.plan import PlannedGrader, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.registry.lazy_names import UnknownName

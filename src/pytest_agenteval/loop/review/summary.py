@@ -14,8 +14,7 @@ from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.loop.review.dialog import Review
 from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
 from pytest_agenteval.loop.review.shown_trials import ReviewPool
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.lazy_names import UnknownName
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.text.formatting import format_figure, pluralize

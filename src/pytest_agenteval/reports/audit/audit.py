@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_audit import AuditedTask, PlannedSpoiler, RunAudit
 from pytest_agenteval.store.run_reader import Run

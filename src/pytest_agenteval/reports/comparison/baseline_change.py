@@ -9,8 +9,7 @@ from pytest_agenteval.compare.baseline import read_baseline
 from pytest_agenteval.compare.baseline_lines import tasks_of
 from pytest_agenteval.compare.drift import RunDrift
 from pytest_agenteval.compare.pairing import MUST_EQUAL
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.text.formatting import model_label, one_line
 

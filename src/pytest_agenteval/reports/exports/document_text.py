@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pytest_agenteval.records.document import Document
+from pytest_agenteval.records.record import Document
 from pytest_agenteval.store.run_schemas import Schema, published
 from pytest_agenteval.text.json_form import jsonable
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS

@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from pytest_agenteval.cassettes.transcripts import spans as names
 from pytest_agenteval.cassettes.transcripts.spans import Span, SpanEvent
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports.genai_messages import call_content, chat_content, trial_content

@@ -9,8 +9,7 @@ from decimal import Decimal
 from io import StringIO
 from typing import Any
 
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.reports.exports.csv_file import spreadsheet_text
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.formatting import (

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from pytest_agenteval.records.plan import TrialKey
-from pytest_agenteval.records.transcript import asked_other_models
+from pytest_agenteval.records.transcript import used_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
@@ -30,7 +30,7 @@ def run_model(run: Run, name: str) -> RunModel:
 
 def asked_model(run: Run, trial: Trial) -> RunModel:
     """Give what the run says of a trial's model; of an agent that asked only others, the first of those."""
-    if asked_other_models(trial.transcript.doubtful_events):
+    if used_other_models(trial.transcript.doubtful_events):
         return RunModel(trial.transcript.models[0], trial.transcript.models[0])
     return run_model(run, trial.key.model)
 

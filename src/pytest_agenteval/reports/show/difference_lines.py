@@ -8,7 +8,7 @@ from itertools import zip_longest
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.reports.show.conversation_lines import call_lines, message_lines
 from pytest_agenteval.reports.show.diff_lines import file_lines
 from pytest_agenteval.reports.show.foreign_text import Detail, block_lines

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar, overload
 
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.explanations import short_reason
 from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.reports.show.foreign_text import Detail, block_lines, first_line
 from pytest_agenteval.reports.trial.trial_view import GradeView, TrialView, VoteView
 from pytest_agenteval.text.formatting import (

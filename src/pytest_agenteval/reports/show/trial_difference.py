@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from pytest_agenteval.records.grade import Check
+from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.trial.alignment import Alignment
 from pytest_agenteval.reports.trial.trial_view import CallView, GradeView, MessageView, TrialView

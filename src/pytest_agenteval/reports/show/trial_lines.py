@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pytest_agenteval.records.figure import format_cost, format_tokens
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ, cost_figure, token_figure
+from pytest_agenteval.records.transcript import (
+    NO_USAGE,
+    PROMPT_READ,
+    cost_figure,
+    format_cost,
+    format_tokens,
+    token_figure,
+)
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.reports.show.conversation_lines import conversation_lines
 from pytest_agenteval.reports.show.diff_lines import workspace_lines, workspace_title

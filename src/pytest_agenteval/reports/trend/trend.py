@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
-from pytest_agenteval.records.document import Document
-from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.record import Document, Record
 from pytest_agenteval.reports.trend.samples import CHANGES, Sample, samples_of
 from pytest_agenteval.reports.trend.suspects import Suspects, suspects_among
 from pytest_agenteval.reports.view import chose_by_itself

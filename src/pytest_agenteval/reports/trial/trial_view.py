@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.plan import Split, own_label
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.transcript import (
@@ -19,7 +19,7 @@ from pytest_agenteval.records.transcript import (
     ToolError,
     Transcript,
     Usage,
-    asked_other_models,
+    used_other_models,
 )
 from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
 from pytest_agenteval.reports.explanations import ending_reason
@@ -147,7 +147,7 @@ def judges_disagree(grades: Iterable[Grade]) -> bool:
 def model_of(trial: Trial) -> str:
     """Name the model that acted: the named one, unless the agent asked only others."""
     models = trial.transcript.models
-    other = asked_other_models(trial.transcript.doubtful_events)
+    other = used_other_models(trial.transcript.doubtful_events)
     return own_label("", models) if other else acting_model(trial.key.model, models)
 
 

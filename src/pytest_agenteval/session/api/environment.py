@@ -14,8 +14,7 @@ from pytest_agenteval.engine.executors.executor import ExecutorContext
 from pytest_agenteval.engine.executors.local import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.slots import Slot
-from pytest_agenteval.records.plan import Plan, RecordMode
-from pytest_agenteval.records.prices import NO_PRICES, Prices
+from pytest_agenteval.records.plan import NO_PRICES, Plan, Prices, RecordMode
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry

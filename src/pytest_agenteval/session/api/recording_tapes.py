@@ -13,8 +13,7 @@ from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 from pytest_agenteval.engine.agent_run import LazyTraffic
 from pytest_agenteval.records.limits import Budget
-from pytest_agenteval.records.plan import OWN_MODEL, Allowance, RecordMode
-from pytest_agenteval.records.prices import NO_PRICES, Prices
+from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Prices, RecordMode
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS

@@ -12,12 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.engine.trial import error_details
-from pytest_agenteval.records.bounds import bounded_text
-from pytest_agenteval.records.evidence import Outcome
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade, Outcome
 from pytest_agenteval.records.plan import OWN_MODEL, Kind, Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Digests, ErrorDetails, Trial
+from pytest_agenteval.records.truncation import truncated_text
 from pytest_agenteval.session.api.fixture import AgentEval, place_of, suite_of, task_of
 from pytest_agenteval.session.api.given import name_of
 from pytest_agenteval.session.api.session_environment import SessionEnvironment
@@ -149,7 +148,7 @@ def _task_of(item: pytest.Item, kind: Kind) -> PlannedTask:
 def _trial(plan: Plan, raised: BaseException | None, transcript: Transcript) -> Trial:
     """Give the trial that one run of the body was: graded by its asserts, or broken by anything else."""
     if raised is None or isinstance(raised, AssertionError | pytest.fail.Exception):
-        score, why = (1.0, "every assert holds") if raised is None else (0.0, bounded_text(str(raised)))
+        score, why = (1.0, "every assert holds") if raised is None else (0.0, truncated_text(str(raised)))
         ending = "passed" if raised is None else "missed" if plan.task.kind == "capability" else "failed"
         base = Trial.errored(plan, ErrorDetails("", ""))
         return replace(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_agenteval.records.figure import Figure
-from pytest_agenteval.records.transcript import Usage, cost_figure, token_figure
+from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.reports.statistics import ResourceUse
 
 

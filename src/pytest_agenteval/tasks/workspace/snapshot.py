@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from pytest_agenteval.records.bounds import MOST_DEEP
 from pytest_agenteval.records.evidence import FileText, Tree, Why
+from pytest_agenteval.records.truncation import MOST_DEEP
 from pytest_agenteval.text.canonical import DIGEST_CHARS
 
 MOST_BYTES = 256 * 1024

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import NOTHING, Request, Response
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.spec_reading import read_spec
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.tools.mcp.loop_thread import LoopThread

@@ -14,7 +14,7 @@ import msgspec
 
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tasks.agent_specs import ServedTools
 from pytest_agenteval.text.errors import McpServerDown
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS

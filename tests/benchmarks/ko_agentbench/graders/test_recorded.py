@@ -14,7 +14,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders import GROUPS, LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.graders.judging import JudgedMetricGrader
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import ComputedGrader
 from pytest_agenteval.benchmarks.ko_agentbench.importer.trials import JUDGED_METRICS, verdict_text
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from tests.benchmarks.ko_agentbench.clone import LOGS, REPORTS, Json, needs_clone, oracle, recorded_models
 from tests.benchmarks.ko_agentbench.graders.sample_trials import (
     Scripted,

@@ -8,8 +8,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVEL_METRICS
 from pytest_agenteval.benchmarks.ko_agentbench.scorecard import OPTIONS, scorecard
-from pytest_agenteval.records.evidence import Answer, Outcome
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Answer, Grade, Outcome
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Ask, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Digests, Trial

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.report import add_arguments, report
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.store.run_metadata import RunModel
 from tests.benchmarks.ko_agentbench.report.sample_runs import grade, key, ko_run, ko_trial
 from tests.suites import run, suite, write

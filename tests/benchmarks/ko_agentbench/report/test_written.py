@@ -18,8 +18,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import (
     vendor_of,
     write_reports,
 )
-from pytest_agenteval.records.evidence import Answer, Outcome
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Answer, Grade, Outcome
 from pytest_agenteval.records.replies import UNKNOWN
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunModel

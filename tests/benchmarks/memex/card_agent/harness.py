@@ -14,13 +14,12 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.benchmarks.memex.card_agent.agent import CardAgent
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import AgentChat
-from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Answer, Evidence, Grade, Outcome
 from pytest_agenteval.records.limits import Budget, Clock
 from pytest_agenteval.records.plan import Allowance, Model, TrialKey
 from pytest_agenteval.records.prompts import Prompts
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.registry.installed import installed_registry
 from pytest_agenteval.registry.registry import Registry

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_agenteval.records.evidence import Answer, Evidence, FileText, Outcome, Tree
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Answer, Evidence, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.transcript import Message, ToolCall, ToolError, Transcript
 
 FACT = "2026/09/17.md#ts_1"

@@ -12,8 +12,7 @@ import pytest
 from pytest_agenteval.benchmarks.memex.graders.card import CardCompletion, CardTemplateChoice
 from pytest_agenteval.benchmarks.memex.graders.card_text import CardMustContain
 from pytest_agenteval.graders.grader import Grader
-from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Answer, Evidence, Grade, Outcome
 from pytest_agenteval.records.transcript import Transcript
 from tests.yaml_files import read_yaml
 

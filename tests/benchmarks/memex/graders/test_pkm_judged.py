@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.memex.graders.pkm_judged import PkmAppendCoherence, PkmInsightQuality
-from pytest_agenteval.records.evidence import Evidence, Tree
-from pytest_agenteval.records.grade import Grade
+from pytest_agenteval.records.evidence import Evidence, Grade, Tree
 from pytest_agenteval.text.errors import ProviderDown
 from tests.benchmarks.memex.graders.sample_trials import SKIPPED, call, tree, trial
 from tests.graders.judge.judges import TestJudge, judge, run

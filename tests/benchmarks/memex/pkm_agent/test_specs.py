@@ -17,7 +17,7 @@ from pytest_agenteval.benchmarks.memex.pkm_agent import (
     write_tools,
 )
 from pytest_agenteval.benchmarks.memex.pkm_agent.specs import specs
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 
 ARGUMENTS = {
     "Read": (["file_path"], ["offset", "limit"]),

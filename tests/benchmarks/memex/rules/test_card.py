@@ -11,7 +11,7 @@ import pytest
 from pytest_agenteval.benchmarks.memex.rules.card import RULES, CardEntry, fill_template, template_cues
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.registry.installed import installed_registry
 
 SAVE = ToolSpec("save_timeline_card")

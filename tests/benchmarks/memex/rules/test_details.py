@@ -28,7 +28,7 @@ from pytest_agenteval.benchmarks.memex.rules.pkm import (
     unique_end,
 )
 from pytest_agenteval.chat.offline import rules as rules_model
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 
 PUBLISHED = "Thursday, 2026-09-17 20:30:00"
 

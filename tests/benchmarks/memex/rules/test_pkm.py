@@ -23,7 +23,7 @@ from pytest_agenteval.benchmarks.memex.rules.pkm import (
 )
 from pytest_agenteval.chat.chat import Reply
 from pytest_agenteval.records.plan import Allowance, Model, Plan, PlannedTask
-from pytest_agenteval.records.tool import ToolSpec
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.installed import installed_registry
 from tests.engine.executing import execute, plan, registry

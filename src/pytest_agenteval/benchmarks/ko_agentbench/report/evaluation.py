@@ -15,7 +15,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
     task_report,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.scorecard import has_levels
-from pytest_agenteval.records.figure import sum_of
+from pytest_agenteval.records.transcript import sum_figures
 from pytest_agenteval.reports.leaderboard.standings import suite_entries
 from pytest_agenteval.reports.view import SuiteView
 
@@ -116,9 +116,12 @@ def _metadata(level: str, header: RunHeader, suite: SuiteView, tasks: Sequence[T
     """
     count, answered = len(tasks), sum(task.success for task in tasks)
     offline = any(model.name == suite.model and model.offline for model in header.models)
-    seconds, tokens = naive_sum(task.seconds for task in tasks), sum_of([task.tokens for task in tasks]).value
-    prompts = sum_of([task.prompt_tokens for task in tasks]).value
-    completions = sum_of([task.completion_tokens for task in tasks]).value
+    seconds, tokens = (
+        naive_sum(task.seconds for task in tasks),
+        sum_figures([task.tokens for task in tasks]).value,
+    )
+    prompts = sum_figures([task.prompt_tokens for task in tasks]).value
+    completions = sum_figures([task.completion_tokens for task in tasks]).value
     steps, calls = sum(task.steps for task in tasks), sum(task.calls for task in tasks)
     return {
         "timestamp": max((task.started_at for task in tasks), default=""),

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import naive_sum
 from pytest_agenteval.benchmarks.ko_agentbench.report.evaluation import Evaluation
-from pytest_agenteval.records.figure import sum_of
+from pytest_agenteval.records.transcript import sum_figures
 
 TITLES = {
     "L1": "도구 하나 쓰기",
@@ -121,7 +121,7 @@ def _level(name: str, level: Level) -> Iterator[str]:
 
 def _usage(levels: Mapping[str, Level]) -> Iterator[str]:
     levels_metadata = [level["metadata"] for level in levels.values()]
-    tokens = sum_of([metadata["total_tokens"] for metadata in levels_metadata]).value
+    tokens = sum_figures([metadata["total_tokens"] for metadata in levels_metadata]).value
     has_tps = tokens is not None and all(metadata["average_tps"] is not None for metadata in levels_metadata)
     seconds = naive_sum(metadata["total_execution_time"] for metadata in levels_metadata)
     yield from ("## 토큰 사용량 및 성능 지표", "", "### 전체 요약", "")

@@ -20,7 +20,7 @@ from pytest_agenteval.benchmarks.memex.journal.entries import (
     write,
 )
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.tool import read_json
+from pytest_agenteval.records.tool_spec import read_json
 from pytest_agenteval.text.errors import nearest
 
 TAGS = (

@@ -15,7 +15,7 @@ from pytest_agenteval import ChatMessage, Move, ToolSpec
 from pytest_agenteval.benchmarks.memex.rules import block, last_entry
 from pytest_agenteval.chat.offline.rules import is_failed_result, text_of
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.records.tool import parse_arguments
+from pytest_agenteval.records.tool_spec import parse_arguments
 
 _NUMBERED = re.compile(r"^ *([0-9]+)\t(.*)$")
 

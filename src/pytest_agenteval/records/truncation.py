@@ -1,8 +1,7 @@
-"""How deep and how large what agents, tools and graders give may be, and cutting it to that.
+"""How deep and how large the values of agents, tools and graders may be, and how they are cut to that.
 
-A value is looked at where it enters a trial: everything behind that door may walk it, copy it and write it
-down without thinking of values that hold themselves or are nested a thousand deep.
-"""
+A value is checked where it enters a trial: everything behind that door may walk it, copy it and write it
+down without thinking of values that hold themselves or are nested a thousand deep."""
 
 from __future__ import annotations
 
@@ -12,8 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.records.evidence import Answer
-from pytest_agenteval.records.grade import Check, Grade
+from pytest_agenteval.records.evidence import Answer, Check, Grade
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.json_values import whole_text
@@ -35,7 +33,7 @@ _TEXTS = (str, bytes)
 _LISTS = (list, tuple, set, frozenset)
 
 
-def bounded(value: Any) -> Any:
+def truncated(value: Any) -> Any:
     """Give the value or, where it is too deep, too large or holds itself, a copy that is cut and says so.
 
     >>> bounded("x" * (MOST_CHARS + 1))[-32:]
@@ -45,23 +43,23 @@ def bounded(value: Any) -> Any:
         return value
     if isinstance(value, str) and len(value) <= MOST_CHARS:
         return value
-    return value if _fits(value) else _Cutter().cut(value, 0)
+    return value if _fits(value) else _Truncation().cut(value, 0)
 
 
-def bounded_text(text: str) -> str:
+def truncated_text(text: str) -> str:
     """Give the text of whole characters, cut where it is too long: who joins a stream may leave halves."""
     text = whole_text(text)
     return text if len(text) <= MOST_CHARS else cut_text(text, MOST_CHARS)
 
 
-def bounded_call(call: ToolCall) -> ToolCall:
+def truncated_call(call: ToolCall) -> ToolCall:
     """Give a tool call whose arguments and result are cut to what a trial can hold."""
-    args, result = bounded(call.args), bounded(call.result)
+    args, result = truncated(call.args), truncated(call.result)
     raw, error = call.raw_args, call.error
     if raw is not None:
-        raw = bounded_text(raw)
+        raw = truncated_text(raw)
     if error is not None and len(error.message) > MOST_CHARS:
-        error = ToolError(error.type, bounded_text(error.message))
+        error = ToolError(error.type, truncated_text(error.message))
     if args is call.args and result is call.result and raw is call.raw_args and error is call.error:
         return call
     return replace(call, args=args, result=result, raw_args=raw, error=error)
@@ -72,31 +70,31 @@ def cut_text(text: str, most: int) -> str:
     return f"{text[:most]}… (cut: {len(text)} characters long)"
 
 
-def bounded_answer(answer: Answer) -> Answer:
+def truncated_answer(answer: Answer) -> Answer:
     """Give an agent's answer with its text and state cut to what a trial can hold."""
-    text, state = bounded_text(answer.text), bounded(answer.state)
+    text, state = truncated_text(answer.text), truncated(answer.state)
     same = text is answer.text and state is answer.state
     return answer if same else Answer(text, state)
 
 
-def bounded_grade(grade: Grade) -> Grade:
+def truncated_grade(grade: Grade) -> Grade:
     """Give a grade whose rationale, checks and details are cut to what a trial can hold."""
-    rationale, details = bounded_text(grade.rationale), bounded(grade.details)
-    checks = _bounded_checks(grade.checks)
+    rationale, details = truncated_text(grade.rationale), truncated(grade.details)
+    checks = _truncated_checks(grade.checks)
     if rationale is grade.rationale and details is grade.details and checks is grade.checks:
         return grade
     return replace(grade, rationale=rationale, details=details, checks=checks)
 
 
-def _bounded_checks(checks: tuple[Check, ...]) -> tuple[Check, ...]:
+def _truncated_checks(checks: tuple[Check, ...]) -> tuple[Check, ...]:
     chars = sum([len(check.claim) + len(check.expected) + len(check.found) for check in checks])
     if len(checks) <= MOST_VALUES and chars <= MOST_CHARS:
         return checks
     most = MOST_CHARS // (3 * max(1, min(len(checks), MOST_VALUES)))
-    return tuple(_bounded_check(check, most) for check in checks[:MOST_VALUES])
+    return tuple(_truncated_check(check, most) for check in checks[:MOST_VALUES])
 
 
-def _bounded_check(check: Check, most: int) -> Check:
+def _truncated_check(check: Check, most: int) -> Check:
     claim, expected, found = (
         text if len(text) <= most else cut_text(text, most)
         for text in (check.claim, check.expected, check.found)
@@ -165,7 +163,7 @@ def _number(number: int) -> int | str:
     return f"… (cut: a whole number of {bits} bits)" if bits > MOST_BITS else number
 
 
-class _Cutter:
+class _Truncation:
     """Copies a value as far as it may go; whatever is left out is named at its place."""
 
     def __init__(self) -> None:

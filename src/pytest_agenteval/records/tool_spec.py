@@ -1,4 +1,4 @@
-"""A tool as a model sees it: what it is told, and the arguments it wrote."""
+"""A tool as a model sees it: its declaration, and the arguments that the model wrote."""
 
 from __future__ import annotations
 
