@@ -92,9 +92,52 @@ def _imports(tree: ast.AST) -> Iterator[str]:
         yield from _imports(node)
 
 
+_QUOTED = re.compile(r"""["']([a-z_]\w*(?:\.\w+)+)""")
+
+NAMED_ONLY = {
+    ("session/items/trial_functions.py", "plugin"): "pytest's plugins are compared with this name",
+    ("registry/registration.py", "plugin"): "pytest's plugins are compared with this name",
+    ("registry/installed.py", "benchmarks"): "a group of entry points has this name",
+    ("registry/installed.py", "engine.executors.local"): "executors are offered by name, as a benchmark does",
+    ("registry/installed.py", "engine.executors.processes"): "the same",
+    ("registry/installed.py", "engine.executors.cluster.cluster_executor"): "the same",
+}
+"""Modules of ours that stand in a text and are not imported by whoever names them, and why."""
+
+
+def _named(source: str) -> Iterator[str]:
+    """Give every module of ours that a text in quotes names, wholly or by how an f-string begins.
+
+    ``import_module("pytest_agenteval.reports.html_index")`` is an import, and so is a table of such names,
+    with the package's name or without. A text that begins with ``{__package__}`` stays in its own room.
+    """
+    for match in _QUOTED.finditer(source):
+        name = match[1] if match[1].startswith(f"{PACKAGE}.") else f"{PACKAGE}.{match[1]}"
+        if match[1].startswith(f"{PACKAGE}."):
+            while name not in NAMES:
+                name = name.rpartition(".")[0]
+        if name in NAMES and name != PACKAGE:
+            yield name
+
+
 @cache
 def _imported(path: Path) -> frozenset[str]:
-    return frozenset(_imports(_parsed(path)))
+    source = path.read_text(encoding="utf-8")
+    place = path.relative_to(SOURCE).as_posix()
+    named = {name for name in _named(source) if (place, name.removeprefix(f"{PACKAGE}.")) not in NAMED_ONLY}
+    return frozenset(_imports(_parsed(path))) | named - {_dotted(path)}
+
+
+def test_a_module_that_is_named_in_a_text_counts_as_imported() -> None:
+    """Neither ``import_module`` nor a table of names hides an arrow; other texts are no modules."""
+    texts = """
+        import_module("pytest_agenteval.records.trial")
+        import_module(f"pytest_agenteval.cli.{verb}")
+        {"local": 'engine.executors.local:LocalExecutor', "other": "json.decoder", "no.module": "trial.py"}
+        import_module(f"{__package__}.anthropic")
+    """
+    found = {name.removeprefix(f"{PACKAGE}.") for name in _named(texts)}
+    assert found == {"records.trial", "cli", "engine.executors.local"}
 
 
 def test_modules_import_only_from_lower_floors() -> None:

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.reports.calibration_text import format_statistic
-from pytest_agenteval.reports.html.calibration import calibration_page
+from pytest_agenteval.reports.calibration_report import calibration_page, format_statistic
 from tests.calibration.judges import figures, found_in, project, rows
 from tests.suites import run
 

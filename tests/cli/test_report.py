@@ -14,8 +14,8 @@ import pytest
 from pytest_agenteval.cli.report import add_arguments, add_scorecard_options, report
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.run_screen import ScreenParts, screen_lines
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import ReportOption
-from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from tests.reports.runs import MIXED, PLANNED, store_run

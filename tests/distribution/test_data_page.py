@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.reports.exports.sql_query import TASK_COLUMNS
+from pytest_agenteval.reports.exports.sql import TASK_COLUMNS
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, RowKind
 from pytest_agenteval.store.rows.trial_columns import TRIAL_KEY
 from tests.reports.runs import MIXED, PLANNED, store_run

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.reports.trial import alignment
-from pytest_agenteval.reports.trial.alignment import Alignment
+from pytest_agenteval.reports import file_changes
+from pytest_agenteval.reports.file_changes import Alignment
 
 SEQUENCES = st.lists(st.sampled_from("abcdef"), max_size=20)
 
@@ -36,7 +36,7 @@ def test_steps_lead_from_old_to_new(old: list[str], new: list[str]) -> None:
 def test_steps_lead_there_without_difflib_too(old: list[str], new: list[str]) -> None:
     """Where the search would take too long, unique items alone are matched."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alignment, "MOST_WORK", 60)
+        patch.setattr(file_changes, "MOST_WORK", 60)
         check(old, new)
 
 

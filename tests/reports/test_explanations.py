@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import HealthCheck, given, settings
 
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
+from pytest_agenteval.records.explanation import UnrecordedCall, error_text, explain_trial, short_reason
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.explanations import UnrecordedCall, error_text, explain_trial, short_reason
 from pytest_agenteval.text.formatting import cell_width
 from tests.store.samples import TRIALS, file
 

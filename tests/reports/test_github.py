@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.records.evidence import Grade
-from pytest_agenteval.reports.exports.markdown_file import report_markdown
+from pytest_agenteval.reports.markdown_report import append_summary, report_markdown, summary_markdown
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.reports.run_markdown import append_summary, summary_markdown
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.text.formatting import StyledLine, escape_markdown
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_agenteval.records.transcript import Message, Transcript
-from pytest_agenteval.reports.view import identical_prompt_warnings
+from pytest_agenteval.reports.run_view import identical_prompt_warnings
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import load_run

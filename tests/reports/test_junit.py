@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.exports.junit_file import write_junit
-from pytest_agenteval.reports.junit import prefix_endings, suite_properties, trial_properties
+from pytest_agenteval.reports.junit_properties import prefix_endings, suite_properties, trial_properties
+from pytest_agenteval.reports.junit_report import write_junit
 from pytest_agenteval.reports.report_source import report_source
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_entry import StartedAttempt
 from pytest_agenteval.store.run_reader import Run
 from tests.store.samples import FULL, TRIALS

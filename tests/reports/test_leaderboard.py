@@ -9,11 +9,15 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
-from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
-from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_json, leaderboards_of
+from pytest_agenteval.reports.leaderboard import (
+    Leaderboard,
+    leaderboard_tables,
+    leaderboards_json,
+    leaderboards_of,
+    scorecard_lines,
+)
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, Scorecard
-from pytest_agenteval.reports.tables import Column, ReportTable, table_lines
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, table_lines
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
@@ -53,7 +57,7 @@ def two_runs(root: Path) -> list[Run]:
 
 def test_hangul_counts_double() -> None:
     """A column of Korean names stays a column."""
-    table = ReportTable("표", "모델", ("가나다", "abc"), ((Column("점수", ("0.50", "1.00")),),))
+    table = ReportTable("표", "모델", ("가나다", "abc"), ((TableColumn("점수", ("0.50", "1.00")),),))
 
     lines = [line.text for line in table_lines(table, 60)]
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.transcript import Figure
+from pytest_agenteval.reports.group_statistics import ResourceUse
 from pytest_agenteval.reports.progress_panel import (
     Progress,
     RunningScore,
@@ -15,7 +16,6 @@ from pytest_agenteval.reports.progress_panel import (
     time_left,
     whole_seconds,
 )
-from pytest_agenteval.reports.statistics import ResourceUse
 from pytest_agenteval.text.formatting import cell_width
 
 NOTHING = ResourceUse(Figure(), Figure(), Figure())

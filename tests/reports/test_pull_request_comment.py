@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import side_of
-from pytest_agenteval.reports.github.pull_request_comment import MOST_CHARACTERS, comment_markdown
-from pytest_agenteval.reports.task_lines import TaskLines
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.github_report import MOST_CHARACTERS, comment_markdown
+from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.store.run_metadata import RunSuite
 from pytest_agenteval.store.run_reader import Run
 
@@ -50,7 +50,7 @@ rules: rule-based, no LLM
 def comment(run: Run, *remarks: str, old: Run | None = None) -> str:
     """Give the comment on a run, compared with an older one."""
     comparison: Comparison | None = compare_sides(side_of(old), side_of(run)) if old else None
-    return comment_markdown(run, view_of(run), TaskLines(run.folder.parent), comparison, remarks)
+    return comment_markdown(run, view_of(run), TaskFileLines(run.folder.parent), comparison, remarks)
 
 
 def test_without_a_baseline_it_says_what_passed(tmp_path: Path) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.records.evidence import Grade
-from pytest_agenteval.reports.junit_places import stack_line
-from pytest_agenteval.reports.task_lines import TaskLines
+from pytest_agenteval.reports.junit_properties import stack_line
+from pytest_agenteval.reports.task_lines import TaskFileLines
 
 from .runs import trial
 
@@ -56,7 +56,9 @@ def test_a_trial_points_at_what_it_missed_most(
     (tmp_path / "evals/broken.json").write_text("{", encoding="utf-8")
     (tmp_path / "evals/without.json").write_text('[{"id": "b"}, 7]', encoding="utf-8")
 
-    assert TaskLines(tmp_path).line_of(trial("a", 1, 0.5, **{"file": "evals/tasks.yaml", **fields})) == line
+    assert (
+        TaskFileLines(tmp_path).line_of(trial("a", 1, 0.5, **{"file": "evals/tasks.yaml", **fields})) == line
+    )
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.transcript import Figure, format_cost
-from pytest_agenteval.reports.misses import miss_lines
-from pytest_agenteval.reports.run_screen import screen_lines
-from pytest_agenteval.reports.view import RunView, view_of
+from pytest_agenteval.reports.run_screen import miss_lines, screen_lines
+from pytest_agenteval.reports.run_view import RunView, view_of
 from pytest_agenteval.text.formatting import (
     align_columns,
     cell_width,

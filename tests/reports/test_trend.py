@@ -13,10 +13,15 @@ from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Event, Transcript
 from pytest_agenteval.records.trial import Digests, Trial
-from pytest_agenteval.reports.trend.sparkline import sparkline
-from pytest_agenteval.reports.trend.suspects import trials_that_exclude_chance
-from pytest_agenteval.reports.trend.trend import Series, Trend, last_runs, suite_names, trend_of
-from pytest_agenteval.reports.trend.trend_text import trend_lines
+from pytest_agenteval.reports.trend import (
+    Series,
+    Trend,
+    last_runs,
+    suite_names,
+    trend_of,
+    trials_that_exclude_chance,
+)
+from pytest_agenteval.reports.trend_screen import sparkline, trend_lines
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel, planned_groups
 from pytest_agenteval.store.runs import list_runs, new_run, write_planned

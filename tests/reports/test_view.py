@@ -11,10 +11,10 @@ from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.plan import Kind
 from pytest_agenteval.records.transcript import JUDGE_ASK, Event, Figure, Transcript, Usage
 from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.reports.junit import trial_properties
+from pytest_agenteval.reports.group_statistics import Rate
+from pytest_agenteval.reports.junit_properties import trial_properties
 from pytest_agenteval.reports.run_screen import screen_lines
-from pytest_agenteval.reports.statistics import Rate
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import RunModel, RunSuite
 from pytest_agenteval.store.run_reader import load_run

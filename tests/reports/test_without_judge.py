@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from pytest_agenteval.records.evidence import Grade
-from pytest_agenteval.reports.junit import suite_properties
-from pytest_agenteval.reports.run_markdown import summary_markdown
+from pytest_agenteval.reports.junit_properties import suite_properties
+from pytest_agenteval.reports.markdown_report import summary_markdown
 from pytest_agenteval.reports.run_screen import screen_lines
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.run_view import view_of
 
 from .runs import store_run, trial
 

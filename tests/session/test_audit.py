@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.reports.audit.audit import Audit, audit_of
+from pytest_agenteval.reports.audit_report import Audit, audit_of
 from pytest_agenteval.store.run_audit import read_audit
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import list_runs

@@ -206,7 +206,7 @@ def test_its_figures_are_those_of_the_end(runs: Runs) -> None:
 
 def compare(shown: Any, folder: Path) -> None:
     """See that a panel shows what the run's own report says."""
-    from pytest_agenteval.reports.view import view_of
+    from pytest_agenteval.reports.run_view import view_of
 
     stored = load_run(folder)
     view = view_of(stored)

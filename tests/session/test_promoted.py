@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_reader import load_run
 from tests.cli.conftest import Agenteval
 from tests.cli.conftest import agenteval as agenteval

@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agenteval.records.transcript import Usage
-from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
-from pytest_agenteval.reports.misses import miss_lines
-from pytest_agenteval.reports.run_screen import screen_lines
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
+from pytest_agenteval.reports.run_screen import miss_lines, screen_lines
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
 from pytest_agenteval.store.run_reader import load_run

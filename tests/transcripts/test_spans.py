@@ -18,8 +18,8 @@ from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
 from pytest_agenteval.cassettes.transcripts.spans import Span
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
+from pytest_agenteval.reports.exports.otel import trial_spans
 from pytest_agenteval.reports.exports.otel_sdk import otlp_json, sdk_span, service
-from pytest_agenteval.reports.exports.otel_spans import trial_spans
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run
 from tests.reports.exports.talk import TALK

@@ -17,7 +17,7 @@ from pytest_agenteval.text.formatting import printable
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
-    from pytest_agenteval.reports.audit.audit import Audit
+    from pytest_agenteval.reports.audit_report import Audit
     from pytest_agenteval.store.run_schemas import Schema
 
 LEAST = 0.9
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def audit(args: argparse.Namespace) -> int:
     """Audit suites: 0 where all is sound, 1 where a task or its graders are not, 2 where nothing can be."""
-    from pytest_agenteval.reports.audit.audit_lines import audit_lines, audit_markdown
+    from pytest_agenteval.reports.audit_report import audit_lines, audit_markdown
     from pytest_agenteval.text.formatting import clamp_width
 
     if not 0 <= args.least <= 1:
@@ -73,7 +73,7 @@ def audit(args: argparse.Namespace) -> int:
 
 def json_schema() -> Schema:
     """Describe what ``--json`` writes."""
-    from pytest_agenteval.reports.audit.audit import Audit
+    from pytest_agenteval.reports.audit_report import Audit
     from pytest_agenteval.reports.exports.document_text import document_schema
 
     return document_schema("audit", Audit)
@@ -108,7 +108,7 @@ def _results(named: str | None) -> Iterator[Path]:
 
 def _audited(paths: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
     """Have pytest act out every reference, and read what came of it."""
-    from pytest_agenteval.reports.audit.audit import audit_of
+    from pytest_agenteval.reports.audit_report import audit_of
     from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
     from pytest_agenteval.store.run_audit import read_audit
     from pytest_agenteval.store.run_reader import load_run

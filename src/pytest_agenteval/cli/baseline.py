@@ -14,14 +14,14 @@ from pytest_agenteval.compare.baseline import baseline_text, write_baseline
 from pytest_agenteval.compare.drift import run_drifts
 from pytest_agenteval.compare.pairing import pair_suites
 from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
-from pytest_agenteval.reports.comparison.baseline_change import (
+from pytest_agenteval.reports.comparison_report import (
     BaselineChange,
     BaselineDocument,
     BaselineTask,
     PooledGroup,
     baseline_change,
 )
-from pytest_agenteval.reports.comparison.phrases import alike_text
+from pytest_agenteval.reports.comparison_text import alike_text
 from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_metadata import RunHeader

@@ -75,7 +75,7 @@ def compare(args: argparse.Namespace) -> int:
 
 def json_schema() -> Schema:
     """Describe what ``--json`` writes."""
-    from pytest_agenteval.reports.exports.report_schema import comparison_schema
+    from pytest_agenteval.reports.exports.json_report import comparison_schema
 
     return comparison_schema()
 
@@ -169,9 +169,12 @@ def _refuse_obstacles(comparison: Comparison, args: argparse.Namespace) -> None:
 
 
 def _write(comparison: Comparison, args: argparse.Namespace) -> None:
-    from pytest_agenteval.reports.comparison.documents import comparison_json, comparison_markdown
-    from pytest_agenteval.reports.comparison.screen import comparison_lines
-    from pytest_agenteval.reports.run_markdown import append_summary
+    from pytest_agenteval.reports.comparison_report import (
+        comparison_json,
+        comparison_lines,
+        comparison_markdown,
+    )
+    from pytest_agenteval.reports.markdown_report import append_summary
 
     if args.json:
         write_document(args.json, comparison_json(comparison))

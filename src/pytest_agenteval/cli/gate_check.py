@@ -22,11 +22,11 @@ from pytest_agenteval.compare.scoring.null_runs import pass_rates
 from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
-from pytest_agenteval.reports.comparison.phrases import apart_text
+from pytest_agenteval.reports.comparison_text import apart_text
 from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.reports.statistics import group_by_task
-from pytest_agenteval.reports.tables import Column, Note, ReportTable, table_lines
-from pytest_agenteval.reports.view import Group, SuiteView, entries_by_group, suite_views
+from pytest_agenteval.reports.group_statistics import group_by_task
+from pytest_agenteval.reports.run_view import Group, SuiteView, entries_by_group, suite_views
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
 from pytest_agenteval.session.suite_gates import Floor, floor_risk, floors_of, percent_text
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_gates import GATES, read_gates
@@ -308,38 +308,40 @@ def _table(suite: CheckedSuite) -> ReportTable:
     )
     title = f"{suite.suite} with {who}: {pluralize(suite.tasks, 'task')} x {suite.repetitions}, by {of_runs}"
     columns = [
-        Column("today", tuple(format_figure(floor.today) for floor in suite.floors)),
-        Column("1 in 100", tuple(format_figure(floor.one_in_100) for floor in suite.floors)),
+        TableColumn("today", tuple(format_figure(floor.today) for floor in suite.floors)),
+        TableColumn("1 in 100", tuple(format_figure(floor.one_in_100) for floor in suite.floors)),
     ]
     if suite.gate:
         chances = (
             NOT_KNOWN if floor.chance is None else percent_text(floor.chance) for floor in suite.floors
         )
-        columns.insert(1, Column("misses it", tuple(chances)))
+        columns.insert(1, TableColumn("misses it", tuple(chances)))
     names = (f"{floor.name} {floor.floor:.2f}" if suite.gate else floor.name for floor in suite.floors)
     head = f"floors of {suite.gate}" if suite.gate else "no floors in its gate"
     return ReportTable(title, head, tuple(names), (tuple(columns),), notes=tuple(_notes(suite)))
 
 
-def _notes(suite: CheckedSuite) -> Iterator[Note]:
+def _notes(suite: CheckedSuite) -> Iterator[TableNote]:
     known = [floor.one_in_100 for floor in suite.floors if floor.one_in_100 is not None]
     if suite.gate and known:
-        yield Note("misses it: the share of runs in which nothing changed that is below this floor")
-    yield Note(ONE_IN_100 if known else UNKNOWN if suite.trials else NO_TRIALS)
+        yield TableNote("misses it: the share of runs in which nothing changed that is below this floor")
+    yield TableNote(ONE_IN_100 if known else UNKNOWN if suite.trials else NO_TRIALS)
     if known and not suite.varied:
-        yield Note(
+        yield TableNote(
             "no task's trials differ yet: of an agent that always does the same no run misses anything"
         )
     if known and not suite.gate:
-        yield Note(
+        yield TableNote(
             f"to set one: gate: {{score: {known[0]:g}}} in suite.yaml, or --agent-gate=score={known[0]:g}"
         )
     if suite.misses is not None and suite.misses.chance is not None:
         which = f"each trial of {pluralize(suite.misses.tasks, 'task')} has to pass"
-        yield Note(f"{which}: where nothing changed, about {percent_text(suite.misses.chance)} of runs fail")
+        yield TableNote(
+            f"{which}: where nothing changed, about {percent_text(suite.misses.chance)} of runs fail"
+        )
     for run in suite.runs:
         if run.others:
             differ = ", ".join(run.differ)
-            yield Note(f"{pluralize(run.others, 'trial')} of {run.run} not counted: another {differ}")
+            yield TableNote(f"{pluralize(run.others, 'trial')} of {run.run} not counted: another {differ}")
     if suite.drifted:
-        yield Note(f"{suite.drifted}: that comes on top of these figures")
+        yield TableNote(f"{suite.drifted}: that comes on top of these figures")

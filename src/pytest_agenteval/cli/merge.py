@@ -132,7 +132,7 @@ def _read_junit(files: Sequence[str]) -> list[list[Element]]:
     """Read the files of the parts before anything is written."""
     if not files:
         return []
-    from pytest_agenteval.reports.junit_merging import read_junit
+    from pytest_agenteval.reports.junit_report import read_junit
 
     if len(files) == 1:
         raise UsageMistake(f"--junit: expected a file to write, and those to read; found {files[0]} alone")

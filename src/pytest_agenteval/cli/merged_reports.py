@@ -15,20 +15,18 @@ from pytest_agenteval.cli.one_run import one_run_lines
 from pytest_agenteval.cli.output import STDOUT, print_lines
 from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.registry.installed import installed_registry
-from pytest_agenteval.reports.comparison.brief import verdict_lines
-from pytest_agenteval.reports.comparison.documents import comparison_markdown
-from pytest_agenteval.reports.github.pull_request_comment import comment_markdown
-from pytest_agenteval.reports.junit import MOST_LINE
-from pytest_agenteval.reports.junit_merging import write_merged_junit
-from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
-from pytest_agenteval.reports.leaderboard.standings import leaderboards_of
+from pytest_agenteval.reports.comparison_report import comparison_markdown, verdict_lines
+from pytest_agenteval.reports.github_report import comment_markdown
+from pytest_agenteval.reports.junit_properties import MOST_LINE
+from pytest_agenteval.reports.junit_report import write_merged_junit
+from pytest_agenteval.reports.leaderboard import leaderboards_of, scorecard_lines
+from pytest_agenteval.reports.markdown_report import append_summary, summary_markdown
 from pytest_agenteval.reports.report_files import check_report_path, write_report
 from pytest_agenteval.reports.report_source import ReportSource
-from pytest_agenteval.reports.run_markdown import append_summary, summary_markdown
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import RegisteredScorecard, relevant_scorecards
-from pytest_agenteval.reports.show.trial_choice import WORST
-from pytest_agenteval.reports.task_lines import TaskLines
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.task_lines import TaskFileLines
+from pytest_agenteval.reports.trial_choice import WORST
 from pytest_agenteval.session.run_verdict import RunVerdict
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import ROOT
@@ -115,7 +113,7 @@ def _totals(run: Run, scorecards: Sequence[RegisteredScorecard]) -> list[StyledL
 
 
 def _write_comment(path: Path, run: Run, comparison: Comparison | None, remarks: Sequence[str]) -> None:
-    text = comment_markdown(run, view_of(run), TaskLines(Path.cwd()), comparison, remarks)
+    text = comment_markdown(run, view_of(run), TaskFileLines(Path.cwd()), comparison, remarks)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")

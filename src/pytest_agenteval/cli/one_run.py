@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pytest_agenteval.reports.leaderboard.board_tables import board_lines
-from pytest_agenteval.reports.leaderboard.scorecard_tables import standing_lines
-from pytest_agenteval.reports.leaderboard.standings import Leaderboard
-from pytest_agenteval.reports.misses import miss_lines, worst_misses
-from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.leaderboard import Leaderboard, board_lines, standing_lines
+from pytest_agenteval.reports.run_screen import (
+    MOST_LINES,
+    ScreenParts,
+    miss_lines,
+    screen_lines,
+    worst_misses,
+)
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import StyledLine
 

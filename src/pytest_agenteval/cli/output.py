@@ -9,9 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_agenteval.reports.github.workflow_commands import in_actions, without_commands
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.workflow_commands import in_actions, without_commands
 
 if TYPE_CHECKING:
     from pytest_agenteval.records.record import Document
@@ -41,7 +41,7 @@ def write_document(file: str, document: Document | Mapping[str, Any]) -> None:
     Raises UsageMistake where the file cannot be written; what was there stays.
     """
     from pytest_agenteval.reports.exports.document_text import document_text
-    from pytest_agenteval.reports.exports.export_files import export_file
+    from pytest_agenteval.reports.exports.row_files import export_file
 
     if file == STDOUT:
         for piece in document_text(document):

@@ -19,7 +19,7 @@ from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry.registry import Registry
-    from pytest_agenteval.reports.leaderboard.standings import Leaderboard
+    from pytest_agenteval.reports.leaderboard import Leaderboard
     from pytest_agenteval.reports.report_source import ReportSource
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
     from pytest_agenteval.store.run_reader import Run
@@ -123,7 +123,7 @@ def report(args: argparse.Namespace) -> int:
 
 def json_schema() -> Schema:
     """Describe what ``--json`` writes."""
-    from pytest_agenteval.reports.exports.report_schema import report_schema
+    from pytest_agenteval.reports.exports.json_report import report_schema
 
     return report_schema()
 
@@ -205,8 +205,8 @@ def _report(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args
 
 
 def _show(source: ReportSource, args: argparse.Namespace) -> int:
-    from pytest_agenteval.reports.exports.markdown_file import report_markdown
-    from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
+    from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
+    from pytest_agenteval.reports.markdown_report import report_markdown
     from pytest_agenteval.text.formatting import clamp_width
 
     boards = leaderboards_of(source.all_runs, source.scorecards)
@@ -230,7 +230,7 @@ def _lines(
     if len(source.all_runs) > 1:
         return _lines_of_several(source, boards, args, width)
     from pytest_agenteval.cli.one_run import one_run_lines
-    from pytest_agenteval.reports.show.trial_choice import WORST
+    from pytest_agenteval.reports.trial_choice import WORST
     from pytest_agenteval.store.runs import ROOT
 
     elsewhere = [] if Path(args.results) == ROOT else ["--results", args.results]
@@ -245,9 +245,9 @@ def _lines(
 def _lines_of_several(
     source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
 ) -> Iterator[StyledLine]:
-    from pytest_agenteval.reports.comparison.screen import comparison_lines
-    from pytest_agenteval.reports.exports.markdown_file import boards_beside
-    from pytest_agenteval.reports.leaderboard.board_tables import board_lines
+    from pytest_agenteval.reports.comparison_report import comparison_lines
+    from pytest_agenteval.reports.leaderboard import board_lines
+    from pytest_agenteval.reports.markdown_report import boards_beside
     from pytest_agenteval.text.formatting import StyledLine
 
     if source.comparison is not None:

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
 from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
 from pytest_agenteval.cli.pager import page_lines
+from pytest_agenteval.records.explanation import grade_lines, short_reason
 from pytest_agenteval.records.plan import trial_name
-from pytest_agenteval.reports.explanations import grade_lines, short_reason
 from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.reports.show.documents import TrialsDocument, trials_document
-from pytest_agenteval.reports.show.foreign_text import Detail
-from pytest_agenteval.reports.show.trial_choice import (
+from pytest_agenteval.reports.run_view import model_note
+from pytest_agenteval.reports.trial_choice import (
     WORST,
     TrialQuery,
     best_matches,
@@ -25,9 +24,8 @@ from pytest_agenteval.reports.show.trial_choice import (
     counterpart,
     parse_query,
 )
-from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
-from pytest_agenteval.reports.trial.trial_view import trial_view
-from pytest_agenteval.reports.view import model_note
+from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, trial_lines
+from pytest_agenteval.reports.trial_view import TrialsDocument, trial_view, trials_document
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import LATEST, list_runs
@@ -168,7 +166,7 @@ def _counterpart(other: Run, entry: JournalEntry) -> JournalEntry:
 def _difference_lines(
     other: Run, run: Run, pairs: Sequence[tuple[JournalEntry, JournalEntry]], detail: Detail
 ) -> Iterator[StyledLine]:
-    from pytest_agenteval.reports.show.difference_lines import difference_lines
+    from pytest_agenteval.reports.trial_difference import difference_lines
 
     for number, (old, new) in enumerate(pairs):
         if number:

@@ -36,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def sql(args: argparse.Namespace) -> int:
     """Print what the query gives."""
-    from pytest_agenteval.reports.exports.query_result import query_document, result_csv, result_lines
-    from pytest_agenteval.reports.exports.sql_query import query_runs
+    from pytest_agenteval.reports.exports.sql import query_document, query_runs, result_csv, result_lines
 
     result = query_runs(args.query, _runs(_folders(args)))
     if args.csv:
@@ -52,7 +51,7 @@ def sql(args: argparse.Namespace) -> int:
 def json_schema() -> Schema:
     """Describe what ``--json`` writes."""
     from pytest_agenteval.reports.exports.document_text import document_schema
-    from pytest_agenteval.reports.exports.query_result import QueryDocument
+    from pytest_agenteval.reports.exports.sql import QueryDocument
 
     return document_schema("sql", QueryDocument)
 

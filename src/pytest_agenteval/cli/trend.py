@@ -14,7 +14,7 @@ from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, wr
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
 
 if TYPE_CHECKING:
-    from pytest_agenteval.reports.trend.trend import Trend
+    from pytest_agenteval.reports.trend import Trend
     from pytest_agenteval.store.run_schemas import Schema
     from pytest_agenteval.store.runs import RunFolder
 
@@ -34,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def trend(args: argparse.Namespace) -> int:
     """Say how suites did in their last runs, oldest first; a UsageMistake names what there is instead."""
-    from pytest_agenteval.reports.trend.trend import TrendDocument
-    from pytest_agenteval.reports.trend.trend_text import trend_lines
+    from pytest_agenteval.reports.trend import TrendDocument
+    from pytest_agenteval.reports.trend_screen import trend_lines
     from pytest_agenteval.text.formatting import StyledLine, clamp_width
 
     if args.last < 1:
@@ -54,13 +54,13 @@ def trend(args: argparse.Namespace) -> int:
 def json_schema() -> Schema:
     """Describe what ``--json`` writes."""
     from pytest_agenteval.reports.exports.document_text import document_schema
-    from pytest_agenteval.reports.trend.trend import TrendDocument
+    from pytest_agenteval.reports.trend import TrendDocument
 
     return document_schema("trend", TrendDocument)
 
 
 def _trends(args: argparse.Namespace) -> list[Trend]:
-    from pytest_agenteval.reports.trend.trend import last_runs, suite_names, trend_of
+    from pytest_agenteval.reports.trend import last_runs, suite_names, trend_of
     from pytest_agenteval.store.runs import whole_runs
 
     folders = whole_runs(Path(args.results))
@@ -95,7 +95,7 @@ def _known_models(folders: Sequence[RunFolder]) -> str:
 
 def _knows_blocks() -> bool:
     """Whether the standard output's encoding has the characters that lines are drawn with."""
-    from pytest_agenteval.reports.trend.sparkline import GAP, LEVELS
+    from pytest_agenteval.reports.trend_screen import GAP, LEVELS
 
     try:
         (LEVELS + GAP).encode(sys.stdout.encoding or "ascii")

@@ -21,7 +21,7 @@ from pytest_agenteval.loop.leaks.search import prompt_leaks
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
+from pytest_agenteval.reports.trial_view import TrialView, trial_view
 from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.file_names import SUITE_NAMES

@@ -11,7 +11,7 @@ from pytest_agenteval.compare.scoring.broken_tasks import is_broken
 from pytest_agenteval.compare.scoring.null_runs import pass_rates
 from pytest_agenteval.loop.suite_history import SuiteHistory, SuiteRun, SuiteTask, trials_by_task
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.statistics import grades_lacking_judge
+from pytest_agenteval.reports.group_statistics import grades_lacking_judge
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.text.formatting import pluralize

@@ -8,10 +8,10 @@ from math import isclose
 from typing import Any, Literal
 
 from pytest_agenteval.records.evidence import Grade, Outcome
+from pytest_agenteval.records.explanation import explain_trial
 from pytest_agenteval.records.plan import Kind, Label, Plan, Split, TrialKey
 from pytest_agenteval.records.record import NOTHING, Record, read_versioned, versioned
 from pytest_agenteval.records.transcript import JUDGE_ASK, USER_ASK, Transcript, Usage
-from pytest_agenteval.reports.explanations import explain_trial
 
 Ending = Literal["passed", "missed", "failed", "errored"]
 """How a trial ended: passed, missed (capability suites), failed, or errored (no verdict on the agent)."""

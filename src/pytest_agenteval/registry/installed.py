@@ -51,7 +51,7 @@ GRADERS: Mapping[str, str] = {
     "call_ceiling": "graders.transcript.budgets:CallCeiling",
     "token_ceiling": "graders.transcript.budgets:TokenCeiling",
 }
-REPORT_FORMATS: Mapping[str, str] = {"atif": "reports.exports.atif_files:write_trajectories"}
+REPORT_FORMATS: Mapping[str, str] = {"atif": "reports.exports.atif:write_trajectories"}
 
 
 def pytest_agenteval_register(registry: Registry) -> None:

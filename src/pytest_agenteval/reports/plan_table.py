@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pytest_agenteval.reports.tables import Column, Note, ReportTable
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote
 from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, one_line
 
 UNKNOWN = "?"
@@ -35,19 +35,19 @@ class PlanRow(NamedTuple):
         return self.trials - self.reused - self.regraded
 
 
-def plan_table(rows: Sequence[PlanRow], notes: Sequence[Note]) -> ReportTable:
+def plan_table(rows: Sequence[PlanRow], notes: Sequence[TableNote]) -> ReportTable:
     """Give the table, with a line of all together where there are several; columns of zeros are left out."""
     lines = [*rows, total_row(rows)] if len(rows) > 1 else list(rows)
-    columns = [Column("trials", tuple(_trials(row) for row in lines))]
+    columns = [TableColumn("trials", tuple(_trials(row) for row in lines))]
     if any(row.reused or row.regraded for row in rows):
         columns += [
-            Column("reused", tuple(f"{row.reused:,}" for row in lines), spare=2),
-            Column("regraded", tuple(f"{row.regraded:,}" for row in lines), spare=1),
-            Column("to run", tuple(f"{row.to_run:,}" for row in lines)),
+            TableColumn("reused", tuple(f"{row.reused:,}" for row in lines), spare=2),
+            TableColumn("regraded", tuple(f"{row.regraded:,}" for row in lines), spare=1),
+            TableColumn("to run", tuple(f"{row.to_run:,}" for row in lines)),
         ]
     columns += [
-        Column("tokens", tuple(_cell(_tokens(row.tokens), more=row.unknown_tokens) for row in lines)),
-        Column("cost", tuple(_cell(_dollars(row.usd), more=row.unknown_usd) for row in lines)),
+        TableColumn("tokens", tuple(_cell(_tokens(row.tokens), more=row.unknown_tokens) for row in lines)),
+        TableColumn("cost", tuple(_cell(_dollars(row.usd), more=row.unknown_usd) for row in lines)),
     ]
     names = tuple(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in lines)
     return ReportTable(

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import format_cost, format_tokens
-from pytest_agenteval.reports.statistics import ResourceUse
+from pytest_agenteval.reports.group_statistics import ResourceUse
 from pytest_agenteval.text.formatting import cell_width, format_figure, shorten_middle
 
 NARROWEST, FEWEST_ROWS = 60, 12

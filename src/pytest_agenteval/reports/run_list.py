@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.transcript import format_cost
-from pytest_agenteval.reports.suite_table import interval_cell, mean_cell
-from pytest_agenteval.reports.tables import Column, ReportTable
-from pytest_agenteval.reports.view import SuiteView, suite_views
+from pytest_agenteval.reports.run_view import SuiteView, suite_views
+from pytest_agenteval.reports.suite_tables import interval_cell, mean_cell
+from pytest_agenteval.reports.tables import ReportTable, TableColumn
 from pytest_agenteval.store.run_comparison import RULES, StoredComparison, StoredVerdict, read_comparison
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import MOST_NAME, NOT_KNOWN, format_moment, one_line, pluralize
@@ -70,7 +70,7 @@ def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> Repo
     spare = {"started": 1, "95 %": 2, "exit": 3, "cost": 4}
     cells = list(zip(*(row[1:] for row in rows), strict=True))
     columns = [
-        Column(title, column, spare.get(title, 0)) for title, column in zip(titles, cells, strict=True)
+        TableColumn(title, column, spare.get(title, 0)) for title, column in zip(titles, cells, strict=True)
     ]
     if all(cell == NOT_KNOWN for cell in columns[-1].cells):
         columns.pop()

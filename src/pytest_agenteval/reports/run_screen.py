@@ -1,33 +1,166 @@
-"""The end of a run on one screen: each suite in a line, its worst buckets, what makes the figures doubtful.
+"""The end of a run on one screen: each suite in a line, its worst buckets, warnings, and the worst misses.
 
 Names of buckets and runs are never cut: they are there to be copied. With -v the tables of all buckets stand
-in the place of the worst, with -q only suites, what model
-an agent chose by itself, and doubts are left.
-"""
+in the place of the worst. With -q only suites, the model that an agent chose by itself, and warnings are left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Sequence
 
+from pytest_agenteval.records.explanation import (
+    UnrecordedCall,
+    count_unrecorded,
+    ending_reason,
+    explain_trial,
+    grade_lines,
+    short_reason,
+)
+from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.doubts import doubts, doubts_of_the_run
-from pytest_agenteval.reports.suite_rows import brief_remarks, even_marks, remarks_on_all, suite_cells
-from pytest_agenteval.reports.suite_table import suite_table
+from pytest_agenteval.reports.run_view import RunView, worst_first
+from pytest_agenteval.reports.run_warnings import run_warnings, whole_run_warnings
+from pytest_agenteval.reports.suite_tables import (
+    BucketRow,
+    WorstBuckets,
+    brief_remarks,
+    even_marks,
+    remarks_on_all,
+    suite_cells,
+    suite_table,
+    worst_buckets,
+)
 from pytest_agenteval.reports.tables import table_lines
-from pytest_agenteval.reports.view import RunView
-from pytest_agenteval.reports.worst_buckets import BucketRow, WorstBuckets, worst_buckets
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import (
     BETWEEN,
+    CUT,
     INDENT,
     Style,
     StyledLine,
     cell_width,
     clamp_width,
+    ending_word,
     flow,
     pad,
+    pluralize,
     printable,
+    truncate,
     wrap,
 )
+
+SHOWN = 5
+"""Tasks whose worst miss is told where nobody asked for more."""
+
+LEAST_SHOWN = 3
+"""Tasks whose worst miss is in brief even where figures leave no room."""
+
+LEAST_REASON = 30
+"""Columns of a reason beside its trial's name; with fewer it stands on a line below."""
+
+NOT_PASSED = ("failed", "missed", "errored")
+
+
+def miss_lines(run: Run, width: int = 80, endings: Collection[str] = NOT_PASSED) -> list[StyledLine]:
+    """Give the trials that did not pass, worst first, with all that is to be said of each."""
+    not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
+    return [line for entry in not_passed for line in _miss_block(run, entry, width)]
+
+
+class WorstMisses(FrozenValue, frozen=True):
+    """Lines about the worst misses, of ``shown`` of the ``tasks`` that have any, in brief or at length."""
+
+    lines: tuple[StyledLine, ...]
+    shown: int
+    tasks: int
+    at_length: bool = False
+
+    @property
+    def title(self) -> str:
+        """What the lines are, and how to see the others."""
+        if self.shown == self.tasks:
+            return "misses, the worst first" if self.at_length else "misses, the worst first (-v says more)"
+        return f"misses, the worst {self.shown} of {pluralize(self.tasks, 'task')} (-v shows all)"
+
+
+def worst_misses(
+    run: Run, width: int, room: int, endings: Collection[str] = NOT_PASSED
+) -> WorstMisses | None:
+    """Give the worst miss of each of the worst tasks in ``room`` lines, None where nothing missed.
+
+    All of them at length where they fit, and always a single one, which is what somebody works on; else in
+    brief, the worst three whatever the room.
+    """
+    not_passed = [entry for entry in worst_first(run.entries) if entry.ending in endings]
+    by_task: dict[tuple[str, str, str], JournalEntry] = {}
+    for entry in not_passed:
+        by_task.setdefault((entry.key.suite, entry.key.task, entry.key.agent), entry)
+    worst = list(by_task.values())
+    if len(worst) <= SHOWN:
+        at_length = [line for entry in worst for line in _miss_block(run, entry, width)]
+        if len(worst) == 1 or len(at_length) <= room:
+            return WorstMisses(tuple(at_length), len(worst), len(worst), at_length=True) if worst else None
+    briefs = [list(_in_brief(entry, width)) for entry in worst[:SHOWN]]
+    while len(briefs) > LEAST_SHOWN and sum(map(len, briefs)) > room:
+        briefs.pop()
+    lines = tuple(line for brief in briefs for line in brief)
+    return WorstMisses(lines, len(briefs), len(worst)) if lines else None
+
+
+def _in_brief(entry: JournalEntry, width: int) -> Iterator[StyledLine]:
+    word = ending_word(entry.ending, entry.score)
+    head = f"{word}  {trial_name(entry.key)}"
+    reason, left = ending_reason(entry), width - cell_width(head) - len(INDENT)
+    if left >= LEAST_REASON or cell_width(reason) <= left:
+        yield StyledLine(f"{head}{INDENT}{_cut(reason, left)}".rstrip(), _style(entry))
+        return
+    pieces = [head] if cell_width(head) <= width else [word, INDENT + trial_name(entry.key)]
+    yield from (StyledLine(piece, _style(entry)) for piece in pieces)
+    if reason:
+        yield StyledLine(INDENT + _cut(reason, width - len(INDENT)))
+
+
+def _cut(text: str, most: int) -> str:
+    return text if cell_width(text) <= most else truncate(text, most - 1) + CUT
+
+
+def _style(entry: JournalEntry) -> Style:
+    return "yellow" if entry.ending == "missed" else "red"
+
+
+def _miss_block(run: Run, entry: JournalEntry, width: int) -> Iterator[StyledLine]:
+    head = f"{ending_word(entry.ending, entry.score)}  {trial_name(entry.key)}"
+    yield from (StyledLine(piece, _style(entry)) for piece in wrap(head, width))
+    trial = run.trial_if_readable(entry)
+    lines = explain_trial(trial, width - len(INDENT)) if trial else [short_reason(entry), *grade_lines(entry)]
+    if entry.ending != "errored":  # the first line says in brief what the others say at length
+        lines = lines[1:]
+    yield from (StyledLine(piece) for line in lines for piece in wrap(INDENT + line, width))
+
+
+def unrecorded_lines(run: Run, most: int, width: int) -> Iterator[str]:
+    """Name what the trials of a run missed, the most often missed first."""
+    times: Counter[UnrecordedCall] = Counter()
+    trials: dict[UnrecordedCall, int] = defaultdict(int)
+    for entry in run.entries:
+        if not entry.tool_tape.misses and not entry.chat_tape.misses:
+            continue
+        trial = run.trial_if_readable(entry)
+        if trial is not None:
+            for call, number in count_unrecorded(trial.transcript.events).items():
+                times[call] += number
+                trials[call] += 1
+    ranked = sorted(times, key=lambda call: (-trials[call], -times[call], call))
+    for call in ranked[:most]:
+        often = f"{times[call]} times in {pluralize(trials[call], 'trial')}"
+        yield from wrap(f"{often if times[call] > 1 else 'once'}: {call.name}", width)
+        found, *commands = call.ways
+        yield from (f"  {piece}" for piece in wrap(found, width - 2))
+        yield from (f"  {command}" for command in commands)  # whole: they are there to be copied
+    if len(ranked) > most:
+        yield f"and {len(ranked) - most} more"
+
 
 MOST_LINES = 40
 """Lines that the end of a run takes; misses have the room that figures leave, and the worst three always."""
@@ -189,7 +322,7 @@ def _packed(names: Sequence[str], width: int, indent: str) -> list[str]:
 
 def _doubts(view: RunView, width: int, verbosity: int) -> Iterator[StyledLine]:
     # With -v the notes of each table say all but what holds for the whole run.
-    for note in doubts_of_the_run(view) if verbosity > 0 else doubts(view):
+    for note in whole_run_warnings(view) if verbosity > 0 else run_warnings(view):
         style: Style = "red" if note.bad else "yellow"
         yield from (StyledLine(piece, style) for piece in wrap(f"! {note.text}", width))
 

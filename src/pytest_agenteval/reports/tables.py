@@ -29,7 +29,7 @@ WIDEST_NAME = 40
 GAP, NARROW_GAP = 2, 1
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column: its title and a cell for each row.
 
     Where there is no room, columns that are ``spare`` are left out, those with the lowest number first; 0
@@ -41,7 +41,7 @@ class Column(NamedTuple):
     spare: int = 0
 
 
-class Note(NamedTuple):
+class TableNote(NamedTuple):
     """One thing to know about a table; ``bad`` when figures are incomplete for it."""
 
     text: str
@@ -58,13 +58,13 @@ class ReportTable(FrozenValue, frozen=True):
     title: str
     head: str
     names: tuple[str, ...]
-    groups: tuple[tuple[Column, ...], ...]
-    notes: tuple[Note, ...] = ()
+    groups: tuple[tuple[TableColumn, ...], ...]
+    notes: tuple[TableNote, ...] = ()
     caveats: tuple[str, ...] = ()
     names_beside: bool = False
 
     @property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[TableColumn]:
         """The columns of all groups, in their order."""
         return [column for group in self.groups for column in group]
 
@@ -72,7 +72,7 @@ class ReportTable(FrozenValue, frozen=True):
 class _Block(NamedTuple):
     """Columns that stand side by side, how far apart, and how wide a name beside them may be."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     gap: int
     name_room: int
 
@@ -144,7 +144,7 @@ def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:
             yield from _split(group, room, narrowest)
 
 
-def _without_spare(columns: Sequence[Column], room: int, longest: int, narrowest: int) -> _Block:
+def _without_spare(columns: Sequence[TableColumn], room: int, longest: int, narrowest: int) -> _Block:
     """Give the columns that have room.
 
     Gaps give way first, then the room for names, which may stand on lines of their own; then columns.
@@ -159,7 +159,7 @@ def _without_spare(columns: Sequence[Column], room: int, longest: int, narrowest
     return _Block(here, NARROW_GAP, narrowest)
 
 
-def _split(group: Sequence[Column], room: int, narrowest: int) -> Iterator[_Block]:
+def _split(group: Sequence[TableColumn], room: int, narrowest: int) -> Iterator[_Block]:
     """Give the columns of a group, as many side by side as there is room for; a single one always stands."""
     columns = list(group)
     while columns:
@@ -172,7 +172,7 @@ def _split(group: Sequence[Column], room: int, narrowest: int) -> Iterator[_Bloc
         columns = columns[side_by_side:]
 
 
-def _name_room(columns: Sequence[Column], room: int, gap: int = GAP) -> int:
+def _name_room(columns: Sequence[TableColumn], room: int, gap: int = GAP) -> int:
     """Give how many columns of a terminal are left for names; less than 0 where not even figures fit."""
     return room - sum(max(map(cell_width, (column.title, *column.cells))) + gap for column in columns)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.records.evidence import Grade
-from pytest_agenteval.reports.explanations import worst_grade
+from pytest_agenteval.records.explanation import worst_grade
 from pytest_agenteval.tasks.documents import Document, read_document
 from pytest_agenteval.text.errors import KeyPath, ProblemsFound
 
@@ -20,7 +20,7 @@ MOST_FILES = 64
 """Task files that are kept in memory."""
 
 
-class TaskLines:
+class TaskFileLines:
     """Finds lines in the task files below a folder, pytest's rootdir; each file is read once."""
 
     def __init__(self, root: Path) -> None:

@@ -15,7 +15,7 @@ from pytest_agenteval.engine.run_budget import amount_text
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.plan_table import PlanRow, plan_table, total_row
-from pytest_agenteval.reports.tables import Note, ReportTable
+from pytest_agenteval.reports.tables import ReportTable, TableNote
 from pytest_agenteval.session.cost_estimates import (
     ALIKE,
     BEFORE,
@@ -130,33 +130,33 @@ class DryRun:
         """Say what becomes of a trial: ``reused``, ``regraded``, or ``run``."""
         return _COURSES.get(self._planned.course(item), "run")
 
-    def _notes(self, rows: Sequence[PlanRow]) -> Iterator[Note]:
+    def _notes(self, rows: Sequence[PlanRow]) -> Iterator[TableNote]:
         known = [
             text.format(pluralize(self._sources[kind], "trial"))
             for kind, text in _SOURCES.items()
             if self._sources[kind]
         ]
         if known:
-            yield Note(f"tokens and cost: {'; '.join(known)}")
+            yield TableNote(f"tokens and cost: {'; '.join(known)}")
         if self._planned.judges and rows:
-            yield Note(f"with the judges {', '.join(judge.name for judge in self._planned.judges)}")
+            yield TableNote(f"with the judges {', '.join(judge.name for judge in self._planned.judges)}")
         if any(row.tokens is None or row.tokens != ZERO for row in rows):
             yield from self._notes_on_prices()
         if rows:
             yield from self._notes_on_budget(total_row(rows))
         yield from self._notes_on_others()
 
-    def _notes_on_prices(self) -> Iterator[Note]:
+    def _notes_on_prices(self) -> Iterator[TableNote]:
         from pytest_agenteval.chat.model_prices import price_source
 
         own = self._planned.settings.prices
         dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in own.items()]
         said = f"; your own: {', '.join(dated)}" if dated else ""
-        yield Note(f"prices: {price_source() or 'no table'}{said}")
+        yield TableNote(f"prices: {price_source() or 'no table'}{said}")
         unknown = [model.name for model in self._real_models() if not is_priced(own, model.name, model.id)]
         if unknown:
             names = ", ".join(dict.fromkeys(unknown))
-            yield Note(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
+            yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
 
     def _real_models(self) -> Iterator[Model]:
         for item in self._planned.trials:
@@ -164,23 +164,23 @@ class DryRun:
                 yield item.case.model
         yield from (judge for judge in self._planned.judges if not judge.offline)
 
-    def _notes_on_budget(self, total: PlanRow) -> Iterator[Note]:
+    def _notes_on_budget(self, total: PlanRow) -> Iterator[TableNote]:
         amounts = {"usd": total.usd, "tokens": total.tokens}
         for kind, allowed in allowed_amounts(self._planned.settings).items():
             amount = amounts[kind]
             if amount is not None and amount[1] > allowed:
                 is_less = amount[0] > allowed
                 share = "less than" if is_less else "perhaps less than"
-                yield Note(
+                yield TableNote(
                     f"the budget of {amount_text(kind, allowed)} is {share} that", bad=amount[0] > allowed
                 )
 
-    def _notes_on_others(self) -> Iterator[Note]:
+    def _notes_on_others(self) -> Iterator[TableNote]:
         calibrations, tests = self._planned.calibrations, self._planned.tests
         if calibrations:
-            yield Note(f"{pluralize(calibrations, 'calibration')} not counted")
+            yield TableNote(f"{pluralize(calibrations, 'calibration')} not counted")
         if tests:
-            yield Note(f"{pluralize(tests, 'test')} with trials of code not counted")
+            yield TableNote(f"{pluralize(tests, 'test')} with trials of code not counted")
 
 
 class DryRunPlugin:

@@ -39,7 +39,7 @@ from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.records.plan import TrialKey
-    from pytest_agenteval.reports.task_lines import TaskLines
+    from pytest_agenteval.reports.task_lines import TaskFileLines
     from pytest_agenteval.session.adaptive_repetitions import ExtraItems
     from pytest_agenteval.session.earlier_trials import EarlierTrials, RegradedTrials
     from pytest_agenteval.session.planning.audit_cases import AuditCases
@@ -182,11 +182,11 @@ class EvalSession:
         )
 
     @cached_property
-    def task_lines(self) -> TaskLines:
+    def task_lines(self) -> TaskFileLines:
         """Where graders stand in task files, for reports that name lines."""
-        from pytest_agenteval.reports.task_lines import TaskLines
+        from pytest_agenteval.reports.task_lines import TaskFileLines
 
-        return TaskLines(self.config.rootpath)
+        return TaskFileLines(self.config.rootpath)
 
     @property
     def has_runner(self) -> bool:

@@ -14,10 +14,9 @@ from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocat
 
 from pytest_agenteval.engine.admission import NotRun
 from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
+from pytest_agenteval.records.explanation import error_text
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.explanations import error_text
-from pytest_agenteval.reports.junit import trial_properties
-from pytest_agenteval.reports.junit_places import place_properties
+from pytest_agenteval.reports.junit_properties import place_properties, trial_properties
 from pytest_agenteval.text.formatting import format_figure, pluralize
 
 StatusWord: TypeAlias = tuple[str, str, Any]
@@ -66,7 +65,7 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     if report.when == telling_phase:
         report.sections += _sections(trial)
     if report.when == telling_phase == "setup":
-        text = error_text(trial)
+        text = error_text(trial, trial.transcript)
         report.longrepr = longrepr(text, item.source, item.task.line, text.partition("\n")[0])
     if report.when == "teardown":  # the last of its reports
         item.trial = None

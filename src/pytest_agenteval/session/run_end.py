@@ -13,10 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agenteval.registry.registration import get_registry
-from pytest_agenteval.reports.junit import prefix_endings, suite_properties, verdict_properties
-from pytest_agenteval.reports.junit_places import set_places
+from pytest_agenteval.reports.junit_properties import (
+    prefix_endings,
+    set_places,
+    suite_properties,
+    verdict_properties,
+)
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.scorecard import relevant_scorecards
-from pytest_agenteval.reports.view import view_of
 from pytest_agenteval.session.ended_run import ended_run, forget_ended_run, read_header_again
 from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.remarks import Remarks, add_remarks
@@ -161,7 +165,7 @@ def _verdict_properties(config: pytest.Config) -> Iterator[tuple[str, str]]:
     if verdict.comparison is None:
         yield from verdict_properties("", "", verdict.lines)
     else:
-        from pytest_agenteval.reports.comparison.headline import headline
+        from pytest_agenteval.reports.comparison_text import headline
 
         comparison = verdict.comparison
         yield from verdict_properties(headline(comparison), comparison.old, verdict.lines)
@@ -192,7 +196,7 @@ def run_scorecards(config: pytest.Config, run: Run, width: int, *, whole: bool) 
     """Give what benchmarks make of suites whose graders are theirs."""
     scorecards = relevant_scorecards(run.entries, get_registry(config).scorecards())
     if scorecards:
-        from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
+        from pytest_agenteval.reports.leaderboard import scorecard_lines
 
         try:
             yield from scorecard_lines(run, scorecards, width, whole=whole)

@@ -18,7 +18,7 @@ from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.compare.gate import GateOutcome
 from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.comparison.documents import comparison_json
+from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.session.ended_run import ended_run
 from pytest_agenteval.session.inner_pytest import inner_environment, last_line, wait_for
 from pytest_agenteval.session.run_info import RunInfo

@@ -10,9 +10,9 @@ import os
 
 import pytest
 
-from pytest_agenteval.reports.github.workflow_commands import in_actions, workflow_command
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.secrets import write_commands
+from pytest_agenteval.text.workflow_commands import in_actions, workflow_command
 
 
 def stop_commands(config: pytest.Config) -> None:

@@ -23,9 +23,9 @@ from pytest_agenteval.compare.gate import GatedSuite, GateOutcome, Recheck, judg
 from pytest_agenteval.compare.scoring.null_runs import null_mean, null_pass_hat_k
 from pytest_agenteval.compare.sides import Side, side_of
 from pytest_agenteval.records.record import FrozenValue, from_builtins
-from pytest_agenteval.reports.look_lines import look_lines
-from pytest_agenteval.reports.statistics import group_by_task
-from pytest_agenteval.reports.view import RunView, SuiteView, entries_by_group, view_of
+from pytest_agenteval.reports.group_statistics import group_by_task
+from pytest_agenteval.reports.run_view import RunView, SuiteView, entries_by_group, view_of
+from pytest_agenteval.reports.run_warnings import look_lines
 from pytest_agenteval.session.planning.suites import Suites, tasks_of_suite
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.store.journal_entry import JournalEntry

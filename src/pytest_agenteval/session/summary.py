@@ -16,12 +16,17 @@ from pytest_agenteval.chat.models import transport_note
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.processes.garbage import garbage_uncollected
 from pytest_agenteval.records.plan import Model
-from pytest_agenteval.reports.explanations import unrecorded_lines
-from pytest_agenteval.reports.github.workflow_commands import in_actions
-from pytest_agenteval.reports.junit import MOST_LINE
-from pytest_agenteval.reports.misses import WorstMisses, miss_lines, worst_misses
-from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
-from pytest_agenteval.reports.view import OFFLINE_NOTES, RunView, view_of
+from pytest_agenteval.reports.junit_properties import MOST_LINE
+from pytest_agenteval.reports.run_screen import (
+    MOST_LINES,
+    ScreenParts,
+    WorstMisses,
+    miss_lines,
+    screen_lines,
+    unrecorded_lines,
+    worst_misses,
+)
+from pytest_agenteval.reports.run_view import OFFLINE_NOTES, RunView, view_of
 from pytest_agenteval.session.ended_run import ended_run, forget_ended_run
 from pytest_agenteval.session.remarks import not_tasks_lines, remark_lines
 from pytest_agenteval.session.run_end import WIDE, run_folder, run_scorecards
@@ -31,6 +36,7 @@ from pytest_agenteval.session.stash import report_paths_key, run_info_key, verdi
 from pytest_agenteval.session.styled_writing import write_line
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, wrap
+from pytest_agenteval.text.workflow_commands import in_actions
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.eval_session import EvalSession
@@ -117,7 +123,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
         write_line(reporter, StyledLine(f"! {problem}", "yellow"))
     settings = read_settings(config)
     if in_actions() and settings.annotations == "auto":
-        from pytest_agenteval.reports.github.annotations import annotation_lines
+        from pytest_agenteval.reports.github_report import annotation_lines
 
         verdict = config.stash.get(verdict_key, None)
         comparison = verdict.comparison if verdict is not None else None
@@ -126,8 +132,7 @@ def summarize(reporter: Any, config: pytest.Config) -> None:
 
 def _write_audit(reporter: Any, config: pytest.Config, run: Run) -> None:
     """Write what the graders saw: which items failed has been told by pytest itself."""
-    from pytest_agenteval.reports.audit.audit import audit_of
-    from pytest_agenteval.reports.audit.audit_lines import audit_lines
+    from pytest_agenteval.reports.audit_report import audit_lines, audit_of
     from pytest_agenteval.store.run_audit import read_audit
 
     audit = read_audit(run.folder)
@@ -160,7 +165,7 @@ def _headline(config: pytest.Config, width: int, verbosity: int) -> Iterator[Sty
     """Give the verdict on the run, beside its baseline."""
     verdict = config.stash.get(verdict_key, None)
     if verdict is not None and verdict.comparison is not None:
-        from pytest_agenteval.reports.comparison.brief import verdict_lines
+        from pytest_agenteval.reports.comparison_report import verdict_lines
 
         yield from verdict_lines(verdict.comparison, width, verbosity)
         yield StyledLine("")
@@ -215,14 +220,14 @@ def _remarks(config: pytest.Config, width: int) -> Iterator[StyledLine]:
 
 def _leave_markdown(config: pytest.Config, run: Run, view: RunView) -> str:
     """Write the job's summary; gives a sentence where that cannot be done, else an empty text."""
-    from pytest_agenteval.reports.run_markdown import append_summary, code_block, summary_markdown
+    from pytest_agenteval.reports.markdown_report import append_summary, code_block, summary_markdown
 
     calibrations = [line.text for line in _calibrations(config, WIDE)]
     totals = list(run_scorecards(config, run, WIDE, whole=False))
     markdown = summary_markdown(view, (), totals, list(_gate_lines(config, WIDE)))
     verdict = config.stash.get(verdict_key, None)
     if verdict is not None and verdict.comparison is not None:
-        from pytest_agenteval.reports.comparison.documents import comparison_markdown
+        from pytest_agenteval.reports.comparison_report import comparison_markdown
 
         markdown = f"{comparison_markdown(verdict.comparison)}\n{markdown}"
     return append_summary(
@@ -240,7 +245,7 @@ def _calibrations(config: pytest.Config, width: int) -> Iterator[StyledLine]:
     """Give what judges' comparisons with labels found, with the place of each page."""
     folder, is_kept = run_folder(config), config.stash[run_info_key].is_kept
     for calibration in read_calibrations(folder):
-        from pytest_agenteval.reports.calibration_text import calibration_lines
+        from pytest_agenteval.reports.calibration_report import calibration_lines
 
         page = str(_relative(page_path(folder, calibration["id"]), config)) if is_kept else "not kept"
         yield from (*calibration_lines(calibration, page, width), StyledLine(""))

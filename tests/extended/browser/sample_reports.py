@@ -10,7 +10,7 @@ from typing import Any
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.html.report import write_html
+from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import report_source
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run

@@ -11,7 +11,7 @@ import pytest
 from pytest_agenteval.benchmarks.memex.rules import pkm
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import side_of
-from pytest_agenteval.reports.comparison.screen import comparison_lines
+from pytest_agenteval.reports.comparison_report import comparison_lines
 from pytest_agenteval.store.run_reader import load_run
 from tests.suites import only_our_plugin, run
 

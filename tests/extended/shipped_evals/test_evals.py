@@ -14,9 +14,9 @@ import pytest
 
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.registry.installed import installed_registry
-from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines
+from pytest_agenteval.reports.leaderboard import scorecard_lines
 from pytest_agenteval.reports.run_screen import MOST_LINES, ScreenParts, screen_lines
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.suites import only_our_plugin

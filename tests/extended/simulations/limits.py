@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 from typing import NamedTuple
 
-from pytest_agenteval.reports.comparison.phrases import share_text
+from pytest_agenteval.reports.comparison_text import share_text
 from tests.extended.simulations.designs import BUCKETS, direction
 from tests.extended.simulations.parallel import in_parallel
 from tests.extended.simulations.rows import Row, share_row

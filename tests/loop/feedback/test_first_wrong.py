@@ -9,7 +9,7 @@ import pytest
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Outcome, Tree
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.trial.trial_view import trial_view
+from pytest_agenteval.reports.trial_view import trial_view
 from pytest_agenteval.tasks.task_spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing
 from tests.loop.feedback.test_trials import FOUND, LOOK, SAID, reference

@@ -17,7 +17,7 @@ from pytest_agenteval.loop.feedback.trial_choice import distance
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.trial.trial_view import trial_view
+from pytest_agenteval.reports.trial_view import trial_view
 from pytest_agenteval.tasks.task_spec import GraderSpec, PlannedCall, ReferenceSolution, Task, Turn
 from pytest_agenteval.text.errors import UsageMistake
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing, feedback_on, passing

@@ -7,8 +7,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Grade
-from pytest_agenteval.reports.audit.audit import Audit, Sight, audit_of
-from pytest_agenteval.reports.audit.audit_lines import audit_lines
+from pytest_agenteval.reports.audit_report import Audit, Sight, audit_lines, audit_of
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_audit import AuditedRubric, AuditedTask, PlannedSpoiler, RunAudit
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader

@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import Side
-from pytest_agenteval.reports.comparison.documents import comparison_markdown
-from pytest_agenteval.reports.comparison.headline import headline
-from pytest_agenteval.reports.comparison.screen import comparison_lines
+from pytest_agenteval.reports.comparison_report import comparison_lines, comparison_markdown
+from pytest_agenteval.reports.comparison_text import headline
 from tests.compare.samples import Scores, side, tasks
 
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.comparison import Comparison, compare_sides
 from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.trial import Digests
-from pytest_agenteval.reports.comparison.screen import comparison_lines
+from pytest_agenteval.reports.comparison_report import comparison_lines
 from pytest_agenteval.text.formatting import cell_width
 from tests.compare.samples import Scores, side, tasks
 

@@ -15,8 +15,7 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.exports.atif import trajectory
-from pytest_agenteval.reports.exports.atif_files import write_trajectories
+from pytest_agenteval.reports.exports.atif import trajectory, write_trajectories
 from pytest_agenteval.reports.exports.trial_identity import trial_path
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run

@@ -13,9 +13,9 @@ import pytest
 
 from pytest_agenteval import Run
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.reports.comparison.documents import comparison_json
-from pytest_agenteval.reports.exports.json_file import write_json
-from pytest_agenteval.reports.leaderboard.standings import leaderboards_json, leaderboards_of
+from pytest_agenteval.reports.comparison_report import comparison_json
+from pytest_agenteval.reports.exports.json_report import write_json
+from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.report_source import ReportSource, report_source
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from tests.reports.runs import MIXED, PLANNED, store_run, trial
@@ -28,7 +28,7 @@ Document = dict[str, Any]
 @pytest.fixture(scope="module")
 def schema() -> Document:
     """The schema that `agenteval schema report` prints."""
-    from pytest_agenteval.reports.exports.report_schema import report_schema
+    from pytest_agenteval.reports.exports.json_report import report_schema
 
     return json.loads(json.dumps(report_schema()))
 

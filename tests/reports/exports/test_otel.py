@@ -25,10 +25,8 @@ from pytest_agenteval.cli.main import main
 from pytest_agenteval.records.transcript import Event
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.exports import otel
-from pytest_agenteval.reports.exports.genai_providers import provider_name
-from pytest_agenteval.reports.exports.otel import send_run
+from pytest_agenteval.reports.exports.otel import provider_name, send_run, trial_spans
 from pytest_agenteval.reports.exports.otel_sdk import Collector, otlp_json, service
-from pytest_agenteval.reports.exports.otel_spans import trial_spans
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS

@@ -17,9 +17,8 @@ import pytest
 
 from pytest_agenteval import Run, UsageMistake
 from pytest_agenteval.records.transcript import Message, Transcript
-from pytest_agenteval.reports.exports import parquet_file
-from pytest_agenteval.reports.exports.csv_file import write_csv
-from pytest_agenteval.reports.exports.parquet_file import write_parquet
+from pytest_agenteval.reports.exports import row_files
+from pytest_agenteval.reports.exports.row_files import write_csv, write_parquet
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 from pytest_agenteval.store.run_reader import load_run
@@ -134,7 +133,7 @@ def test_parquet_is_written_in_parts(
     """So that transcripts of large runs are never all in memory; what is read is the same."""
     import pyarrow.parquet
 
-    monkeypatch.setattr(parquet_file, "MOST_CHARACTERS", 2_000)
+    monkeypatch.setattr(row_files, "MOST_CHARACTERS", 2_000)
 
     write_parquet(tmp_path / "o.parquet", of(runs, "messages"))
 

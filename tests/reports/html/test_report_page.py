@@ -19,10 +19,10 @@ from pytest_agenteval.compare.sides import side_of
 from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
-from pytest_agenteval.reports.html import chunks, worst_tasks
-from pytest_agenteval.reports.html.report import write_html
+from pytest_agenteval.reports import html_index, html_report
+from pytest_agenteval.reports.html_report import write_html
 from pytest_agenteval.reports.report_source import ReportSource, report_source
-from pytest_agenteval.reports.view import view_of
+from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
@@ -211,8 +211,8 @@ def test_above_the_limit_trials_that_passed_are_left_out_and_counted(
 
     They count as before, also where judges disagree, which transcripts alone know.
     """
-    monkeypatch.setattr(chunks, "MOST_IN_FILE", 0)
-    monkeypatch.setattr(chunks, "MOST_TRIALS", 1)
+    monkeypatch.setattr(html_report, "MOST_IN_FILE", 0)
+    monkeypatch.setattr(html_report, "MOST_TRIALS", 1)
     votes = [{"judge": name, "scores": {"tone": score}} for name, score in (("a", 1.0), ("b", 0.5))]
     judged = trial("a", 1, 1.0, grades=(Grade("g", 1.0, "", details={"judgement": {"votes": votes}}),))
     index = write(tmp_path, store_run(tmp_path / "runs", [judged, *MIXED[1:]])).index
@@ -237,7 +237,7 @@ def test_of_a_very_large_run_the_worst_tasks_of_each_suite_are_listed(
     run = store_run(tmp_path / "runs", [*bad, *good])
     whole = write(tmp_path, run)
     assert whole.index["left_out"] == ""
-    monkeypatch.setattr(worst_tasks, "MOST_ROWS", 6)
+    monkeypatch.setattr(html_index, "MOST_ROWS", 6)
     page = write(tmp_path, run)
     assert {row["task"] for row in page.index["tasks"]} == {"broken", "a0", "a1", "b6", "b7", "b8"}
     assert [page.index["trials"][row["trials"][0]]["name"] for row in page.index["tasks"]] == [
@@ -263,14 +263,14 @@ def test_of_tasks_that_are_equally_bad_each_bucket_has_some(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A click on a bucket shows rows, where it has tasks as bad as another's."""
-    monkeypatch.setattr(worst_tasks, "MOST_ROWS", 4)
+    monkeypatch.setattr(html_index, "MOST_ROWS", 4)
     run = store_run(tmp_path, [trial(f"{name}{at}", 1, 0.5, name) for name in "xy" for at in range(5)])
     assert [row["task"] for row in write(tmp_path, run).index["tasks"]] == ["x0", "x1", "y0", "y1"]
 
 
 def test_what_changed_is_listed_before_what_stayed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside an older run the tasks that became worse come first, then those that became better."""
-    monkeypatch.setattr(worst_tasks, "MOST_ROWS", 4)
+    monkeypatch.setattr(html_index, "MOST_ROWS", 4)
     old = store_run(tmp_path / "old", [trial("a", 1, 0.0), trial("b", 1, 1.0), trial("c", 1, 0.5)])
     new = store_run(tmp_path / "new", [trial("a", 1, 0.0), trial("b", 1, 0.9), trial("c", 1, 1.0)])
     index = write(tmp_path, old, new).index
@@ -301,7 +301,7 @@ def test_the_same_run_gives_the_same_file(tmp_path: Path, mixed: Run) -> None:
 
 def test_long_texts_are_cut_in_the_middle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reply of megabytes does not make the page unusable; how much is missing stands in its place."""
-    monkeypatch.setattr(chunks, "MOST_TEXT", 10)
+    monkeypatch.setattr(html_report, "MOST_TEXT", 10)
     run = store_run(tmp_path, [trial("a", 1, 1.0, outcome=Outcome(Answer("abcde" + "x" * 90 + "vwxyz")))])
     page = write(tmp_path, run)
     answer = page.trial(page.index["trials"][0])["answer"]

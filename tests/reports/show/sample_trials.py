@@ -10,7 +10,7 @@ from pytest_agenteval.records.evidence import Answer, Check, FileText, Grade, Ou
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Ask, Event, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
-from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
+from pytest_agenteval.reports.trial_view import TrialView, trial_view
 from tests.store.samples import file
 
 PAINT = "\x1b[31mPAINTED\x1b]0;title\x07 \u202egnitirw"

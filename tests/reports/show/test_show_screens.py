@@ -10,14 +10,10 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.evidence import Answer, Check, Grade
 from pytest_agenteval.records.transcript import Message, Transcript
-from pytest_agenteval.reports.show.diff_lines import file_lines
-from pytest_agenteval.reports.show.difference_lines import difference_lines
-from pytest_agenteval.reports.show.foreign_text import Detail
-from pytest_agenteval.reports.show.reason_lines import reason_lines
-from pytest_agenteval.reports.show.trial_difference import trial_difference
-from pytest_agenteval.reports.show.trial_lines import TrialPlace, trial_lines
-from pytest_agenteval.reports.trial.file_changes import FileChange, Hunk
-from pytest_agenteval.reports.trial.trial_view import trial_view
+from pytest_agenteval.reports.file_changes import FileChange, Hunk
+from pytest_agenteval.reports.trial_difference import difference_lines, trial_difference
+from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, file_lines, reason_lines, trial_lines
+from pytest_agenteval.reports.trial_view import trial_view
 from pytest_agenteval.text.formatting import StyledLine, cell_width
 
 from .sample_trials import FLIGHTS, GRADES, OUTCOME, PAINT, SYSTEM, TRIAL, views

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agenteval.records.plan import TrialKey, trial_name
 from pytest_agenteval.records.trial import Ending
-from pytest_agenteval.reports.show.trial_choice import TrialQuery, choose_trials, counterpart, parse_query
+from pytest_agenteval.reports.trial_choice import TrialQuery, choose_trials, counterpart, parse_query
 from pytest_agenteval.store.journal_entry import JournalEntry, TranscriptLocation
 from pytest_agenteval.text.errors import UsageMistake
 

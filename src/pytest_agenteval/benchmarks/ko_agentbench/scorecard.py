@@ -25,7 +25,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.levels import (
     levels_of,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.weighted_means import WeightedMean, weighted_sum
-from pytest_agenteval.reports.statistics import NO_JUDGE, grades_lacking_judge
+from pytest_agenteval.reports.group_statistics import NO_JUDGE, grades_lacking_judge
 
 PARTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {"basic": ("L1", "L2", "L3"), "robustness": ("L5",), "efficiency": ("L6",), "context": ("L7",)}

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from pytest_agenteval.records.record import NOTHING, Document, FrozenValue, Record
-from pytest_agenteval.reports.view import acting_model
+from pytest_agenteval.reports.run_view import acting_model
 
 BUDGET = 12_000
 LEAST_BUDGET = 1_500

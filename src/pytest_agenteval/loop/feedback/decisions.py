@@ -8,8 +8,8 @@ from typing import Any
 
 from pytest_agenteval.loop.feedback.content import FirstWrong
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.trial.file_changes import FileChange
-from pytest_agenteval.reports.trial.trial_view import CallView, TrialView
+from pytest_agenteval.reports.file_changes import FileChange
+from pytest_agenteval.reports.trial_view import CallView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.canonical import canonical, compact
 from pytest_agenteval.text.formatting import one_line

@@ -35,7 +35,7 @@ from pytest_agenteval.records.record import FrozenValue, from_builtins
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.registry.installed import installed_registry
-from pytest_agenteval.reports.trial.trial_view import TrialView, trial_view
+from pytest_agenteval.reports.trial_view import TrialView, trial_view
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.task_spec import Task

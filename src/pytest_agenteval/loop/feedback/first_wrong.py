@@ -27,7 +27,7 @@ from pytest_agenteval.loop.feedback.decisions import (
     wrote,
 )
 from pytest_agenteval.records.evidence import Check
-from pytest_agenteval.reports.trial.trial_view import CallView, TrialView
+from pytest_agenteval.reports.trial_view import CallView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.formatting import one_line
 

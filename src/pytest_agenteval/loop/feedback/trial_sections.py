@@ -9,8 +9,8 @@ from pytest_agenteval.loop.feedback.decisions import MOST_ARGS, agent_calls, ref
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
 from pytest_agenteval.records.evidence import Check
 from pytest_agenteval.records.transcript import PROMPT_READ
-from pytest_agenteval.reports.trial.file_changes import FileChange
-from pytest_agenteval.reports.trial.trial_view import CallView, GradeView, MessageView, TrialView
+from pytest_agenteval.reports.file_changes import FileChange
+from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.formatting import format_figure, one_line, printable

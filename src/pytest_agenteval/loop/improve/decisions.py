@@ -23,7 +23,7 @@ from pytest_agenteval.loop.improve.compared_tasks import (
     with_model,
 )
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.comparison.headline import bucket_name
+from pytest_agenteval.reports.comparison_text import bucket_name
 from pytest_agenteval.text.formatting import format_figure, pluralize
 
 SAME = 1e-9

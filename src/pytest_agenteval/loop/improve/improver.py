@@ -25,7 +25,7 @@ from pytest_agenteval.loop.improve.trying import (
     trial_needs,
     worst_bucket,
 )
-from pytest_agenteval.reports.comparison.phrases import NO_BUCKET
+from pytest_agenteval.reports.comparison_text import NO_BUCKET
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import format_duration, format_figure, one_line, pluralize

@@ -23,7 +23,7 @@ from pytest_agenteval.loop.improve.progress import Improvement, StartRun, TriedP
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, prompts_to_replace
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.comparison.headline import headline
+from pytest_agenteval.reports.comparison_text import headline
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, list_runs

@@ -18,7 +18,7 @@ from pytest_agenteval.loop.review.review_lines import (
 )
 from pytest_agenteval.loop.review.shown_trials import ShownTrial
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.show.foreign_text import Detail
+from pytest_agenteval.reports.trial_screen import Detail
 from pytest_agenteval.text.formatting import StyledLine, model_label, one_line, printable
 
 MOST_NAME = 200

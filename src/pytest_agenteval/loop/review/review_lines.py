@@ -9,9 +9,8 @@ from pytest_agenteval.calibration.label_reader import Scale
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.loop.review.shown_trials import ShownTrial
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.show.conversation_lines import conversation_lines
-from pytest_agenteval.reports.show.foreign_text import Detail, block_lines
-from pytest_agenteval.reports.trial.trial_view import VoteView, trial_view
+from pytest_agenteval.reports.trial_screen import Detail, block_lines, conversation_lines
+from pytest_agenteval.reports.trial_view import VoteView, trial_view
 from pytest_agenteval.text.formatting import INDENT, StyledLine, flow, model_label, one_line, wrapped_lines
 
 FOLDED_VALUE, FOLDED_OUTPUT = 10, 40

@@ -1,46 +1,104 @@
-"""A trial as a trajectory in the Agent Trajectory Interchange Format of the harbor project (its RFC 0001).
-
-What of version 1.7 is used, as harbor's own models state it:
-
-- a trajectory has ``schema_version``, ``agent`` (``name`` and ``version`` are required) and at least one of
-  ``steps``; ``session_id``, ``trajectory_id``, ``final_metrics`` and ``extra`` are optional;
-- ``step_id`` counts from 1 without gaps; ``source`` is ``system``, ``user`` or ``agent``; ``message`` is
-  required and may be empty; ``timestamp`` is ISO 8601;
-- ``model_name``, ``reasoning_content``, ``tool_calls`` and ``metrics`` are for steps of the agent only;
-  with ``llm_call_count`` 0 there are neither metrics nor reasoning;
-- an observation's ``source_call_id`` names a ``tool_call_id`` of the same step, or is left out;
-- any other key is refused everywhere, but within ``extra``.
-
-What the format has no word for stands in ``extra`` below ``agenteval``. What is not known is left out.
-``transcripts/atif.py`` reads all of it back: what it would not guess of a message or a call, such as a place
-out of the usual order, is told in ``extra``.
-"""
+"""What a trajectory tells in ``extra``: what the format has no word for, and no reader would guess."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from pytest_agenteval.cassettes.transcripts.atif_fields import OURS
-from pytest_agenteval.records.transcript import Ask, Message, Usage
+from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.exports.atif_extra import (
-    Fields,
-    answer_extra,
-    differences,
-    filled,
-    ours,
-    tool_call,
-    unusual_places,
+from pytest_agenteval.reports.conversation import (
+    ConversationCall,
+    ConversationStep,
+    conversation_steps,
+    result_text,
 )
 from pytest_agenteval.reports.exports.trial_identity import (
-    asked_model,
     moment,
+    requested_model,
     run_name,
     session_name,
     trial_id,
+    trial_path,
 )
-from pytest_agenteval.reports.trial.conversation import Step, StepCall, conversation_steps, result_text
+from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+
+Fields: TypeAlias = dict[str, Any]
+
+
+def filled(**fields: Any) -> Fields:
+    """Leave out what is not known; 0 and False are known."""
+    return {name: value for name, value in fields.items() if value is not None and value not in ("", {}, [])}
+
+
+def ours(**fields: Any) -> Fields | None:
+    """Give what is known of these as ``extra`` has it, None where that is nothing."""
+    told = filled(**fields)
+    return {OURS: told} if told else None
+
+
+def unusual_places(transcript: Transcript, steps: Sequence[ConversationStep]) -> Mapping[int, int]:
+    """Give the numbers of messages and of calls, by identity, where their order is not that of the steps."""
+    messages: list[object] = []
+    calls: list[object] = []
+    for step in steps:
+        answers = [call.answer for call in step.calls if call.answer is not None]
+        messages += [*([] if step.message is None else [step.message]), *answers]
+        calls += [call.execution for call in step.calls if call.execution is not None]
+    return {
+        id(each): number
+        for listed, usual in ((transcript.messages, messages), (transcript.calls, calls))
+        if [*map(id, listed)] != [*map(id, usual)]
+        for number, each in enumerate(listed)
+    }
+
+
+def answer_extra(
+    answer: Message | None, asking: Message | None, ask: Ask | None, places: Mapping[int, int]
+) -> Fields | None:
+    """Give what is not as usual of the message that tells a call's result."""
+    if answer is None or asking is None:
+        return None
+    usual = asking.turn + 1 if ask else asking.turn
+    return filled(
+        turn=answer.turn if answer.turn != usual else None,
+        seeded=answer.seeded if answer.seeded != asking.seeded else None,
+        phase=answer.phase if answer.phase != asking.phase else None,
+        place=places.get(id(answer)),
+    )
+
+
+def tool_call(call: ConversationCall, at: int, step: ConversationStep) -> Fields:
+    """Write a call as its step asks for it, with what its place in that does not tell."""
+    request = call.request
+    fields = {"tool_call_id": request.id, "function_name": request.tool, "arguments": dict(request.args)}
+    turn = step.message.turn if step.message else step.calls[0].request.turn
+    usual = ("agent", turn) if step.ask or step.message is None else ("seed", 0)
+    return fields | filled(
+        extra=ours(
+            raw_arguments=request.raw_args,
+            by=request.by if request.by != usual[0] else None,
+            turn=request.turn if request.turn != usual[1] else None,
+            index=request.index if request.index != at else None,
+        )
+    )
+
+
+def differences(execution: ToolCall, request: ToolCall) -> Fields:
+    """Give what a call that was carried out has otherwise than the request for it."""
+    names = {"turn": "turn", "index": "index", "args": "arguments", "raw_args": "raw_arguments"}
+    return {
+        name: getattr(execution, field)
+        for field, name in names.items()
+        if getattr(execution, field) != getattr(request, field)
+    }
+
 
 SCHEMA_VERSION = "ATIF-v1.7"
 """The oldest version with all that is used here; 1.8 adds audio. Readers refuse versions they do not know."""
@@ -66,7 +124,7 @@ def trajectory(run: Run, trial: Trial) -> Fields:
 
 def _agent(run: Run, trial: Trial) -> Fields:
     """Describe the agent; its version is the digest of its own code, where it has any: else it is ours."""
-    model = asked_model(run, trial)
+    model = requested_model(run, trial)
     return filled(
         name=trial.key.agent or "unknown",
         version=trial.digests.code or run.header.package or "unknown",
@@ -93,7 +151,7 @@ class _Steps:
         """Give all steps without their numbers."""
         return list(map(self._fields, self._steps))
 
-    def _fields(self, step: Step) -> Fields:
+    def _fields(self, step: ConversationStep) -> Fields:
         """Give a step without its number."""
         if step.message is None:
             return self._calls_of_agent_code(step)
@@ -113,7 +171,7 @@ class _Steps:
             extra=self._message_extra(message, ask),
         )
 
-    def _calls_of_agent_code(self, step: Step) -> Fields:
+    def _calls_of_agent_code(self, step: ConversationStep) -> Fields:
         """Give calls that the agent's code made, and no model: the format's deterministic dispatch."""
         executions = [call.execution for call in step.calls if call.execution]
         started = [execution.started for execution in executions if execution.by == "agent"]
@@ -126,7 +184,7 @@ class _Steps:
             extra=ours(turn=step.calls[0].request.turn, requested=False),
         )
 
-    def _timestamp(self, step: Step) -> str | None:
+    def _timestamp(self, step: ConversationStep) -> str | None:
         """Give when a reply had come, and when anything else was first sent to the model."""
         if step.ask:
             return self._at(step.ask.ended)
@@ -139,13 +197,13 @@ class _Steps:
         at = moment(self._started_at, offset_s)
         return at.isoformat(timespec="microseconds") if at else None
 
-    def _results(self, step: Step) -> Iterator[Fields]:
+    def _results(self, step: ConversationStep) -> Iterator[Fields]:
         for call in step.calls:
             if call.content is not None:
                 result = {"source_call_id": call.request.id, "content": call.content}
                 yield result | filled(extra=self._result_extra(call, step))
 
-    def _result_extra(self, call: StepCall, step: Step) -> Fields | None:
+    def _result_extra(self, call: ConversationCall, step: ConversationStep) -> Fields | None:
         message = answer_extra(call.answer, step.message, step.ask, self._places)
         execution = call.execution
         if execution is None:
@@ -242,3 +300,28 @@ def _about(run: Run, trial: Trial) -> Fields:
         "events": [event.to_json() for event in trial.transcript.events],
         "digests": filled(**trial.digests.to_json()),
     }
+
+
+def write_trajectories(runs: Sequence[Run], folder: Path) -> Iterator[Path]:
+    """Write the trials of runs, one after the other, and give each file's path when it is there.
+
+    A trial whose transcript cannot be read is left out, and ``Run.odd`` says so. Raises UsageMistake where a
+    file cannot be written.
+    """
+    for run in runs:
+        for entry in run.entries:
+            trial = run.trial_if_readable(entry)
+            if trial is not None:
+                path = folder / trial_path(run_name(run), trial, ".json")
+                _write(path, KNOWN_SECRETS.value(trajectory(run, trial)))
+                yield path
+
+
+def _write(path: Path, value: object) -> None:
+    text = json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Half of a surrogate pair, which models do send, is no text to readers of JSON.
+        replace_text(path, text.encode("utf-8", "replace").decode("utf-8"))
+    except OSError as refused:
+        raise UsageMistake(f"{path}: cannot be written ({refused.strerror})") from None

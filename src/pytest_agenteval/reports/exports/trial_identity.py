@@ -28,7 +28,7 @@ def run_model(run: Run, name: str) -> RunModel:
     return next((model for model in run.header.models if model.name == name), RunModel(name, name))
 
 
-def asked_model(run: Run, trial: Trial) -> RunModel:
+def requested_model(run: Run, trial: Trial) -> RunModel:
     """Give what the run says of a trial's model; of an agent that asked only others, the first of those."""
     if used_other_models(trial.transcript.doubtful_events):
         return RunModel(trial.transcript.models[0], trial.transcript.models[0])

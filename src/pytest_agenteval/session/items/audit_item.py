@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pytest_agenteval.records.explanation import explain_trial
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.explanations import explain_trial
 from pytest_agenteval.session.items.trial_item import TrialItem
 from pytest_agenteval.session.planning.audit_cases import NOP, ORACLE
 from pytest_agenteval.session.report_hooks import longrepr

@@ -105,7 +105,7 @@ class CalibrationItem(pytest.Item):
     def _calibrate(self, evals: EvalSession) -> dict[str, Any]:
         from pytest_agenteval.calibration.analysis import analyze_calibration
         from pytest_agenteval.calibration.storage import calibration_json, store_calibration
-        from pytest_agenteval.reports.html.calibration import calibration_page
+        from pytest_agenteval.reports.calibration_report import calibration_page
 
         runner, plan = evals.runner, self.calibration
         result = runner.calibrate(self, plan)
@@ -131,7 +131,7 @@ def _error_text(result: CalibrationResult) -> str:
 
 def unreadable(results: dict[str, Any]) -> Iterator[str]:
     """Name each judge of which not one reply could be read: what it is worth is not known."""
-    from pytest_agenteval.reports.calibration_text import format_unreadable
+    from pytest_agenteval.reports.calibration_report import format_unreadable
 
     for judge in results["judges"]:
         unread = judge.get("unread")
@@ -141,7 +141,7 @@ def unreadable(results: dict[str, Any]) -> Iterator[str]:
 
 def shortfalls(results: dict[str, Any]) -> Iterator[str]:
     """Say which thresholds were not reached."""
-    from pytest_agenteval.reports.calibration_text import format_shortfall
+    from pytest_agenteval.reports.calibration_report import format_shortfall
 
     missed = [threshold for threshold in results["thresholds"] if not threshold["reached"]]
     yield f"{results['id']}: {len(missed)} of {len(results['thresholds'])} thresholds not reached"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pytest_agenteval.records.explanation import explain_trial, reason_below, short_reason
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.reports.explanations import explain_trial, reason_below, short_reason
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.items.file_problems import reported_name
 from pytest_agenteval.session.planning.parametrization import PlannedItem

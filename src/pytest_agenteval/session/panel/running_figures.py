@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
-from pytest_agenteval.reports.statistics import ResourceUse
+from pytest_agenteval.reports.group_statistics import ResourceUse
 
 
 class SpentSoFar:

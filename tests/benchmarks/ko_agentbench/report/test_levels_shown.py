@@ -10,9 +10,14 @@ import pytest
 
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.trial import Digests, Trial
-from pytest_agenteval.reports.leaderboard.board_tables import leaderboard_tables
-from pytest_agenteval.reports.leaderboard.scorecard_tables import scorecard_lines, scorecard_tables
-from pytest_agenteval.reports.leaderboard.standings import Leaderboard, leaderboards_json, leaderboards_of
+from pytest_agenteval.reports.leaderboard import (
+    Leaderboard,
+    leaderboard_tables,
+    leaderboards_json,
+    leaderboards_of,
+    scorecard_lines,
+    scorecard_tables,
+)
 from pytest_agenteval.reports.tables import table_lines, table_markdown
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run

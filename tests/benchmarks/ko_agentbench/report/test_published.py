@@ -13,7 +13,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.levels import LEVELS
 from pytest_agenteval.benchmarks.ko_agentbench.report.report_files import write_reports
-from pytest_agenteval.reports.leaderboard.standings import leaderboards_of
+from pytest_agenteval.reports.leaderboard import leaderboards_of
 from pytest_agenteval.store.run_reader import Run, load_run
 from tests.benchmarks.ko_agentbench.clone import CLONE, LOGS, REPORTS, ROOT, needs_clone
 from tests.benchmarks.ko_agentbench.report.sample_runs import SCORECARDS

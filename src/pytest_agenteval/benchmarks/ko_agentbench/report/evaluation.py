@@ -16,8 +16,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.report.task_report import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.scorecard import has_levels
 from pytest_agenteval.records.transcript import sum_figures
-from pytest_agenteval.reports.leaderboard.standings import suite_entries
-from pytest_agenteval.reports.view import SuiteView
+from pytest_agenteval.reports.leaderboard import suite_entries
+from pytest_agenteval.reports.run_view import SuiteView
 
 Evaluation = Mapping[str, Any]
 DEFAULT_MODE = "default"

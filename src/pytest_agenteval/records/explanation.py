@@ -1,0 +1,269 @@
+"""Why a trial ended as it did, in one line and at length, and what it asked that was not recorded."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from pytest_agenteval.records.evidence import Check, Grade, Outcome, unified
+from pytest_agenteval.records.transcript import NO_ANSWER, TOOL_EXCEPTION, Event, Transcript
+from pytest_agenteval.text.formatting import (
+    cell_width,
+    format_figure,
+    one_line,
+    pad,
+    pluralize,
+    printable,
+    shorten_middle,
+    wrap,
+)
+
+MOST_REASON = 200
+MOST_SIDE = 200
+MOST_ANSWER = 300
+MOST_CHECKS = 8
+MOST_MESSAGE = 300
+MOST_MESSAGE_LINES = 12
+MOST_TRACEBACK_LINES = 30
+MOST_CALL, MOST_WAY = 300, 1000
+MOST_TRACE = 4000
+"""Characters of a traceback that a report shows; the rest is in the transcript."""
+
+MOST_LINES = 40
+MOST_PER_FILE = 12
+MOST_LINE = 160
+LARGE = 64 * 1024
+"""Characters of a file from which on its diff is not shown: ``difflib`` would take too long."""
+
+
+class EndedTrial(Protocol):
+    """What a ``Trial`` and its line of a journal both know of how the trial ended."""
+
+    @property
+    def ending(self) -> str: ...
+    @property
+    def score(self) -> float | None: ...
+    @property
+    def grades(self) -> tuple[Grade, ...]: ...
+    @property
+    def limit(self) -> str: ...
+    @property
+    def cause(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    @property
+    def traceback(self) -> str: ...
+
+
+class WholeTrial(EndedTrial, Protocol):
+    """What only a ``Trial`` knows: ``Trial.explain`` calls this module, which so cannot import it."""
+
+    @property
+    def transcript(self) -> Transcript: ...
+    @property
+    def outcome(self) -> Outcome: ...
+
+
+def short_reason(trial: EndedTrial) -> str:
+    """Say in one line how a trial ended: its score, the worst grader, and why."""
+    if trial.ending == "errored":
+        return ending_reason(trial)
+    score = f"score {format_figure(trial.score)}"
+    return one_line(": ".join(part for part in (score, ending_reason(trial)) if part), MOST_REASON)
+
+
+def ending_reason(trial: EndedTrial) -> str:
+    """Say in one line what went wrong: cause and message, or limit and worst grader; or nothing."""
+    if trial.ending == "errored":
+        parts = [part for part in (trial.cause, trial.message.partition("\n")[0]) if part]
+        return one_line(": ".join(parts) or "errored", MOST_REASON)
+    limit = [f"limit reached: {trial.limit}"] if trial.limit else []
+    worst = worst_grade(trial.grades)
+    graded = [] if worst is None else [f"{worst.grader} {_score(worst)}: {_main_reason(worst)}"]
+    return one_line("; ".join(limit + graded), MOST_REASON)
+
+
+def worst_grade(grades: tuple[Grade, ...]) -> Grade | None:
+    """Give the grade furthest below its threshold, the heavier of two equally far; None if none is below."""
+    below = [grade for grade in grades if grade.passed is False]
+    return max(below, key=lambda grade: (grade.threshold - (grade.score or 0.0), grade.weight), default=None)
+
+
+def reason_below(trial: EndedTrial) -> str:
+    """Give the reason of a miss or a failure; where it is shown, its word and its score stand before it."""
+    return ending_reason(trial) or "below its threshold"
+
+
+def error_text(trial: EndedTrial, transcript: Transcript | None = None) -> str:
+    """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
+    head = short_reason(trial)
+    first, _, body = printable(trial.message).partition("\n")
+    if first not in head:  # it was too long for one line
+        head, body = f"{trial.cause}: {first}", body
+    notes = transcript_notes(transcript) if transcript else []
+    trace = printable(trial.traceback[-MOST_TRACE:])
+    return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *notes) if part)
+
+
+def explain_trial(trial: WholeTrial, width: int = 100) -> list[str]:
+    """Say at length why a trial ended as it did: graders, failed checks, last answer, changed files.
+
+    The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
+    """
+    lines = [short_reason(trial), *_message_lines(trial), *grade_lines(trial)]
+    if trial.limit:
+        lines.append(f"  limit reached: {one_line(trial.limit, MOST_SIDE)}")
+    lines += [f"  {one_line(note, MOST_MESSAGE)}" for note in transcript_notes(trial.transcript)]
+    lines += _not_recorded(trial)
+    if trial.outcome.answer.text:
+        lines.append(f"  answer: {one_line(trial.outcome.answer.text, MOST_ANSWER)}")
+    lines += [shorten_middle(f"  {line}", width) for line in workspace_diff(trial.outcome)]
+    return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
+
+
+def _not_recorded(trial: WholeTrial) -> Iterator[str]:
+    """Name what was asked and not recorded, but for what the message of a broken trial tells already."""
+    times = count_unrecorded(trial.transcript.events)
+    calls = [call for call in times if not trial.message.startswith(f"{call.file}: {call.question}")]
+    for call in calls[:MOST_CHECKS]:
+        often = f", {times[call]} times" if times[call] > 1 else ""
+        yield f"  not recorded{often}: {call.name}"
+        yield from (f"    {way}" for way in call.ways)
+    if len(calls) > MOST_CHECKS:
+        yield f"  and {len(calls) - MOST_CHECKS} more that were not recorded"
+
+
+def transcript_notes(transcript: Transcript) -> list[str]:
+    """Give what the user's own code did on the way that may be the reason: tools that raised, no answer."""
+    times = Counter(event.text for event in transcript.events if event.kind in (TOOL_EXCEPTION, NO_ANSWER))
+    return [
+        text if count == 1 else f"{text}, {count} times" for text, count in times.most_common(MOST_CHECKS)
+    ]
+
+
+def grade_lines(trial: EndedTrial) -> Iterator[str]:
+    """Give what each grader found, with the checks that failed."""
+    name = max((cell_width(printable(grade.grader)) for grade in trial.grades), default=0)
+    for grade in trial.grades:
+        yield from _about(grade, min(name, 32))
+
+
+def _score(grade: Grade) -> str:
+    """Write a score, what was measured where that lies past it, and the threshold where that is not 1."""
+    past = f" (measured {format_figure(grade.unclamped)})" if grade.unclamped is not None else ""
+    below = f" (threshold {format_figure(grade.threshold)})" if grade.threshold != 1.0 else ""
+    return format_figure(grade.score) + past + below
+
+
+def _main_reason(grade: Grade) -> str:
+    """Give the first failed check, else the rationale."""
+    failed = [check for check in grade.checks if not check.passed]
+    if not failed:
+        return one_line(grade.rationale, MOST_REASON) or "no reason given"
+    more = f"; {len(failed) - 1} more" if len(failed) > 1 else ""
+    check = failed[0]
+    sides = [f"{label} {one_line(text, 60)}" for label, text in _sides(check)]
+    return f"no: {one_line(check.claim, 90)}" + (f" ({', '.join(sides)})" if sides else "") + more
+
+
+def _about(grade: Grade, name: int) -> Iterator[str]:
+    label = pad(shorten_middle(one_line(grade.grader, 60), name), name)
+    failed = [check for check in grade.checks if not check.passed]
+    if grade.crashed:
+        yield f"  {label}  crashed: {_rationale(grade)}"
+    elif grade.score is None:
+        yield f"  {label}  undecided{' (required)' if grade.required else ''}: {_rationale(grade)}"
+    elif grade.passed:
+        yield f"  {label}  {_score(grade)}"
+    else:
+        reason = f"{len(failed)} of {len(grade.checks)} checks failed" if failed else _rationale(grade)
+        yield f"  {label}  {_score(grade)}  {reason}"
+    for check in failed[:MOST_CHECKS]:
+        yield f"    no: {one_line(check.claim, MOST_SIDE)}"
+        yield from (f"      {label + ':':<10}{one_line(text, MOST_SIDE)}" for label, text in _sides(check))
+    if len(failed) > MOST_CHECKS:
+        yield f"    and {len(failed) - MOST_CHECKS} more failed checks"
+
+
+def _rationale(grade: Grade) -> str:
+    return one_line(grade.rationale, MOST_SIDE) or "no reason given"
+
+
+def _sides(check: Check) -> list[tuple[str, str]]:
+    return [(label, text) for label, text in (("expected", check.expected), ("found", check.found)) if text]
+
+
+def _message_lines(trial: EndedTrial) -> list[str]:
+    """Give what the first line left out of the message, and the end of a traceback where there is one."""
+    first, *others = printable(trial.message).splitlines() or [""]
+    message = [first, *others] if len(first) > MOST_REASON - len(trial.cause) - 2 else others
+    traceback = printable(trial.traceback).splitlines()
+    left = len(traceback) - MOST_TRACEBACK_LINES
+    above = [f"... {pluralize(left, 'more line')} of the traceback above"] if left > 0 else []
+    lines = [*message[:MOST_MESSAGE_LINES], *above, *traceback[-MOST_TRACEBACK_LINES:]]
+    return [f"  {line}" for line in lines]
+
+
+def workspace_diff(outcome: Outcome) -> list[str]:
+    """Give one line that counts, then unified diffs; what was left out of them is counted."""
+    diff = outcome.diff
+    if not diff:
+        return []
+    kinds = (("created", diff.created), ("changed", diff.modified), ("deleted", diff.deleted))
+    paths = [path for _, of_kind in kinds for path in of_kind]
+    lines = ["workspace: " + ", ".join(f"{len(of_kind)} {kind}" for kind, of_kind in kinds if of_kind)]
+    for count, path in enumerate(paths):
+        room = MOST_LINES - len(lines)
+        if room < 4:  # a diff's head takes three lines: what is left would show nothing of the change
+            return [*lines, f"... {pluralize(len(paths) - count, 'more file')}"]
+        lines += _file_diff(outcome, path, min(MOST_PER_FILE, room - 1))
+    return lines
+
+
+def _file_diff(outcome: Outcome, path: str, most: int) -> list[str]:
+    if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
+        return [_diff_line(f"{path}: too large to show")]
+    lines = unified(outcome.before, outcome.after, path) or [f"{path}: differs only in how its lines end"]
+    diff_lines = [_diff_line(line) for line in lines[:most]]
+    left = len(lines) - most
+    return (
+        [*diff_lines, f"... {pluralize(left, 'more line')} of {_diff_line(path)}"] if left > 0 else diff_lines
+    )
+
+
+def _diff_line(line: str) -> str:
+    text = printable(line.expandtabs(4)).replace("\n", "\\n")  # a file's name may hold a line break
+    return text if len(text) <= MOST_LINE else text[: MOST_LINE - 1] + "…"
+
+
+class UnrecordedCall(NamedTuple):
+    """One question that no recording answers: where it was looked for, what is there, what can be done."""
+
+    file: str
+    question: str
+    found: str
+    hint: str
+
+    @property
+    def name(self) -> str:
+        """The question, and the file that lacks it."""
+        return one_line(f"{self.file}: {self.question}", MOST_CALL)
+
+    @property
+    def ways(self) -> Iterator[str]:
+        """What there is in its place, and how to record it, line by line."""
+        yield f"found: {one_line(self.found, MOST_CALL)}"
+        yield from (one_line(way.strip(), MOST_WAY) for way in self.hint.splitlines())
+
+
+def count_unrecorded(events: Iterable[Event]) -> Counter[UnrecordedCall]:
+    """Count what a trial asked and was not recorded, in the order of asking."""
+    return Counter(_unrecorded_call(event) for event in events if event.kind == "cassette_miss")
+
+
+def _unrecorded_call(event: Event) -> UnrecordedCall:
+    details = event.details
+    return UnrecordedCall(
+        *(printable(str(details.get(name, ""))) for name in ("file", "asked", "found", "hint"))
+    )

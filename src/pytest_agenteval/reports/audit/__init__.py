@@ -1,1 +1,0 @@
-"""What an audited run shows of tasks and their graders."""

@@ -1,0 +1,387 @@
+"""An audited run: which grader noticed which spoilt reference, as figures, lines and tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines, table_markdown
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_audit import AuditedTask, PlannedSpoiler, RunAudit
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import NOT_KNOWN, StyledLine, one_line, pluralize, wrapped_lines
+
+ORACLE, NOP = "oracle", "nop"
+LEAST = 0.9
+"""The share of spoilers that code can decide from which on a suite's graders see enough."""
+
+
+class Sight(FrozenValue, frozen=True):
+    """How many spoilers were seen, of so many that were tried and that could be seen without a judge."""
+
+    seen: int
+    tried: int
+
+    @property
+    def share(self) -> float:
+        """The share that was seen, 0 to 1; 1 where none was tried."""
+        return self.seen / self.tried if self.tried else 1.0
+
+
+class GraderSight(FrozenValue, frozen=True):
+    """What one grader saw, in all tasks that it grades, by the name of the spoiler.
+
+    It saw a trial that it gave less than 1, and was tried by each that it could decide.
+    """
+
+    grader: str
+    spoilers: Mapping[str, Sight]
+
+
+class WrongTrial(FrozenValue, frozen=True):
+    """A trial that ended as it should not, or broke: whose, where the task stands, what was done.
+
+    ``score`` is what it got all the same, None for none; ``noticed`` names graders that took something off
+    and have no say; ``reason`` says why a trial broke.
+    """
+
+    task: str
+    place: str
+    player: str
+    done: str
+    score: float | None
+    noticed: tuple[str, ...] = ()
+    reason: str = ""
+
+
+class SuiteAudit(FrozenValue, frozen=True):
+    """What an audit shows of a suite.
+
+    ``spoilers`` are those that code can decide, by name; ``unseen`` were seen by no grader, and
+    ``for_judges`` stand apart: what they change is looked at by judges alone, who were not asked. ``below``
+    are references that did not reach 1.0: their spoilt forms show nothing, and are in no figure. ``idle`` are
+    tasks that are passed by doing nothing, ``broken`` trials without a verdict.
+    """
+
+    suite: str
+    tasks: int
+    spoilers: Mapping[str, Sight]
+    graders: tuple[GraderSight, ...]
+    unseen: tuple[WrongTrial, ...]
+    for_judges: tuple[WrongTrial, ...]
+    below: tuple[WrongTrial, ...]
+    idle: tuple[WrongTrial, ...]
+    broken: tuple[WrongTrial, ...]
+
+    @property
+    def sight(self) -> Sight:
+        """All spoilers together."""
+        sights = self.spoilers.values()
+        return Sight(sum(each.seen for each in sights), sum(each.tried for each in sights))
+
+    def is_sound(self, least: float) -> bool:
+        """Whether references reach 1.0, doing nothing misses, nothing broke, and enough spoilers are seen."""
+        return not (self.below or self.idle or self.broken) and self.sight.share >= least - 1e-9
+
+    @property
+    def misses_idle(self) -> int:
+        """How many tasks were seen to miss where nothing is done."""
+        broken = sum(trial.player == NOP for trial in self.broken)
+        return self.tasks - len(self.idle) - broken
+
+
+class RubricAudit(FrozenValue, frozen=True):
+    """What a rubric makes of replies that quote verdicts planted in what is judged.
+
+    ``moved_by`` names those, of ``tried``, that are read as the judge's own verdict.
+    """
+
+    suite: str
+    rubric: str
+    place: str
+    tried: int
+    moved_by: tuple[str, ...] = ()
+
+
+class Audit(Document, frozen=True):
+    """Which graders of which suites saw which spoilt references.
+
+    ``rubrics`` are those by which judges grade, whether one was asked or not. ``unaudited`` names tasks, by
+    suite, that have no reference solution to act out; ``unfinished`` counts trials that never ended.
+    """
+
+    suites: tuple[SuiteAudit, ...]
+    unaudited: Mapping[str, tuple[str, ...]]
+    unfinished: int = 0
+    least: float = LEAST
+    rubrics: tuple[RubricAudit, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every suite is, every trial ended, and no rubric can be moved by what is judged."""
+        moved = any(rubric.moved_by for rubric in self.rubrics)
+        return not (self.unfinished or moved) and all(suite.is_sound(self.least) for suite in self.suites)
+
+
+def audit_of(run: Run, audited: RunAudit, least: float = LEAST) -> Audit:
+    """Work out what an audited run shows."""
+    unaudited: dict[str, tuple[str, ...]] = {}
+    for task in audited.unaudited:
+        unaudited[task.suite] = (*unaudited.get(task.suite, ()), task.task)
+    suites = dict.fromkeys(task.suite for task in audited.tasks)
+    planned = len(audited.spoilers) + 2 * len(audited.tasks)
+    unfinished = sum(group.trials for group in run.planned) - len(run.entries) if run.planned else planned
+    return Audit(
+        suites=tuple(_Suite(suite, run.entries, audited).audit() for suite in suites),
+        unaudited=unaudited,
+        unfinished=max(0, unfinished),
+        least=least,
+        rubrics=tuple(
+            RubricAudit(each.suite, each.rubric, each.place, each.tried, each.moved_by)
+            for each in audited.rubrics
+        ),
+    )
+
+
+class _Suite:
+    """One suite's trials, sorted by what they show."""
+
+    def __init__(self, suite: str, entries: Iterable[JournalEntry], audited: RunAudit) -> None:
+        self.suite = suite
+        self.tasks = {task.task: task for task in audited.tasks if task.suite == suite}
+        self.entries = [entry for entry in entries if entry.key.suite == suite]
+        self._spoilers = {
+            (each.task, f"spoiler:{each.spoiler}", each.number): each
+            for each in audited.spoilers
+            if each.suite == suite
+        }
+
+    def audit(self) -> SuiteAudit:
+        """Put the suite's figures together."""
+        below = [entry for entry in self.entries if entry.key.model == ORACLE and not entry.full]
+        spoilt = list(self._spoilt({entry.key.task for entry in below}))
+        unseen = [entry for entry in spoilt if entry.ending == "passed"]
+        for_judges = _left_to_judges(unseen, self._seen_places(spoilt), self._spoilers)
+        decidable = [entry for entry in spoilt if entry not in for_judges]
+        return SuiteAudit(
+            self.suite,
+            len(self.tasks),
+            self._sights(decidable),
+            self._graders(decidable),
+            self._wrong(entry for entry in unseen if entry not in for_judges),
+            self._wrong(for_judges),
+            self._wrong(below),
+            self._wrong(
+                entry for entry in self.entries if entry.key.model == NOP and entry.ending == "passed"
+            ),
+            self._wrong(entry for entry in self.entries if self._is_broken(entry)),
+        )
+
+    def _spoilt(self, below: Collection[str]) -> Iterator[JournalEntry]:
+        """Give the spoilt trials that show something: what misses with the whole reference, too, does not."""
+        for entry in self.entries:
+            if self._spoiler(entry) and entry.ending != "errored" and entry.key.task not in below:
+                yield entry
+
+    def _is_broken(self, entry: JournalEntry) -> bool:
+        return entry.ending == "errored" and entry.key.model != ORACLE
+
+    def _spoiler(self, entry: JournalEntry) -> PlannedSpoiler | None:
+        return self._spoilers.get((entry.key.task, entry.key.model, entry.key.repetition))
+
+    def _seen_places(self, spoilt: Sequence[JournalEntry]) -> set[tuple[str, str]]:
+        """Give the places, by task, of which code has seen any change."""
+        return {
+            (entry.key.task, place)
+            for entry in spoilt
+            if entry.ending != "passed" and (spoiler := self._spoiler(entry))
+            for place in spoiler.places
+        }
+
+    def _sights(self, decidable: Sequence[JournalEntry]) -> Mapping[str, Sight]:
+        tried, seen = Counter[str](), Counter[str]()
+        for entry in decidable:
+            name = player_of(entry)
+            tried[name] += 1
+            seen[name] += entry.ending != "passed"
+        return {name: Sight(seen[name], count) for name, count in tried.items()}
+
+    def _graders(self, decidable: Sequence[JournalEntry]) -> tuple[GraderSight, ...]:
+        tried, seen = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
+        for entry in decidable:
+            names = self.tasks[entry.key.task].graders if entry.key.task in self.tasks else {}
+            sights: dict[str, bool] = {}
+            for grade in entry.grades:
+                if grade.score is not None:
+                    name = names.get(grade.grader, grade.grader)
+                    sights[name] = sights.get(name, False) or not grade.full
+            for name, saw in sights.items():
+                tried[name, player_of(entry)] += 1
+                seen[name, player_of(entry)] += saw
+        return tuple(
+            GraderSight(grader, _sights_of(grader, seen, tried))
+            for grader in sorted({grader for grader, _ in tried})
+        )
+
+    def _wrong(self, entries: Iterable[JournalEntry]) -> tuple[WrongTrial, ...]:
+        return tuple(map(self._wrong_trial, entries))
+
+    def _wrong_trial(self, entry: JournalEntry) -> WrongTrial:
+        task = self.tasks.get(entry.key.task, AuditedTask(self.suite, entry.key.task))
+        spoiler = self._spoiler(entry)
+        noticed = [grade.grader for grade in entry.grades if grade.score is not None and not grade.full]
+        return WrongTrial(
+            task=task.task,
+            place=task.place,
+            player=player_of(entry),
+            done=spoiler.done if spoiler else "",
+            score=entry.score,
+            noticed=tuple(noticed),
+            reason=f"{entry.cause}: {entry.message}" if entry.ending == "errored" else "",
+        )
+
+
+def _left_to_judges(
+    unseen: Sequence[JournalEntry],
+    seen_places: set[tuple[str, str]],
+    spoilers: Mapping[tuple[str, str, int], PlannedSpoiler],
+) -> list[JournalEntry]:
+    """Give those that judges alone could have seen.
+
+    That is: a judge of the task was not asked, no other grader took anything off, and none of them saw any
+    spoiler of the places that this one changed.
+    """
+    left = []
+    for entry in unseen:
+        places = spoilers[entry.key.task, entry.key.model, entry.key.repetition].places
+        judged = any(grade.undecided == "no_judge" for grade in entry.grades) and entry.full
+        if judged and places and not any((entry.key.task, place) in seen_places for place in places):
+            left.append(entry)
+    return left
+
+
+def _sights_of(
+    grader: str, seen: Mapping[tuple[str, str], int], tried: Mapping[tuple[str, str], int]
+) -> Mapping[str, Sight]:
+    return {name: Sight(seen[who, name], count) for (who, name), count in tried.items() if who == grader}
+
+
+def player_of(entry: JournalEntry) -> str:
+    """Name who acted: ``oracle``, ``nop``, or a spoiler."""
+    return entry.key.model.removeprefix("spoiler:")
+
+
+TITLES = {
+    "skip_call": "skip",
+    "wrong_argument": "argument",
+    "number_plus_one": "number",
+    "date_off_by_a_day": "day",
+    "fact_dropped": "fact",
+    "stray_file": "stray",
+    "neighbour_overwritten": "neighbour",
+    "verbatim_paste": "paste",
+    "answer_everything": "all",
+}
+ALL = "all graders"
+NO_SUITE = "tasks of no suite"
+NO_SIGHT = "no spoilt reference shows anything"
+MOST_LINE = 400
+
+
+def audit_lines(audit: Audit, width: int, *, tells_unseen: bool) -> Iterator[StyledLine]:
+    """Give what the audit shows; with ``tells_unseen`` also each spoiler that nobody saw, by task."""
+    for suite in audit.suites:
+        yield from table_lines(suite_table(suite), width)
+        yield from _wrong_lines(suite, width, tells_unseen)
+        yield _verdict(suite, audit.least)
+        yield StyledLine("")
+    for name, tasks in audit.unaudited.items():
+        what = f"{name or NO_SUITE}: {pluralize(len(tasks), 'task')} without a reference_solution: "
+        line = one_line(f"{what}{', '.join(tasks)}", MOST_LINE)
+        yield from wrapped_lines(line, width, "yellow", indent="")
+    yield from _rubric_lines(audit, width)
+    if audit.unfinished:
+        yield StyledLine(f"{pluralize(audit.unfinished, 'trial')} never ended", "red")
+
+
+def _rubric_lines(audit: Audit, width: int) -> Iterator[StyledLine]:
+    """Say of all rubrics together that planted verdicts move none, or which move which."""
+    moved = [rubric for rubric in audit.rubrics if rubric.moved_by]
+    for rubric in moved:
+        count = f"{len(rubric.moved_by)} of {rubric.tried} planted verdicts are read as the judge's own"
+        line = f"{rubric.place}: rubric {rubric.rubric}: {count}: {'; '.join(rubric.moved_by)}"
+        yield from wrapped_lines(one_line(line, MOST_LINE), width, "red", indent="  ")
+    if audit.rubrics and not moved:
+        names = {rubric.rubric for rubric in audit.rubrics}
+        tried = sum(rubric.tried for rubric in audit.rubrics)
+        line = (
+            f"{pluralize(len(names), 'rubric')}: none of {tried} planted verdicts is read as the judge's own"
+        )
+        yield from wrapped_lines(line, width, "green", indent="")
+
+
+def audit_markdown(audit: Audit) -> str:
+    """Give the tables of an audit in Markdown."""
+    return "\n\n".join(table_markdown(suite_table(suite)).rstrip("\n") for suite in audit.suites) + "\n"
+
+
+def suite_table(suite: SuiteAudit) -> ReportTable:
+    """Give how many of the spoilers each grader saw, of those that it could decide."""
+    spoilers = [name for name in TITLES if name in suite.spoilers]
+    graders = suite.graders
+    columns = tuple(
+        TableColumn(
+            TITLES[name],
+            (_cell(suite.spoilers[name]), *(_cell(grader.spoilers.get(name)) for grader in graders)),
+        )
+        for name in spoilers
+    )
+    names = (ALL, *(grader.grader for grader in graders))
+    count = f"{pluralize(suite.tasks, 'task')}, {suite.sight.tried} spoilt references"
+    title = f"{suite.suite or NO_SUITE}: {count}: seen/tried"
+    notes = (TableNote(f"{len(suite.for_judges)} more need a judge"),) if suite.for_judges else ()
+    return ReportTable(title, "grader", names, (columns,), notes)
+
+
+def _cell(sight: Sight | None) -> str:
+    return f"{sight.seen}/{sight.tried}" if sight is not None and sight.tried else NOT_KNOWN
+
+
+def _wrong_lines(suite: SuiteAudit, width: int, tells_unseen: bool) -> Iterator[StyledLine]:
+    for title, trials in (
+        ("the reference does not reach 1.0: its spoilt forms show nothing", suite.below),
+        ("passed by doing nothing", suite.idle),
+        ("broke, and shows nothing", suite.broken),
+        ("seen by nobody", suite.unseen if tells_unseen else ()),
+    ):
+        if trials:
+            yield StyledLine(f"  {title}", "bold")
+        for place, of_task in _by_task(trials):
+            yield StyledLine(f"    {one_line(f'{place} {of_task[0].task}', MOST_LINE)}")
+            for trial in of_task:
+                yield from wrapped_lines(one_line(_trial_text(trial), MOST_LINE), width, "", indent="      ")
+
+
+def _by_task(trials: Sequence[WrongTrial]) -> list[tuple[str, list[WrongTrial]]]:
+    """Give trials by task, with the place of each; first the task with most of them."""
+    tasks: dict[str, list[WrongTrial]] = {}
+    for trial in trials:
+        tasks.setdefault(trial.place, []).append(trial)
+    return sorted(tasks.items(), key=lambda task: (-len(task[1]), task[0]))
+
+
+def _trial_text(trial: WrongTrial) -> str:
+    got = trial.reason or (f"score {trial.score:.2f}" if trial.score is not None else "no score")
+    noticed = f", noticed by {', '.join(trial.noticed)}" if trial.noticed and not trial.reason else ""
+    done = f" ({trial.done})" if trial.done else ""
+    return f"{TITLES.get(trial.player, trial.player)}{done}: {got}{noticed}"
+
+
+def _verdict(suite: SuiteAudit, least: float) -> StyledLine:
+    sight, tasks = suite.sight, suite.tasks
+    reference = f"reference at 1.0 in {tasks - len(suite.below)} of {tasks} tasks"
+    idle = f"nothing done misses in {suite.misses_idle}"
+    seen = f"{sight.seen} of {sight.tried} seen ({sight.share:.1%})" if sight.tried else NO_SIGHT
+    text = f"{one_line(suite.suite or NO_SUITE, MOST_LINE)}: {seen}; {reference}, {idle}"
+    return StyledLine(text, "green" if suite.is_sound(least) else "red")

@@ -1,0 +1,479 @@
+"""A calibration as lines of a terminal and as one HTML file, from what its JSON file says."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from math import sqrt
+from typing import Any, NamedTuple
+
+from pytest_agenteval.compare.scoring.agreement import AT_MOST, METRICS
+from pytest_agenteval.records.transcript import (
+    NO_USAGE,
+    Usage,
+    cost_figure,
+    format_cost,
+    format_tokens,
+    token_figure,
+)
+from pytest_agenteval.reports.html_report import page_environment, page_file
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, body_lines
+from pytest_agenteval.text.formatting import (
+    INDENT,
+    WIDEST,
+    StyledLine,
+    clamp_width,
+    format_figure,
+    one_line,
+    pluralize,
+    shorten_middle,
+    wrapped_lines,
+)
+
+MOST_DISAGREEMENTS = 5
+"""Disagreements that are shown; the page has more."""
+MOST_NAME = 20
+MOST_REASON = 160
+PANEL = "all judges together"
+
+SCORED_METRIC = "scored"
+"""The threshold that is about a number of examples, and no figure."""
+
+JsonObject = Mapping[str, Any]
+
+
+FIGURES = {
+    "spearman": "spearman",
+    "pearson": "pearson",
+    "mae": "MAE",
+    "within": "within",
+    "kappa": "kappa",
+    "alpha": "alpha",
+}
+"""The figures of the table, each with its title; the file and the page have more."""
+
+
+def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[StyledLine]:
+    """Give the table of a calibration, its thresholds, its largest disagreements and where its page is.
+
+    ``data`` is what ``calibration_json`` gave, ``page`` the path of the page.
+    """
+    width = clamp_width(width)
+    lines = [
+        StyledLine(shorten_middle(_title(data), width), "bold"),
+        StyledLine(INDENT + _label_sources(data)),
+    ]
+    for judge in dict.fromkeys(agreement["judge"] for agreement in data["measured"]):
+        lines += [StyledLine(INDENT + shorten_middle(judge_label(data, judge), width - len(INDENT)))]
+        lines += body_lines(_table(data, judge), width, indent=2 * INDENT)
+        lines += [line for note in _judge_notes(data, judge) for line in wrapped_lines(note, width, "dim")]
+    lines += [line for note in _panel_notes(data) for line in wrapped_lines(note, width)]
+    lines += _threshold_lines(data, width)
+    lines += _disagreement_lines(data, width)
+    return [*lines, StyledLine(f"{INDENT}page: {page}")]
+
+
+def judge_label(data: JsonObject, judge: str) -> str:
+    """Say which model a judge is; all of them together where the name is empty."""
+    if not judge:
+        return f"{PANEL} ({data['combine']})"
+    return f"judge {judge_model_label(next(row for row in data['judges'] if row['name'] == judge))}"
+
+
+def judge_model_label(judge: JsonObject) -> str:
+    """Say what model a judge is: ``claude (anthropic/claude-x)``."""
+    name, id = (one_line(judge[key], 3 * MOST_NAME) for key in ("name", "id"))
+    if judge["offline"]:
+        return f"{name} (offline, no LLM)"
+    return name if name == id else f"{name} ({id})"
+
+
+def format_threshold(threshold: JsonObject) -> str:
+    """Say what a threshold asks for: ``spearman of coherence 0.7 or more``."""
+    side = "or less" if threshold["metric"] in AT_MOST else "or more"
+    return f"{threshold['metric']} of {threshold['dimension']} {threshold['threshold']:g} {side}"
+
+
+def format_shortfall(threshold: JsonObject) -> str:
+    """Say what a threshold asks for and what was found, with so many digits that they differ."""
+    value, text = threshold["found"]["value"], format_threshold_value(threshold)
+    if (
+        threshold["metric"] != SCORED_METRIC
+        and value is not None
+        and float(format_statistic(value)) == threshold["threshold"]
+    ):
+        text = f"{value:.6f}"
+    return f"{format_threshold(threshold)} (found {text})"
+
+
+def format_unreadable(judge: JsonObject) -> str:
+    """Say how many of a judge's replies could not be read, and why."""
+    unread = judge["unread"]
+    replies = pluralize(unread["asks"], "reply")
+    problem = one_line(unread["problem"], MOST_REASON)
+    return f"{one_line(judge['name'], MOST_NAME)}: {unread['count']} of {replies} cannot be read: {problem}"
+
+
+def format_statistic(value: float | None) -> str:
+    """Write a figure, which may lie below 0; a hair below is 0."""
+    return format_figure(abs(value) if value is not None and -0.005 < value < 0 else value)
+
+
+def format_threshold_value(threshold: JsonObject) -> str:
+    """Say what was found of what a threshold is about: a figure, or a number of examples."""
+    estimate = threshold["found"]
+    is_count = threshold["metric"] == SCORED_METRIC and estimate["value"] is not None
+    return f"{estimate['value']:.0f}" if is_count else format_estimate(estimate)
+
+
+def format_estimate(estimate: JsonObject) -> str:
+    """Say what was found: ``0.55, 0.31 to 0.72``, or why there is no figure or no interval."""
+    if estimate["value"] is None:
+        return f"none: {estimate['reason']}"
+    beside = format_estimate_interval(estimate, " to ") or estimate.get("reason", "")
+    value = format_statistic(estimate["value"])
+    return f"{value}, {beside}" if beside else value
+
+
+def format_estimate_interval(estimate: JsonObject, between: str = "-") -> str:
+    """Write the interval of a figure, which may reach below 0."""
+    if "low" not in estimate:
+        return ""
+    if estimate["low"] < 0 and between == "-":
+        between = ".."  # a dash would be taken for a minus
+    return f"{format_statistic(estimate['low'])}{between}{format_statistic(estimate['high'])}"
+
+
+def format_noise(noise: JsonObject) -> str:
+    """Say how far a judge's scores move when it is asked again."""
+    spread, flips = noise["spread"], noise["flips"]
+    if spread["value"] is None:
+        return f"noise not known: {spread['reason']}"
+    beside = format_estimate_interval(spread, " to ") or spread.get("reason", "")
+    interval = f" ({beside})" if beside else ""
+    deviation = f"standard deviation {format_statistic(spread['value'])}{interval}"
+    between = f" ({flips['low']:.0%} to {flips['high']:.0%})" if "low" in flips else ""
+    share = f"{flips['value']:.0%} of {pluralize(noise['examples'], 'example')}{between}"
+    return f"{deviation}; {share} flip between pass and fail"
+
+
+def _title(data: JsonObject) -> str:
+    rubric = data["rubric"]
+    return one_line(f"calibration {data['id']} (rubric {rubric['name']} {rubric['version']})", WIDEST)
+
+
+def _label_sources(data: JsonObject) -> str:
+    """Say what judges are compared with: where labels come from is never left out."""
+    repeats = f", each asked about {data['repeats']} times" if data["repeats"] > 1 else ""
+    return f"compared with {data['labels']['said']}{repeats}"
+
+
+def _table(data: JsonObject, judge: str) -> ReportTable:
+    """Give a row for each figure and a column for each dimension."""
+    columns = tuple(
+        TableColumn(
+            shorten_middle(agreement["dimension"], MOST_NAME),
+            (str(agreement["scored"]), *_figure_cells(agreement)),
+        )
+        for agreement in _agreements(data, judge)
+    )
+    return ReportTable("", "value, 95 %", ("scored", *FIGURES.values()), (columns,))
+
+
+def _figure_cells(agreement: JsonObject) -> Iterator[str]:
+    for metric in FIGURES:
+        estimate = agreement["figures"][metric]
+        yield f"{format_statistic(estimate['value'])} {format_estimate_interval(estimate)}".strip()
+
+
+def _agreements(data: JsonObject, judge: str) -> list[JsonObject]:
+    """Give how one judge did, dimension by dimension."""
+    return [agreement for agreement in data["measured"] if agreement["judge"] == judge]
+
+
+def _judge_notes(data: JsonObject, judge: str) -> Iterator[str]:
+    """Say what stands behind a judge's figures: why some are missing, what it could not tell, its noise."""
+    for row in data["judges"]:
+        if row["name"] == judge and "unread" in row:
+            yield format_unreadable(row)
+    for agreement in _agreements(data, judge):
+        name = agreement["dimension"]
+        yield _confusion(agreement)
+        unscored = agreement["examples"] - agreement["scored"]
+        if unscored:
+            yield f"{name}: no score for {unscored} of {pluralize(agreement['examples'], 'example')}"
+        yield from (f"{name}: {text}" for text in _undefined(agreement["figures"]))
+        if "noise" in agreement:
+            yield f"{name}, asked {data['repeats']} times: {format_noise(agreement['noise'])}"
+
+
+def _confusion(agreement: JsonObject) -> str:
+    """Write how often each category of the labels met each of the scores: a row for each label."""
+    confusion = agreement["confusion"]
+    categories = ", ".join(f"{category:g}" for category in confusion["categories"])
+    rows = " / ".join(" ".join(map(str, row)) for row in confusion["rows"])
+    return f"{agreement['dimension']}, labels {categories} by scores: {rows}"
+
+
+def _undefined(figures: JsonObject) -> Iterator[str]:
+    """Say why figures of the table have no value, those with one reason together, or no interval."""
+    reasons = {metric: figures[metric]["reason"] for metric in FIGURES if figures[metric]["value"] is None}
+    for reason in dict.fromkeys(reasons.values()):
+        yield f"no {', '.join(metric for metric, why in reasons.items() if why == reason)}: {reason}"
+    shown = [figures[metric] for metric in FIGURES if figures[metric]["value"] is not None]
+    yield from dict.fromkeys(estimate["reason"] for estimate in shown if "reason" in estimate)
+
+
+def _panel_notes(data: JsonObject) -> Iterator[str]:
+    """Say how far the judges agree with each other, and what all of them took."""
+    for name, estimate in data["among_judges"].items():
+        yield f"the judges among themselves, {name}: alpha {format_estimate(estimate)}"
+    usages = [judge["usage"] for judge in data["judges"] if judge["usage"]]
+    if usages:
+        took = sum(map(_judge_usage, usages), NO_USAGE)
+        tokens, cost = format_tokens(token_figure(took)), format_cost(cost_figure(took))
+        yield f"judges: {pluralize(took.asks or 0, 'reply')}, {tokens}, {cost}"
+
+
+def _judge_usage(stored: JsonObject) -> Usage:
+    return Usage(stored["tokens"], cost_usd=stored["cost_usd"], asks=stored["asks"])
+
+
+def _threshold_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
+    thresholds = data["thresholds"]
+    if not thresholds and not data["passed"]:
+        yield StyledLine(f"{INDENT}not passed: a judge's replies cannot be read", "red")
+    elif not thresholds:
+        yield StyledLine(f"{INDENT}no threshold: nothing had to be reached", "dim")
+    elif data["passed"]:
+        yield StyledLine(f"{INDENT}{pluralize(len(thresholds), 'threshold')} reached")
+    for threshold in thresholds:
+        if not threshold["reached"]:
+            yield from wrapped_lines(f"not reached: {format_shortfall(threshold)}", width, "red")
+
+
+def _disagreement_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
+    disagreements = data["disagreements"][:MOST_DISAGREEMENTS]
+    if disagreements:
+        yield StyledLine(f"{INDENT}largest disagreements:", "dim")
+    for disagreement in disagreements:
+        label, score = format_figure(disagreement["label"]), format_figure(disagreement["score"])
+        where = f"{disagreement['id']}, {disagreement['dimension']}"
+        text = f"{where}: label {label}, score {score}{_first_rationale(disagreement['votes'])}"
+        yield from wrapped_lines(one_line(text, MOST_REASON), width, indent=2 * INDENT)
+
+
+def _first_rationale(votes: Sequence[JsonObject]) -> str:
+    """Give what the first judge with a reason says, with its name where there are several."""
+    vote = next((vote for vote in votes if vote["rationale"]), None)
+    if vote is None:
+        return ""
+    by = f"{vote['judge']}: " if len(votes) > 1 else ""
+    return f": {by}{vote['rationale']}"
+
+
+SIDE = 100.0
+"""The side of a plot; positions in it are percents."""
+SMALLEST, LARGEST, GROWTH = 1.5, 5.5, 0.7
+METRIC_TITLES: Mapping[str, str] = {
+    "spearman": "Spearman",
+    "pearson": "Pearson",
+    "mae": "Mean absolute error",
+    "within": "Within tolerance",
+    "kappa": "Cohen’s κ, quadratic",
+    "kappa_linear": "Cohen’s κ, linear",
+    "alpha": "Krippendorff’s α, interval",
+    "alpha_ordinal": "Krippendorff’s α, ordinal",
+    "alpha_nominal": "Krippendorff’s α, nominal",
+    "decided": "Decided",
+}
+FROM_ZERO = frozenset({"mae", "within", "decided"})
+
+
+class PlotDot(NamedTuple):
+    """All scores at one place of a plot, in percents from its lower left corner."""
+
+    x: float
+    y: float
+    radius: float
+    source: str
+    says: str
+
+
+class FigureBar(NamedTuple):
+    """A figure in a row of a table, its interval as a bar; places are percents, None where there is none."""
+
+    title: str
+    explained: str
+    value: str
+    interval: str
+    reason: str
+    at: float | None
+    low: float | None
+    high: float | None
+    zero: float
+    threshold: float | None
+    reached: bool
+    threshold_text: str
+
+
+def calibration_page(data: JsonObject) -> str:
+    """Give the page of a calibration, from what its JSON file says.
+
+    Every text of labels and judges is escaped: what an agent wrote is shown, and never obeyed.
+    """
+    judges = list(dict.fromkeys(agreement["judge"] for agreement in data["measured"]))
+    return (
+        page_environment()
+        .get_template("calibration.html.jinja")
+        .render(
+            data=data,
+            kit=page_file("kit.css"),
+            names=[judge_model_label(judge) for judge in data["judges"]],
+            label=_label(data),
+            thresholds=[
+                (threshold, format_threshold(threshold), format_threshold_value(threshold))
+                for threshold in data["thresholds"]
+            ],
+            sections=[_section(data, name, judges) for name in data["dimensions"]],
+            number=format_statistic,
+            count=len(data["disagreements"]),
+            no_disagreement=_no_disagreement(data),
+            unread=[format_unreadable(judge) for judge in data["judges"] if "unread" in judge],
+        )
+    )
+
+
+def _no_disagreement(data: JsonObject) -> str:
+    """Say what it means that no score lay away from its label: nothing, where there is no score."""
+    decisive = data["measured"][-1]["judge"]
+    agreements = [agreement for agreement in data["measured"] if agreement["judge"] == decisive]
+    scored, labelled = (sum(agreement[key] for agreement in agreements) for key in ("scored", "examples"))
+    if not scored:
+        return "No example has a score: there is nothing to compare."
+    if scored < labelled:
+        return f"There is none among the {scored} scores; {labelled - scored} labels have none beside them."
+    return "There is none: every score is the label."
+
+
+def _section(data: JsonObject, dimension: str, judges: Sequence[str]) -> dict[str, Any]:
+    """Give what is said of one dimension, judge by judge."""
+    return {
+        "name": dimension,
+        "says": data["dimensions"][dimension],
+        "among": format_estimate(data["among_judges"][dimension])
+        if dimension in data["among_judges"]
+        else "",
+        "cards": [_card(data, dimension, judge, judge == judges[-1]) for judge in judges],
+    }
+
+
+def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> dict[str, Any]:
+    """Give one judge's plot and figures; thresholds are about the decisive one."""
+    agreement = next(
+        row for row in data["measured"] if (row["dimension"], row["judge"]) == (dimension, judge)
+    )
+    thresholds = {
+        threshold["metric"]: threshold
+        for threshold in data["thresholds"]
+        if is_decisive and threshold["dimension"] == dimension
+    }
+    return {
+        "who": judge_label(data, judge),
+        "found": agreement,
+        "dots": list(_dots(data, dimension, judge)),
+        "band": _band(data["tolerance"]),
+        "bars": [_bar(name, agreement["figures"][name], thresholds.get(name)) for name in METRICS],
+        "heat": confusion_heat(agreement["confusion"]),
+        "noise": format_noise(agreement["noise"]) if "noise" in agreement else "",
+    }
+
+
+def _label(data: JsonObject) -> str:
+    """Name what the judges are compared with: what was constructed is never called human."""
+    sources: list[str] = data["labels"]["sources"]
+    return f"{sources[0]} label" if len(sources) == 1 else "label"
+
+
+def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[PlotDot]:
+    """Put scores that lie at the same place into one dot, the more of them the larger."""
+    places: Counter[tuple[float, float, str]] = Counter()
+    for example in data["examples"]:
+        label = example["labels"].get(dimension)
+        for ask in example["asks"] if label is not None else ():
+            score = _score(ask, dimension, judge)
+            if score is not None:
+                places[round(label, 4), round(score, 4), example["source"]] += 1
+    for (x, y, source), count in sorted(places.items(), key=lambda place: -place[1]):
+        radius = min(LARGEST, SMALLEST + GROWTH * sqrt(count - 1))
+        says = f"{source} label {format_statistic(x)}, score {format_statistic(y)}: {count}×"
+        yield PlotDot(SIDE * x, SIDE * y, round(radius, 2), source, says)
+
+
+def _score(ask: JsonObject, dimension: str, judge: str) -> float | None:
+    scores: JsonObject = ask["scores"]
+    if judge:
+        scores = next((vote["scores"] for vote in ask["votes"] if vote["judge"] == judge), {})
+    score: float | None = scores.get(dimension)
+    return score
+
+
+def _band(tolerance: float) -> str:
+    """Give the corners of what lies within the tolerance of the diagonal, from the lower left corner."""
+    reach = SIDE * min(tolerance, 1.0)
+    left, right = (0.0, reach), (SIDE - reach, SIDE)
+    corners = [(0.0, 0.0), left, right, (SIDE, SIDE), (SIDE, SIDE - reach), (reach, 0.0)]
+    return " ".join(f"{x:g},{SIDE - y:g}" for x, y in corners)
+
+
+def _bar(name: str, estimate: JsonObject, threshold: JsonObject | None) -> FigureBar:
+    def at(value: float | None) -> float | None:
+        if value is None:
+            return None
+        share = value if name in FROM_ZERO else (value + 1) / 2
+        return round(100 * min(1.0, max(0.0, share)), 2)
+
+    side = "at most" if name in AT_MOST else "at least"
+    return FigureBar(
+        title=METRIC_TITLES[name],
+        explained=METRICS[name],
+        value=format_statistic(estimate["value"]),
+        interval=format_estimate_interval(estimate, " to "),
+        reason=estimate.get("reason", ""),
+        at=at(estimate["value"]),
+        low=at(estimate.get("low")),
+        high=at(estimate.get("high")),
+        zero=0.0 if name in FROM_ZERO else 50.0,
+        threshold=at(threshold["threshold"]) if threshold else None,
+        reached=not threshold or threshold["reached"],
+        threshold_text=f"{side} {threshold['threshold']:g}" if threshold else "",
+    )
+
+
+class Cell(NamedTuple):
+    """How often a label's category met a score's; ``shade`` is its share of the row, in percent."""
+
+    times: int
+    shade: int
+    agrees: bool
+
+
+class Heat(NamedTuple):
+    """The cells of a confusion, a row for each category of labels, and the categories' names."""
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def confusion_heat(confusion: JsonObject) -> Heat:
+    """Give a confusion with the shade of every cell: the more often a pair was met, the stronger its cell."""
+    names = tuple(format_figure(category) for category in confusion["categories"])
+    rows = tuple(
+        (name, tuple(Cell(count, _share(count, row), place == other) for other, count in enumerate(row)))
+        for place, (name, row) in enumerate(zip(names, confusion["rows"], strict=True))
+    )
+    return Heat(names, rows)
+
+
+def _share(count: int, row: list[int]) -> int:
+    return round(100 * count / sum(row)) if count else 0

@@ -1,0 +1,494 @@
+"""A comparison on a terminal, as Markdown and as JSON, and what a run changes in a baseline's file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pytest_agenteval.compare.baseline import read_baseline
+from pytest_agenteval.compare.baseline_lines import tasks_of
+from pytest_agenteval.compare.comparison import Comparison, Pair, SuiteComparison, TaskChange
+from pytest_agenteval.compare.drift import RunDrift
+from pytest_agenteval.compare.pairing import MUST_EQUAL
+from pytest_agenteval.compare.scoring.broken_tasks import LEAST_TRIALS
+from pytest_agenteval.compare.verdict import LEAST_SHOWN, Change
+from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.reports.comparison_text import (
+    MOST_NAME,
+    NO_SCORES,
+    bucket_name,
+    drift_text,
+    elsewhere_text,
+    format_change,
+    format_p,
+    headline,
+    held_out_text,
+    look_text,
+    noise_text,
+    pooled_text,
+    repetitions_text,
+    sensitivity_text,
+    sent_text,
+    share_text,
+    suite_label,
+    tasks_compared,
+    tasks_left_out,
+    too_few_text,
+    verdict_text,
+)
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, body_lines
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_comparison import RULES
+from pytest_agenteval.text.formatting import (
+    NOT_KNOWN,
+    StyledLine,
+    clamp_width,
+    escape_markdown,
+    format_duration,
+    format_figure,
+    model_label,
+    one_line,
+    pluralize,
+    printable,
+    wrapped_lines,
+)
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+
+MOST_EACH_WAY = 5
+"""Small buckets, and tasks, that are named of those that rose, and of those that fell."""
+
+MOST_OBSTACLES = 10
+UNCHANGED = 1e-9
+
+
+def comparison_lines(
+    comparison: Comparison, width: int, *, whole: bool = False, basis: bool = False
+) -> list[StyledLine]:
+    """Give a comparison as lines of at most ``width`` columns.
+
+    ``basis`` adds what verdicts rest on: p, and whose the noise is. ``whole`` leaves nothing out.
+    """
+    width = clamp_width(width)
+    lines = headline_lines(comparison, width)
+    for suite in comparison.suites:
+        lines += [StyledLine(""), *_suite_lines(suite, comparison, width, whole, basis or whole)]
+    return [*lines, *_remarks(comparison, width, whole)]
+
+
+def headline_lines(comparison: Comparison, width: int) -> list[StyledLine]:
+    """Give the verdict alone."""
+    return wrapped_lines(headline(comparison), width, "red" if comparison.worse else "bold", indent="")
+
+
+def _suite_lines(
+    suite: SuiteComparison, comparison: Comparison, width: int, whole: bool, basis: bool
+) -> Iterator[StyledLine]:
+    old, new = map(printable, (pooled_text(suite, names=whole) or comparison.old, comparison.new))
+    runs = "same run" if comparison.same_run else f"{old} -> {new}"
+    changed = f"  changed: {', '.join(suite.differs)}" if suite.differs else ""
+    yield from wrapped_lines(f"{suite_label(suite)}  {_tasks_text(suite)}, {runs}{changed}", width, indent="")
+    if not suite.differs and suite.old_who == suite.new_who:
+        yield from wrapped_lines("No difference found in prompts, settings, tools or code.", width)
+    for each in suite.sent:
+        yield from wrapped_lines(printable(sent_text(each)), width)
+    if suite.suite is None:
+        yield from wrapped_lines("   ".join([NO_SCORES, *_errored_text(suite)]), width)
+        return
+    if suite.suite.verdict == "identical":
+        yield from wrapped_lines(
+            f"score {format_figure(suite.suite.new)}, every trial scored as before", width
+        )
+        for text in too_few_text(suite.suite, comparison.tolerance, suite.levels.suite):
+            yield from wrapped_lines(text, width)
+        return
+    yield from wrapped_lines(_score_text(suite, suite.suite), width)
+    for text in _sentences(suite, suite.suite, comparison, basis):
+        yield from wrapped_lines(text, width)
+    yield from _buckets(suite, width, whole, basis)
+    yield from _tasks(suite, width, whole)
+    if whole:
+        yield from _graders(suite, width)
+        yield from wrapped_lines(_cost_text(suite), width)
+
+
+def _tasks_text(suite: SuiteComparison) -> str:
+    """Count the tasks that are compared; where not all of them have scores on both sides, those that do."""
+    if not suite.tasks:
+        return "no task compared"
+    scored = sum(task.change is not None for task in suite.tasks)
+    tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite)}"
+    return tasks if scored in (0, len(suite.tasks)) else f"{scored} of {tasks}"
+
+
+def _score_text(suite: SuiteComparison, change: Change) -> str:
+    old, new = format_figure(change.old), format_figure(change.new)
+    parts = [f"score {old} -> {new}", format_change(change.change)]
+    if change.interval is not None:
+        low, high = map(_format_end, (change.interval.low, change.interval.high))
+        parts[-1] += f", between {low} and {high} for tasks like these"
+    if not change.testable:
+        parts.append(f"too few differences to call it better or worse{_remedy_text(suite)}")
+    return "   ".join([*parts, *_errored_text(suite)])
+
+
+def _remedy_text(suite: SuiteComparison) -> str:
+    """Say that repetitions may help, where tasks were tried once and all changes are in one direction.
+
+    The fewest that can give a verdict: three where two tasks change, five where one does.
+    """
+    changes = [task.change for task in suite.tasks if task.change and abs(task.change) > UNCHANGED]
+    if len({change > 0 for change in changes}) != 1 or max(most for _, most in suite.repetitions) > 1:
+        return ""
+    return f" (--repetitions {3 if len(changes) > 1 else 5} may find more)"
+
+
+def _format_end(end: float) -> str:
+    """Write an end of an interval: one that a verdict has moved just beyond 0 is 0 here."""
+    return format_change(0.0 if abs(end) <= LEAST_SHOWN else end)
+
+
+def _basis_text(change: Change) -> Iterator[str]:
+    """Say which tests a verdict rests on, with their levels."""
+    if not change.testable:
+        return
+    text = f"p {format_p(change.p)} on these tasks"
+    if change.p_like_these is not None and change.interval is not None:
+        level = f"{change.interval.level:.3f}"
+        text += f", {format_p(change.p_like_these)} for tasks like these; interval at level {level}"
+    yield text
+
+
+def _errored_text(suite: SuiteComparison) -> Iterator[str]:
+    if any(suite.errored):
+        yield f"errored {suite.errored[0]} -> {suite.errored[1]}"
+
+
+def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison, basis: bool) -> Iterator[str]:
+    if change.undone:
+        errored = pluralize(sum(suite.errored), "errored trial")
+        yield f"The verdict depends on how {errored} would have scored. Run them: pytest --agent-only=errored"
+    if basis:
+        yield from _basis_text(change)
+        if change.share is not None and share_text(change) and change.share.p is not None:
+            yield f"With buckets as units: p {format_p(change.share.p)}."
+    yield from map(printable, drift_text(suite))
+    yield from map(printable, elsewhere_text(suite))
+    yield from held_out_text(suite)
+    if suite.sensitivity is not None and change.verdict != "identical":
+        texts: list[str] = []
+        if change.verdict == "not worse" or "cannot tell" in (change.verdict, change.like_these):
+            texts += sensitivity_text(suite.sensitivity, comparison.tolerance)
+        needed = suite.sensitivity.needed
+        says_tasks = needed is not None and needed.repetitions is None
+        if change.verdict == "cannot tell" and not says_tasks:
+            texts += too_few_text(change, comparison.tolerance, suite.levels.suite)
+        yield from texts
+        if basis:
+            yield from noise_text(suite, comparison)
+
+
+def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> Iterator[StyledLine]:
+    """Give the buckets that were tested, then those without a verdict that moved."""
+    testable = sorted((change for change in suite.buckets if change.testable), key=lambda change: change.p)
+    others = [change for change in suite.buckets if not change.testable]
+    moved = [change for change in others if abs(change.change) > UNCHANGED]
+    moved_most = sorted(moved, key=lambda change: -change.change) if whole else _furthest(moved)
+    if testable or moved:
+        yield StyledLine("")
+        yield from body_lines(_bucket_table([*testable, *moved_most], basis), width)
+    if len(moved_most) < len(moved):
+        yield StyledLine(f"  {len(moved) - len(moved_most)} more that moved (-v)", "dim")
+    if others:
+        yield from wrapped_lines(_no_verdict_text(others, moved), width, "dim")
+
+
+def _bucket_table(changes: Sequence[Change], basis: bool) -> ReportTable:
+    p = tuple(format_p(change.p) if change.testable else NOT_KNOWN for change in changes)
+    columns = (
+        TableColumn("tasks", tuple(str(change.tasks) for change in changes)),
+        TableColumn("old", tuple(format_figure(change.old) for change in changes)),
+        TableColumn("new", tuple(format_figure(change.new) for change in changes)),
+        TableColumn("change", tuple(format_change(change.change) for change in changes)),
+        *([TableColumn("p", p, spare=1)] if basis else []),
+        TableColumn("verdict", tuple(map(verdict_text, changes))),
+    )
+    return ReportTable("", "bucket", tuple(map(bucket_name, changes)), (columns,))
+
+
+def _name(text: str) -> str:
+    return one_line(text, MOST_NAME) or NOT_KNOWN
+
+
+def _furthest(changes: Iterable[Change]) -> list[Change]:
+    """Give those that rose most and those that fell most, in the order of their change."""
+    ordered = sorted(changes, key=lambda change: -change.change)
+    if len(ordered) <= 2 * MOST_EACH_WAY:
+        return ordered
+    up = [change for change in ordered if change.change > 0]
+    down = [change for change in ordered if change.change < 0]
+    return [*up[:MOST_EACH_WAY], *down[-MOST_EACH_WAY:]]
+
+
+def _no_verdict_text(others: Sequence[Change], moved: Sequence[Change]) -> str:
+    sizes = sorted({change.tasks for change in others})
+    tasks = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+    buckets = f"{pluralize(len(others), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
+    return f"-  too few differences for a verdict: {buckets}, {len(moved) or 'none'} of which changed"
+
+
+def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
+    changes = [(task, task.change) for task in suite.tasks if task.change is not None]
+    up = sum(change > UNCHANGED for _, change in changes)
+    down = sum(change < -UNCHANGED for _, change in changes)
+    yield StyledLine("")
+    same = len(changes) - up - down
+    yield from wrapped_lines(f"{pluralize(same, 'task')} as before, {up} up, {down} down", width)
+    moved = sorted((pair for pair in changes if abs(pair[1]) > UNCHANGED), key=lambda pair: pair[1])
+    if whole:
+        for task, _ in moved:
+            yield from wrapped_lines(_task_text(task), width, indent="    ")
+    elif moved and moved[0][1] < 0:
+        yield from wrapped_lines(f"Fell most: {_task_text(moved[0][0])}", width)
+    yield from _settled(suite, width, whole)
+
+
+def _task_text(task: TaskChange) -> str:
+    old, new = (" ".join(map(format_figure, scores)) for scores in (task.old, task.new))
+    return f"{printable(task.task)}  {old} -> {new}"
+
+
+def _settled(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
+    """Name tasks that were mended or broken; with fewer repetitions too many would be so by chance alone."""
+    mended = [printable(task.task) for task in suite.tasks if task.mended]
+    broken = [printable(task.task) for task in suite.tasks if task.broken]
+    if mended:
+        yield from wrapped_lines(f"Mended (none passed, now all do): {', '.join(mended)}", width)
+    if broken or (whole and min(suite.repetitions[0][0], suite.repetitions[1][0]) >= LEAST_TRIALS):
+        by_chance = f"chance alone breaks about {suite.broken_by_chance:.1f}"
+        text = f"Broken (all passed, now none does): {', '.join(broken) or 'none'} ({by_chance})"
+        yield from wrapped_lines(text, width, "red" if broken else "")
+
+
+def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
+    if not suite.graders:
+        return
+    pairs = [(grader.scores.old or 0.0, grader.scores.new or 0.0) for grader in suite.graders]
+    columns = (
+        TableColumn("tasks", tuple(str(grader.tasks) for grader in suite.graders)),
+        TableColumn("old", tuple(format_figure(old) for old, _ in pairs)),
+        TableColumn("new", tuple(format_figure(new) for _, new in pairs)),
+        TableColumn("change", tuple(format_change(new - old) for old, new in pairs)),
+    )
+    names = tuple(_name(grader.grader) for grader in suite.graders)
+    yield StyledLine("")
+    yield from body_lines(ReportTable("", "grader", names, (columns,)), width)
+
+
+def _cost_text(suite: SuiteComparison) -> str:
+    def both(pair: Pair, form: Callable[[float], str], unknown: str) -> str:
+        if pair.old is None and pair.new is None:
+            return unknown
+        return " -> ".join("unknown" if value is None else form(value) for value in (pair.old, pair.new))
+
+    tokens = both(suite.tokens, lambda value: f"{value:,.0f} tokens", "tokens unknown")
+    parts = [tokens.replace(" tokens ->", " ->"), both(suite.seconds, format_duration, NOT_KNOWN)]
+    if suite.cost_usd != Pair(0, 0):
+        parts.append(both(suite.cost_usd, lambda value: f"${value:.4f}", "cost unknown"))
+    return f"a trial: {', '.join(parts)}"
+
+
+def _remarks(comparison: Comparison, width: int, whole: bool) -> Iterator[StyledLine]:
+    obstacles = comparison.obstacles
+    if obstacles:
+        yield StyledLine("")
+        yield from wrapped_lines(
+            f"{pluralize(len(tasks_left_out(comparison)), 'task')} not compared:", width, "yellow", indent=""
+        )
+    for text in map(str, obstacles if whole else obstacles[:MOST_OBSTACLES]):
+        yield from wrapped_lines(printable(text), width)
+    if not whole and len(obstacles) > MOST_OBSTACLES:
+        yield StyledLine(f"  and {len(obstacles) - MOST_OBSTACLES} more (-v)")
+    for names, where in ((comparison.unmatched_old, "old"), (comparison.unmatched_new, "new")):
+        if names:
+            yield from wrapped_lines(f"only in {where}: {printable(', '.join(names))}", width, indent="")
+
+
+MOST_BUCKETS = 5
+"""Buckets of a suite that are named."""
+
+
+def verdict_lines(comparison: Comparison, width: int, verbosity: int) -> list[StyledLine]:
+    """Give the verdict with each suite's score and changed buckets; all of it from 1, the verdict below 0."""
+    if verbosity > 0:
+        return comparison_lines(comparison, width, whole=True)
+    lines = headline_lines(comparison, width)
+    return lines if verbosity < 0 else [*lines, *_brief(comparison, clamp_width(width))]
+
+
+def _brief(comparison: Comparison, width: int) -> Iterator[StyledLine]:
+    for suite in comparison.suites:
+        if suite.suite is not None and suite.suite.verdict != "identical":
+            yield from wrapped_lines(_suite_text(suite, suite.suite), width)
+            for text in drift_text(suite):
+                yield from wrapped_lines(printable(text), width, "yellow", indent="    ")
+            for change in _changed(suite)[:MOST_BUCKETS]:
+                worse = change.verdict == "worse"
+                yield from wrapped_lines(_bucket_text(change), width, "red" if worse else "", indent="    ")
+    if comparison.obstacles:
+        yield from wrapped_lines(_left_out_text(comparison), width, "yellow")
+    tasks = pluralize(len(tasks_compared(comparison)), "task")
+    yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
+
+
+def _changed(suite: SuiteComparison) -> list[Change]:
+    changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
+    return sorted(changed, key=lambda change: change.change)
+
+
+def _suite_text(suite: SuiteComparison, change: Change) -> str:
+    parts = [f"{suite_label(suite)}  {format_figure(change.old)} -> {format_figure(change.new)}"]
+    if change.interval is not None:
+        low, high = (format_change(end) for end in (change.interval.low, change.interval.high))
+        parts.append(f"{format_change(change.change)}, between {low} and {high}")
+    if pooled := pooled_text(suite):
+        parts.append(pooled)
+    if suite.look is not None:
+        parts.append(f"x {suite.look.repetitions}{look_text(suite.look)}")
+    if any(suite.errored):
+        parts.append(f"errored {suite.errored[0]} -> {suite.errored[1]}")
+    return "   ".join(parts)
+
+
+def _bucket_text(change: Change) -> str:
+    scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
+    return f"{bucket_name(change)}  {scores}  {verdict_text(change)}"
+
+
+def _left_out_text(comparison: Comparison) -> str:
+    first = printable(str(comparison.obstacles[0]))
+    left = len(comparison.obstacles) - 1
+    return f"not compared: {first}{f', and {left} more (-v)' if left else ''}"
+
+
+FORMAT = RULES
+"""The form of the file changes with the rules that its verdicts were made by."""
+
+WIDE = 120
+"""Columns of what is not written into a terminal."""
+
+
+def comparison_markdown(comparison: Comparison) -> str:
+    """Give the verdict as a heading, and the screen folded away below it."""
+    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
+    verdict = KNOWN_SECRETS.text(headline(comparison))
+    return "\n".join([f"### {escape_markdown(verdict, len(verdict))}", "", *_folded(lines), ""])
+
+
+def _folded(lines: list[str]) -> Iterator[str]:
+    first_blank = lines.index("") if "" in lines else len(lines)
+    yield from ("<details><summary>what the verdict rests on</summary>", "", "```text")
+    yield from lines[first_blank + 1 :]
+    yield from ("```", "", "</details>")
+
+
+def comparison_json(comparison: Comparison) -> dict[str, Any]:
+    """Give every figure of a comparison, with all digits, as JSON values."""
+    figures: dict[str, Any] = msgspec.to_builtins(comparison)
+    return {"v": FORMAT, "headline": headline(comparison), **figures}
+
+
+MOST_TASK_NAME = 200
+
+
+class BaselineTask(FrozenValue, frozen=True):
+    """The scores of a task's trials in a baseline's file, null for errored ones, before and after.
+
+    ``differs`` names what of the task is not what it was, so that the scores cannot be compared.
+    """
+
+    name: str
+    before: tuple[float | None, ...]
+    after: tuple[float | None, ...]
+    differs: tuple[str, ...] = ()
+
+
+class BaselineChange(FrozenValue, frozen=True):
+    """A baseline's file with what is in it from now on, and which tasks are not as they were."""
+
+    file: str
+    is_new: bool
+    trials: int
+    tasks: int
+    changed: tuple[BaselineTask, ...]
+    added: tuple[BaselineTask, ...]
+    gone: tuple[BaselineTask, ...]
+
+
+class PooledGroup(FrozenValue, frozen=True):
+    """A suite with one model and variant whose trials are of several runs, each tested against the others."""
+
+    suite: str
+    model: str
+    variant: str
+    runs: tuple[RunDrift, ...]
+
+
+class BaselineDocument(Document, frozen=True, kw_only=True):
+    """The files that a run, or several, were written into.
+
+    ``remarks`` say in what several runs differ besides their scores, ``pooled`` whether their scores do.
+    """
+
+    run: str
+    files: tuple[BaselineChange, ...]
+    remarks: tuple[str, ...] = ()
+    pooled: tuple[PooledGroup, ...] = ()
+
+
+def baseline_change(path: Path, entries: Sequence[JournalEntry]) -> BaselineChange:
+    """Lay what is to be in a file beside what is there now."""
+    after = _results_by_task(entries)
+    before = _results_by_task(read_baseline(path).entries) if path.exists() else {}
+    changed = [name for name in after if name in before and before[name] != after[name]]
+    return BaselineChange(
+        file=str(path),
+        is_new=not path.exists(),
+        trials=len(entries),
+        tasks=len(after),
+        changed=tuple(_task_change(name, before[name], after[name]) for name in changed),
+        added=tuple(BaselineTask(name, (), after[name].scores) for name in after if name not in before),
+        gone=tuple(BaselineTask(name, before[name].scores, ()) for name in before if name not in after),
+    )
+
+
+class _TaskResults(FrozenValue, frozen=True):
+    """What a task's trials came to, and the digests that have to be equal to compare them."""
+
+    scores: tuple[float | None, ...]
+    digests: Mapping[str, frozenset[str]]
+
+
+def _results_by_task(entries: Sequence[JournalEntry]) -> dict[str, _TaskResults]:
+    """Give what each task's trials came to, by the task's name."""
+    return {_task_name(trials[0]): _task_results(trials) for trials in tasks_of(entries)}
+
+
+def _task_name(entry: JournalEntry) -> str:
+    who = model_label(entry.key.model, entry.key.variant)
+    return one_line(f"{entry.key.suite}/{entry.key.task}[{who}]", MOST_TASK_NAME)
+
+
+def _task_results(trials: Sequence[JournalEntry]) -> _TaskResults:
+    digests = {
+        words: frozenset(getattr(trial.digests, name) for trial in trials)
+        for name, words in MUST_EQUAL.items()
+    }
+    return _TaskResults(tuple(trial.score if trial.averaged else None for trial in trials), digests)
+
+
+def _task_change(name: str, before: _TaskResults, after: _TaskResults) -> BaselineTask:
+    others = (words for words in after.digests if before.digests[words] != after.digests[words])
+    return BaselineTask(name, before.scores, after.scores, tuple(others))

@@ -1,0 +1,401 @@
+"""The figures of a comparison in words, and its verdict in one sentence: the same on screens and in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import takewhile
+
+from pytest_agenteval.compare.comparison import Comparison, Sensitivity, SuiteComparison
+from pytest_agenteval.compare.drift import RunDrift
+from pytest_agenteval.compare.findings import share_of_look
+from pytest_agenteval.compare.scoring.difference_interval import tasks_to_exclude
+from pytest_agenteval.compare.sent import SentDifference
+from pytest_agenteval.compare.verdict import Change
+from pytest_agenteval.reports.run_view import acting_model
+from pytest_agenteval.store.repetitions import Reading, SuiteLook
+from pytest_agenteval.text.formatting import NOT_KNOWN, format_figure, one_line, pluralize
+
+MOST_NAME = 200
+MOST_LINE, MOST_DIGEST = 80, 4
+NO_BUCKET = "(no bucket)"
+"""How the tasks that are in none are called beside buckets."""
+
+MOST_LEFT, NOTHING_LEFT = 1 / 3, 0.05
+"""Of all that buckets moved in a suite's direction, what all but the first moved: so little is said."""
+
+BUCKETS_AGREE = 0.1
+"""The p, with buckets as units, up to which a change counts as seen across buckets.
+
+At 0.05 a third of true rises of a few tasks in 8 buckets would be doubted, at 0.1 one in 20.
+"""
+
+
+def format_change(change: float) -> str:
+    """Write a change with its sign: ``+0.02``; one that is not 0 is never rounded to it."""
+    if abs(change) < 1e-9:
+        return "0.00"
+    return f"{'+' if change > 0 else '-'}{format_figure(abs(change))}"
+
+
+def format_p(p: float) -> str:
+    """Write a p-value: ``0.19``, ``0.005``, ``<0.001``."""
+    if p < 0.001:
+        return "<0.001"
+    return f"{p:.2f}" if p >= 0.1 else f"{p:.3f}"
+
+
+def format_about(number: int) -> str:
+    """Write a number that is an estimate, with two digits that count: ``about 140``."""
+    digits = len(str(number))
+    return f"about {round(number, 2 - digits):,}"
+
+
+def sent_text(sent: SentDifference) -> str:
+    """Say which part of what models are told is another, and show the first line that is."""
+    if sent.varies:
+        return f"The {sent.part} that was sent varies from trial to trial; nothing else in it differs."
+    digests = " -> ".join(digest[:MOST_DIGEST] or "none" for digest in (sent.old, sent.new))
+    text = f"The {sent.part} that was sent differs ({digests})"
+    if not (sent.old_line or sent.new_line):
+        return f"{text}."
+    pairs = zip(sent.old_line, sent.new_line, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    old, new = (_from(line, same) for line in (sent.old_line, sent.new_line))
+    return f'{text}: "{old}" -> "{new}"'
+
+
+def _from(line: str, same: int) -> str:
+    """Give a line, of which the beginning is left out where it is long and the same on both sides."""
+    cut = max(0, same - MOST_LINE // 3) if len(line) > MOST_LINE else 0
+    return one_line(f"…{line[cut:]}" if cut else line, MOST_LINE)
+
+
+def repetitions_text(suite: SuiteComparison) -> str:
+    """Write how often tasks were tried: ``x 3``; ``x 2-3, then x 3`` where the sides are not alike.
+
+    Where that was decided by a look against the old side: ``x 3, then x 2 of 2..6: stopped after 2, …``.
+    """
+    old, new = (f"x {low}" if low == high else f"x {low}-{high}" for low, high in suite.repetitions)
+    if suite.look is not None:
+        return f"{old}, then {new}{look_text(suite.look)}"
+    return old if old == new else f"{old}, then {new}"
+
+
+READINGS: Mapping[Reading, str] = {
+    "decided": "stopped after {low}, the verdict was clear",
+    "hopeless": "stopped after {low}, more would not decide it",
+    "no room": "--agent-max-trials left no room for more",
+}
+
+
+def look_text(look: SuiteLook) -> str:
+    """Say why tasks were not repeated more often; nothing where they were, or where nobody looked."""
+    words = READINGS.get(look.reading, "").format(low=look.low)
+    return f" of {look.low}..{look.high}: {words}" if words else ""
+
+
+def elsewhere_text(suite: SuiteComparison) -> Iterator[str]:
+    """Say that repetitions were decided against another run than the one that is compared with."""
+    for look in suite.looks_elsewhere:
+        between = f"{look.low}..{look.high}"
+        yield (
+            f"How often tasks were repeated ({between}) was decided in a comparison with {look.baseline}. "
+            "So a verdict here is somewhat more likely to be wrong."
+        )
+
+
+def pooled_text(suite: SuiteComparison, *, names: bool = False) -> str:
+    """Count the runs that the baseline is of, where there are several."""
+    runs = suite.baseline_runs
+    named = f" ({', '.join(run.run for run in runs)})" if names else ""
+    return f"baseline of {len(runs)} runs{named}" if runs else ""
+
+
+def alike_text(runs: Sequence[RunDrift]) -> str:
+    """Say whether the runs of a baseline are alike; where they are not, which differ and what follows."""
+    if any(run.drifted for run in runs):
+        return f"{apart_text(runs)}. Set the baseline again with runs that agree, or verdicts may be wrong"
+    compared = [run for run in runs if run.mean is not None]
+    if not compared:
+        return f"the {len(runs)} runs share no task with a score, so whether they are alike is unknown"
+    most = max(compared, key=lambda run: abs(run.difference))
+    largest = f"largest difference {format_figure(abs(most.difference))}, p {format_p(most.p)}"
+    return f"the {len(runs)} runs differ by no more than chance ({largest})"
+
+
+def drift_text(suite: SuiteComparison) -> Iterator[str]:
+    """Say that the runs of the baseline differ, where they do."""
+    if any(run.drifted for run in suite.baseline_runs):
+        yield f"In the baseline {apart_text(suite.baseline_runs)}: the verdict may be wrong."
+
+
+def apart_text(runs: Sequence[RunDrift]) -> str:
+    """Say what each run scored, where they are more apart than chance makes them."""
+    scores = ", ".join(f"{run.run} {format_figure(run.mean)}" for run in runs if run.mean is not None)
+    least = min(run.p for run in runs if run.drifted)
+    return f"the runs differ by more than chance ({scores}; p {format_p(least)})"
+
+
+def held_out_text(suite: SuiteComparison) -> Iterator[str]:
+    """Say the how-manieth look at these held-out tasks it is: verdicts become rarer with each."""
+    if look := suite.held_out_looks:
+        yield (
+            f"Look {look} at these held-out tasks: chance alone gives a verdict in at most "
+            f"{5 * share_of_look(look):.2g} % of such looks, and over all looks in at most 5 %."
+        )
+
+
+def verdict_text(change: Change) -> str:
+    """Write the verdict on a suite or bucket; nothing where none is possible."""
+    if change.verdict in ("better", "worse"):
+        these = "this task" if change.tasks == 1 else "these tasks"
+        return f"{change.verdict} on {these}" if change.of_these_tasks else change.verdict
+    if not change.testable:
+        return NOT_KNOWN
+    return "cannot tell, because of errored trials" if change.undone else change.verdict
+
+
+def share_text(change: Change) -> str:
+    """Say that one bucket makes most of a suite's change, or that buckets do not agree; else nothing."""
+    share = change.share
+    if share is None:
+        return ""
+    name = one_line(share.bucket, MOST_NAME) or NO_BUCKET
+    scores = f"({format_figure(share.old)} -> {format_figure(share.new)})"
+    if share.rest <= MOST_LEFT:
+        part = "all" if share.rest < NOTHING_LEFT else "most"
+        return f"one bucket accounts for {part} of it: {name} {scores}"
+    if share.p is not None and share.p > BUCKETS_AGREE and not change.of_these_tasks:
+        return f"but only some buckets changed, {name} the most {scores}"
+    return ""
+
+
+def sensitivity_text(sensitivity: Sensitivity, tolerance: float) -> Iterator[str]:
+    """Say what could have been seen, and what it would take to see as little as the tolerance."""
+    if sensitivity.visible is None:
+        return
+    text = f"A change of {format_figure(sensitivity.visible)} or more would be found 4 times in 5."
+    if sensitivity.visible <= tolerance:
+        yield text
+    elif sensitivity.needed is None:
+        yield f"{text} Run with --repetitions 3 to learn how much of this is noise."
+    elif sensitivity.needed.repetitions is None:
+        needed = f"{format_about(sensitivity.needed.tasks)} tasks"
+        yield f"{text} To find {tolerance:g} you need {needed}; more repetitions do not help."
+    else:
+        needed = f"{format_about(sensitivity.needed.repetitions)} repetitions"
+        yield f"{text} To find {tolerance:g} you need {needed}."
+
+
+def too_few_text(change: Change, tolerance: float, level: float) -> Iterator[str]:
+    """Say how many tasks it takes to exclude a fall, where so few cannot even if all score as before."""
+    needed = tasks_to_exclude(tolerance, level)
+    if change.interval is not None and change.tasks < needed:
+        yield (
+            f"To exclude a fall of {tolerance:g} where nothing rises you need {needed} tasks or more: "
+            "fewer may not show that a few break."
+        )
+
+
+def noise_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
+    """Say whose noise the spread of the tasks' differences is."""
+    noise = suite.sensitivity.noise if suite.sensitivity else None
+    if noise is None or noise.trial_share is None or not noise.variance:
+        return
+    share = round(100 * noise.trial_share)
+    parts = {
+        0: "None of the tasks' changes is chance between repetitions.",
+        100: "All of the tasks' changes may be chance between repetitions.",
+    }
+    both = f"{share} % is chance between repetitions, {100 - share} % is tasks that really changed."
+    text = parts.get(share, f"Of the variance of the tasks' changes {both}")
+    yield " ".join([text, *_judge_text(suite, comparison)])
+
+
+def _judge_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
+    if suite.judge_share is not None:
+        yield f"The judge makes {round(100 * suite.judge_share)} % of that chance."
+    elif comparison.judges:
+        yield "How much of that chance is the judge's is not known; --judge-noise measures it."
+
+
+MOST_CHANGES = 5
+"""Suites and buckets of one verdict that the sentence names."""
+
+NO_SCORES = "no task has scores on both sides"
+
+
+def headline(comparison: Comparison) -> str:
+    """Say what is worse, what is better, and what cannot be told, in one sentence."""
+    if not comparison.has_scores:
+        return f"Nothing can be compared: {NO_SCORES}."
+    sentence = "; ".join(_parts(comparison))
+    return f"{sentence}{_left_out(comparison)}{_drifted(comparison)}."
+
+
+def suite_label(suite: SuiteComparison) -> str:
+    """Name a suite with its model, and both models where they are what is compared."""
+    sides = zip((suite.old_who, suite.new_who), suite.own_models, strict=True)
+    old, new = (one_line(_who(model, variant, own), MOST_NAME) for (model, variant), own in sides)
+    name = one_line(suite.name, MOST_NAME)
+    return f"{name} with {new}" if old == new else f"{name}, {old} -> {new}"
+
+
+def _who(model: str, variant: str, own_models: Sequence[str]) -> str:
+    return "@".join(filter(None, (acting_model(model, own_models), variant)))
+
+
+def bucket_name(change: Change) -> str:
+    """Name a bucket on one line, also that of the tasks that are in none."""
+    return one_line(change.name, MOST_NAME) or NO_BUCKET
+
+
+def tasks_compared(comparison: Comparison) -> set[tuple[str, str]]:
+    """Give the tasks that are compared, each with its suite; models share tasks."""
+    return {(suite.name, task.task) for suite in comparison.suites for task in suite.tasks}
+
+
+def fallen_tasks(comparison: Comparison | None) -> dict[tuple[str, str], float]:
+    """Give by how much each task fell that scored less than before, by suite and task, over all models."""
+    fallen: dict[tuple[str, str], float] = {}
+    for suite in comparison.suites if comparison is not None else ():
+        for task in suite.tasks:
+            if task.change is not None and task.change < 0:
+                fallen[suite.name, task.task] = min(task.change, fallen.get((suite.name, task.task), 0.0))
+    return fallen
+
+
+def tasks_left_out(comparison: Comparison) -> set[tuple[str, str]]:
+    """Give the tasks that are not compared, each with its suite; models share tasks."""
+    return {(suite.name, obstacle.task) for suite in comparison.suites for obstacle in suite.obstacles}
+
+
+def _parts(comparison: Comparison) -> Iterator[str]:
+    changes = list(_verdict_clauses(comparison))
+    worse = [text for verdict, text in changes if verdict == "worse"]
+    better = [text for verdict, text in changes if verdict == "better"]
+    yield from _first(worse, "worse")
+    yield from _first(better, "better")
+    if better and not worse:
+        yield "no fall was shown"
+    yield from _undecided(comparison)
+
+
+def _verdict_clauses(comparison: Comparison) -> Iterator[tuple[str, str]]:
+    """Give the verdicts that are better or worse, with the words for them: whole suites, then buckets.
+
+    The bucket that a suite's own words name is not named again.
+    """
+    several = len(comparison.suites) > 1
+    whole = [suite for suite in comparison.suites if suite.suite and _has_verdict(suite.suite)]
+    for suite in whole:
+        assert suite.suite is not None
+        yield suite.suite.verdict, _clause(_short(suite, comparison), suite.suite, comparison)
+    buckets = [
+        (f"{_short(suite, comparison)}: {bucket_name(change)}" if several else bucket_name(change), change)
+        for suite in comparison.suites
+        for change in suite.buckets
+        if _has_verdict(change) and not _is_named_by(suite.suite, change)
+    ]
+    for name, change in sorted(buckets, key=lambda pair: -abs(pair[1].change)):
+        yield change.verdict, _clause(name, change, comparison)
+
+
+def _has_verdict(change: Change) -> bool:
+    return change.verdict in ("better", "worse")
+
+
+def _is_named_by(suite: Change | None, bucket: Change) -> bool:
+    """Whether a suite's verdict is that of one bucket, and says so."""
+    return (
+        suite is not None
+        and suite.verdict == bucket.verdict
+        and suite.share is not None
+        and suite.share.bucket == bucket.name
+        and suite.share.rest <= MOST_LEFT
+    )
+
+
+def _clause(name: str, change: Change, comparison: Comparison) -> str:
+    verdict = f"{name} is {change.verdict}{_on_these(change)} ({_scores(change)})"
+    return ", ".join([verdict, *_limits_of(change, comparison)])
+
+
+def _on_these(change: Change) -> str:
+    if not change.of_these_tasks:
+        return ""
+    return " on this task" if change.tasks == 1 else f" on these {change.tasks} tasks"
+
+
+def _limits_of(change: Change, comparison: Comparison) -> Iterator[str]:
+    """Say how far a verdict on a suite carries: to tasks like these, and beyond one bucket."""
+    if share := share_text(change):
+        yield share
+    if change.like_these == "not worse":
+        yield f"and tasks like these are not worse by more than {comparison.tolerance:g}"
+    elif change.like_these is not None:
+        yield "but cannot tell for tasks like these"
+
+
+def _scores(change: Change) -> str:
+    return f"{format_figure(change.old)} -> {format_figure(change.new)}"
+
+
+def _first(texts: list[str], verdict: str) -> Iterator[str]:
+    yield from texts[:MOST_CHANGES]
+    if len(texts) > MOST_CHANGES:
+        yield f"{len(texts) - MOST_CHANGES} more buckets or suites are {verdict}"
+
+
+def _undecided(comparison: Comparison) -> Iterator[str]:
+    """Say of the suites without a verdict what can be said of them, those alike together."""
+    names: dict[str, list[str]] = {}
+    for suite in comparison.suites:
+        if suite.suite is None or not _has_verdict(suite.suite):
+            words = _words(suite.suite, comparison) if suite.suite else NO_SCORES
+            names.setdefault(words, []).append(_whole(suite, comparison))
+    for words, suites in names.items():
+        yield f"{', '.join(suites)}: {words}"
+
+
+def _whole(suite: SuiteComparison, comparison: Comparison) -> str:
+    """Name a suite so that it cannot be taken for a bucket of its that has a verdict, too."""
+    bucket_verdicts = any(map(_has_verdict, suite.buckets))
+    return f"{_short(suite, comparison)} as a whole" if bucket_verdicts else _short(suite, comparison)
+
+
+def _words(change: Change, comparison: Comparison) -> str:
+    if change.verdict == "not worse":
+        return f"not worse by more than {comparison.tolerance:g} ({_scores(change)})"
+    if change.verdict == "identical":
+        more = f", and tasks like these are not worse by more than {comparison.tolerance:g}"
+        return f"identical, every trial scored as before{more if change.like_these == 'not worse' else ''}"
+    unknown = f"cannot tell whether it changed ({_scores(change)})"
+    return f"{unknown}, because of trials that errored" if change.undone else unknown
+
+
+def _short(suite: SuiteComparison, comparison: Comparison) -> str:
+    """Name a suite, with its model where several are compared with one suite."""
+    times = [other.name for other in comparison.suites].count(suite.name)
+    return suite_label(suite) if times > 1 else one_line(suite.name, MOST_NAME)
+
+
+def _left_out(comparison: Comparison) -> str:
+    """Say over how many tasks the verdict is, where some cannot be compared."""
+    left_out = tasks_left_out(comparison)
+    if not left_out:
+        return ""
+    compared = tasks_compared(comparison)
+    every = pluralize(len(compared | left_out), "task")
+    with_some = " with every model" if compared & left_out else ""
+    return f" (over {len(compared)} of {every}: {len(left_out)} cannot be compared{with_some})"
+
+
+def _drifted(comparison: Comparison) -> str:
+    """Say that the runs of a baseline are not alike, of which suites where there are several."""
+    drifted = [suite for suite in comparison.suites if any(run.drifted for run in suite.baseline_runs)]
+    if not drifted:
+        return ""
+    names = dict.fromkeys(_short(suite, comparison) for suite in drifted)
+    where = f" in {', '.join(names)}" if len(comparison.suites) > 1 else ""
+    return f" (the baseline's runs differ{where})"

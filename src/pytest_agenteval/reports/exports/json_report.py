@@ -1,0 +1,209 @@
+"""Everything that reports say of runs, as one JSON document, and its JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.reports.comparison_report import FORMAT as COMPARISON_FORMAT
+from pytest_agenteval.reports.comparison_report import comparison_json
+from pytest_agenteval.reports.exports.document_text import type_definitions
+from pytest_agenteval.reports.exports.row_files import export_file
+from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
+from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.rows.columns import Column, ColumnType
+from pytest_agenteval.store.rows.trial_columns import OWN_GRADE_COLUMNS, TRIALS, TrialSource
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.store.run_schemas import (
+    COUNT,
+    FLAG,
+    HEADER,
+    NUMBER,
+    TEXT,
+    Schema,
+    list_schema,
+    object_schema,
+    published,
+)
+from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+
+FORMAT = 1
+"""Counts what readers of an earlier document would trip over; what is only added leaves it as it is."""
+
+_OPTIONAL_NUMBER: Schema = {"type": ["number", "null"]}
+_COUNTS: Schema = {"type": "object", "additionalProperties": COUNT}
+_SPENT = {
+    "tokens": {**COUNT, "type": ["integer", "null"]},
+    "tokens_untold": COUNT,
+    "cost_usd": _OPTIONAL_NUMBER,
+    "unpriced": COUNT,
+} | {"seconds": _OPTIONAL_NUMBER, "untimed": COUNT}
+_TAPE = object_schema({"hits": COUNT, "misses": COUNT, "recorded": COUNT}, {})
+_FIGURES = object_schema(
+    {"score": _OPTIONAL_NUMBER, "low": _OPTIONAL_NUMBER, "high": _OPTIONAL_NUMBER}
+    | dict.fromkeys(("tasks", "planned", "averaged", "errored", "not_run", "without_judge", "k"), COUNT)
+    | dict.fromkeys(("pass_1", "pass_at_k", "pass_hat_k", "full"), _OPTIONAL_NUMBER)
+    | {"tasks_passed": COUNT, "tasks_decided": COUNT, "unproven": COUNT, "retried": COUNT}
+    | {"errored_by_cause": _COUNTS, "limits_reached": _COUNTS, "undecided": _COUNTS}
+    | {"spent": object_schema(_SPENT, {}), "judging": object_schema({**_SPENT, "replies": COUNT}, {})}
+    | {"tool_tape": _TAPE, "chat_tape": _TAPE},
+    {},
+    "the figures of a suite with one model, or of one of its buckets, as `agenteval report` has them",
+)
+_DECISIONS = object_schema(
+    dict.fromkeys(("precision", "recall", "f1", "accuracy"), _OPTIONAL_NUMBER)
+    | dict.fromkeys(("true_positives", "false_positives", "false_negatives", "true_negatives"), COUNT)
+    | {"unknown": COUNT, "errored": COUNT},
+    {},
+    "whether agents acted where they should",
+)
+_BENCHMARKS: Schema = {"description": "what a benchmark makes of its grades", "type": "object"}
+_ROW = object_schema(
+    {"run": TEXT, "path": TEXT, "model": TEXT, "variant": TEXT, "note": TEXT, "all": _FIGURES}
+    | {"buckets": {"type": "object", "additionalProperties": _FIGURES}},
+    {"decisions": _DECISIONS, "composite": _BENCHMARKS, "levels": _BENCHMARKS, "notes": list_schema(TEXT)},
+    "a suite with one model and variant in one run",
+)
+_BOARD = object_schema(
+    {"suite": TEXT, "levels": FLAG, "graded_differently": COUNT, "rows": list_schema(_ROW)},
+    {},
+    "a suite in all runs, the best row first",
+)
+_RUN = object_schema(
+    {"name": TEXT, "folder": TEXT, "header": {name: HEADER[name] for name in HEADER if name[0] != "$"}}
+    | {"notes": list_schema(TEXT), "warnings": list_schema(TEXT), "unreadable": list_schema(TEXT)}
+    | {"never_ended": {**TEXT, "description": "how many planned trials have no ending, in words"}},
+    {},
+)
+_TYPES: Mapping[ColumnType, Schema] = {
+    "text": TEXT,
+    "texts": list_schema(TEXT),
+    "json": TEXT,
+    "integer": {"type": "integer"},
+    "number": NUMBER,
+    "flag": FLAG,
+    "time": {**TEXT, "format": "date-time"},
+}
+
+
+def report_schema() -> Schema:
+    """Give the schema of a report's file in JSON, and of its figures alone, as ``--json`` writes them."""
+    comparison, definitions = _comparison()
+    grades = list_schema(object_schema(_columns(OWN_GRADE_COLUMNS), {}, "a grade; see docs/data.md"))
+    trial = object_schema({**_columns(TRIALS), "grades": grades}, {}, "a trial; see docs/data.md")
+    weights: Schema = {"type": "object", "additionalProperties": NUMBER}
+    figures = {"v": {"const": FORMAT}, "weights": weights, "boards": list_schema(_BOARD)}
+    file = {
+        "runs": list_schema(_RUN),
+        "comparison": {"anyOf": [comparison, {"type": "null"}]},
+        "trials": list_schema(trial),
+    }
+    either = [
+        object_schema({**figures, **file}, {}, "agenteval report RUN -o FILE.json"),
+        object_schema(figures, {}, "agenteval report RUN --json FILE"),
+    ]
+    head = {"$id": f"urn:pytest-agenteval:report:{FORMAT}"}
+    whole = {**head, "type": "object", "properties": {"v": figures["v"]}, "oneOf": either}
+    return published("a report of runs in JSON", {**whole, "$defs": definitions})
+
+
+def comparison_schema() -> Schema:
+    """Give the schema of a comparison in JSON."""
+    comparison, definitions = _comparison()
+    head = {"$id": f"urn:pytest-agenteval:compare:{COMPARISON_FORMAT}"}
+    return published("agenteval compare --json", {**head, **comparison, "$defs": definitions})
+
+
+def _columns(columns: Iterable[Column]) -> dict[str, Schema]:
+    return {column.name: {"description": column.meaning, **_type(column)} for column in columns}
+
+
+def _type(column: Column) -> Schema:
+    schema = _TYPES[column.type]
+    return {**schema, "type": [schema["type"], "null"]} if column.optional else schema
+
+
+def _comparison() -> tuple[Schema, dict[str, Schema]]:
+    """Describe a comparison as its types do, and give the definitions that this refers to."""
+    definitions = type_definitions(Comparison)
+    own = definitions["Comparison"]
+    own["properties"] = {"v": {"const": COMPARISON_FORMAT}, "headline": TEXT, **own["properties"]}
+    own["required"] = ["v", "headline", *own["required"]]
+    return {"$ref": "#/$defs/Comparison"}, definitions
+
+
+def write_json(path: Path, source: ReportSource) -> None:
+    """Write runs as the document that ``agenteval schema report`` describes, one trial on a line.
+
+    Raises UsageMistake where the file cannot be written.
+    """
+    # backslashreplace: half a surrogate pair, which UTF-8 does not know, becomes its JSON escape.
+    with (
+        export_file(path) as place,
+        place.open("w", encoding="utf-8", errors="backslashreplace", newline="\n") as file,
+    ):
+        file.writelines(report_json(source))
+
+
+def report_json(source: ReportSource) -> Iterator[str]:
+    """Give the document piece by piece: a run of many trials is never in memory twice."""
+    runs, comparison = source.all_runs, source.comparison
+    boards = leaderboards_json(leaderboards_of(runs, source.scorecards))
+    yield f'{{\n"v": {FORMAT},\n"runs": {_text([_run(run) for run in runs])},\n'
+    yield f'"weights": {_text(boards["weights"])},\n"boards": {_text(boards["boards"])},\n'
+    yield f'"comparison": {_text(comparison_json(comparison) if comparison else None)},\n"trials": ['
+    yield from _trials(runs)
+    yield "\n]\n}\n"
+
+
+def _text(value: Any) -> str:
+    """Write what may hold numbers that JSON does not know, such as infinity."""
+    return _clean_text(jsonable(value))
+
+
+def _clean_text(form: Any) -> str:
+    text = json.dumps(form, ensure_ascii=False)
+    if KNOWN_SECRETS.dirty(text):  # few are, and to look into every value takes five times as long
+        text = json.dumps(KNOWN_SECRETS.value(form), ensure_ascii=False)
+    return text
+
+
+def _run(run: Run) -> dict[str, Any]:
+    view = view_of(run)
+    return {
+        "name": run.name,
+        "folder": str(run.folder),
+        "header": run.header.to_json(),
+        "notes": list(view.notes),
+        "warnings": list(view.warnings),
+        "unreadable": list(run.odd),
+        "never_ended": run.never_ended,
+    }
+
+
+def _trials(runs: Sequence[Run]) -> Iterator[str]:
+    between = "\n"
+    for run in runs:
+        for entry in run.entries:
+            yield f"{between}{_clean_text(_trial(run, entry))}"
+            between = ",\n"
+
+
+def _trial(run: Run, entry: JournalEntry) -> dict[str, Any]:
+    grades = [TrialSource(run.name, entry, grade, place) for place, grade in enumerate(entry.grades, 1)]
+    own = [_values(OWN_GRADE_COLUMNS, grade) for grade in grades]
+    return {**_values(TRIALS, TrialSource(run.name, entry)), "grades": own}
+
+
+def _values(columns: Sequence[Column], source: TrialSource) -> dict[str, Any]:
+    values = {column.name: column.of(source) for column in columns}
+    return {
+        name: value.isoformat() if isinstance(value, datetime) else value for name, value in values.items()
+    }

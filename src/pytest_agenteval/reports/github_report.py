@@ -1,0 +1,261 @@
+"""A run on GitHub: annotations beside the lines of task files, and a comment on a pull request.
+
+The comment is posted once and updated in place. Foreign text stands in code, where GitHub makes no mention,
+no link and no markup of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+
+from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
+from pytest_agenteval.records.explanation import ending_reason
+from pytest_agenteval.records.plan import trial_name
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.comparison_report import comparison_lines
+from pytest_agenteval.reports.comparison_text import fallen_tasks, format_change, headline, verdict_text
+from pytest_agenteval.reports.run_view import RunView, SuiteView, worst_first
+from pytest_agenteval.reports.run_warnings import run_warnings
+from pytest_agenteval.reports.suite_tables import remarks_on_all, suite_columns
+from pytest_agenteval.reports.tables import markdown_rows
+from pytest_agenteval.reports.task_lines import TaskFileLines
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import NOT_KNOWN, escape_markdown, format_figure, one_line, pluralize
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.workflow_commands import workflow_command
+
+MOST = 10
+"""Annotations of each level that GitHub shows of a step."""
+
+MOST_TITLE = 200
+WARNING, ERROR = "warning", "error"
+
+
+class MissedTask(FrozenValue, frozen=True):
+    """A task with trials that did not pass, all of one level: the worst of them, and how many."""
+
+    level: str
+    worst: JournalEntry
+    count: int
+    trials: int
+
+
+def annotation_lines(
+    run: Run, root: Path, comparison: Comparison | None = None, *, strict: bool = False
+) -> Iterator[str]:
+    """Give a run's annotations as workflow commands, a task each; the rest is counted.
+
+    Misses are warnings, failed and errored trials errors; misses too where ``strict`` fails them. What fell
+    furthest since the baseline comes first, then what is worst. ``root`` is pytest's rootdir.
+    """
+    task_lines, fallen = TaskFileLines(root), fallen_tasks(comparison)
+    missed_tasks = sorted(
+        _missed_tasks(run.entries, strict), key=lambda task: fallen.get(task.worst.key[:2], 0.0)
+    )
+    left_out = 0
+    for level in (ERROR, WARNING):
+        of_level = [task for task in missed_tasks if task.level == level]
+        yield from (_command(task, task_lines, root) for task in of_level[:MOST])
+        left_out += max(0, len(of_level) - MOST)
+    if left_out:
+        why = f"GitHub shows {MOST} of a level, and the job's summary all"
+        more = f"{pluralize(left_out, 'more task')} with trials not passed, without an annotation: {why}"
+        yield workflow_command("notice", more, title="Agent evals")
+
+
+def _missed_tasks(entries: Sequence[JournalEntry], strict: bool) -> list[MissedTask]:
+    trials: dict[tuple[str, ...], int] = {}
+    for entry in entries:
+        trials[_task(entry)] = trials.get(_task(entry), 0) + 1
+    by_level: dict[tuple[str, tuple[str, ...]], list[JournalEntry]] = {}
+    for entry in worst_first(entries):
+        by_level.setdefault((_level(entry, strict), _task(entry)), []).append(entry)
+    return [
+        MissedTask(level, not_passed[0], len(not_passed), trials[task])
+        for (level, task), not_passed in by_level.items()
+    ]
+
+
+def _task(entry: JournalEntry) -> tuple[str, ...]:
+    return entry.key.suite, entry.key.task, entry.key.agent
+
+
+def _level(entry: JournalEntry, strict: bool) -> str:
+    return WARNING if entry.ending == "missed" and not strict else ERROR
+
+
+def _command(task: MissedTask, task_lines: TaskFileLines, root: Path) -> str:
+    worst = task.worst
+    word = "ERROR" if worst.ending == "errored" else f"{worst.ending.upper()} {format_figure(worst.score)}"
+    of_all = f"{task.count} of {pluralize(task.trials, 'trial')}, the worst: " if task.trials > 1 else ""
+    return workflow_command(
+        task.level,
+        "\n".join(filter(None, (ending_reason(worst), of_all + trial_name(worst.key)))),
+        file=path_in_repository(root, worst.file),
+        line=task_lines.line_of(worst),
+        title=one_line(f"{word} {worst.key.suite}/{worst.key.task}", MOST_TITLE),
+    )
+
+
+def path_in_repository(root: Path, file: str) -> str:
+    """Give a file's path from the checked-out repository, where the run's rootdir lies in it."""
+    workspace = os.environ.get("GITHUB_WORKSPACE", "")
+    if not (file and workspace):
+        return file
+    path = Path(os.path.realpath(root / file))
+    top = os.path.realpath(workspace)
+    return path.relative_to(top).as_posix() if path.is_relative_to(top) else file
+
+
+MOST_CHARACTERS = 64_000
+"""GitHub refuses a comment of more than 65,536; whoever posts it adds a line or two."""
+
+MOST_SUITES = 30
+MOST_NOTES = 5
+MOST_VERDICT = 1000
+WORST = 3
+WIDE = 120
+"""Columns of what is not written into a terminal."""
+
+COLUMNS = ("score", "95 %", "tasks passed", "trials", "cost")
+
+
+def comment_markdown(
+    run: Run,
+    view: RunView,
+    task_lines: TaskFileLines,
+    comparison: Comparison | None = None,
+    remarks: Sequence[str] = (),
+) -> str:
+    """Give the comment, of at most ``MOST_CHARACTERS``; where something was cut, it says so.
+
+    Below the table stands what makes figures doubtful. ``comparison`` is that with the run's baseline,
+    ``remarks`` are what came of gates, and what benchmarks make of suites: a paragraph for each.
+    """
+    parts = [f"### {_verdict(view, comparison)}", *map(_remark, remarks), _table(view, comparison)]
+    parts += [_plain(line) for line in islice(remarks_on_all(view), 1)]  # who acted
+    if notes := [f"- {_plain(note.text)}" for note in islice(run_warnings(view), MOST_NOTES)]:
+        parts.append("\n".join(notes))
+    parts += _worst(run, task_lines, comparison)
+    room = MOST_CHARACTERS - sum(len(part) + 2 for part in parts)
+    if comparison is not None:
+        parts.append(_rest(comparison, room))
+    return KNOWN_SECRETS.text("\n\n".join(parts) + "\n")
+
+
+def _plain(text: str, *, links: bool = False) -> str:
+    """Give a text that is no markup, and mentions nobody."""
+    return escape_markdown(text, MOST_VERDICT, links=links)
+
+
+def _remark(text: str) -> str:
+    plain = _plain(text, links=True)
+    return f"**{plain}**" if text.startswith("gate: broken") else plain
+
+
+def code(text: str, most: int) -> str:
+    """Put foreign text on one line, as code."""
+    return f"`{one_line(text, most).replace('`', chr(39)) or ' '}`"
+
+
+def _verdict(view: RunView, comparison: Comparison | None) -> str:
+    """Give the comparison's verdict, else how much was passed."""
+    return _plain(headline(comparison) if comparison is not None else totals_text(view))
+
+
+def totals_text(view: RunView) -> str:
+    """Say how many tasks passed, of how many that were decided, and what was not: without a baseline."""
+    totals = [suite.total for suite in view.suites]
+    passed, decided = (
+        sum(getattr(total, name) for total in totals) for name in ("tasks_passed", "tasks_decided")
+    )
+    errored = sum(sum(total.errored.values()) for total in totals)
+    not_run = sum(total.not_run for total in totals)
+    shortfalls = [
+        f"{pluralize(count, 'trial')} {how}"
+        for count, how in ((errored, "errored"), (not_run, "not run"))
+        if count
+    ]
+    passed_text = f"{passed} of {pluralize(decided, 'task')} passed"
+    return f"{'; '.join([passed_text, *shortfalls])}."
+
+
+def _table(view: RunView, comparison: Comparison | None) -> str:
+    columns = {column.title: column.cells for column in suite_columns(view) if column.title in COLUMNS}
+    before = [_before(suite, comparison) for suite in view.suites]
+    if comparison is not None and before:
+        changes = dict(zip(("before", "change", "verdict"), zip(*before, strict=True), strict=True))
+        columns = {"score": columns.pop("score"), **changes, **columns}
+    names = [view.label(suite) for suite in view.suites]
+    rows = [[name, *(cells[at] for cells in columns.values())] for at, name in enumerate(names)]
+    table = markdown_rows([["suite", *columns], *rows[:MOST_SUITES]])
+    remaining = len(rows) - MOST_SUITES
+    return f"{table}\n\nand {pluralize(remaining, 'more suite')}" if remaining > 0 else table
+
+
+def _before(suite: SuiteView, comparison: Comparison | None) -> tuple[str, str, str]:
+    """Give what a suite scored before, by how much that changed, and what can be said of it."""
+    for part in comparison.suites if comparison else ():
+        if (part.name, part.new_who) == (
+            suite.suite,
+            (suite.model, suite.variant),
+        ) and part.suite is not None:
+            change = part.suite
+            return format_figure(change.old), format_change(change.change), _verdict_text(part)
+    return NOT_KNOWN, NOT_KNOWN, NOT_KNOWN
+
+
+def _verdict_text(part: SuiteComparison) -> str:
+    change = part.suite
+    if change is None:
+        return NOT_KNOWN
+    return verdict_text(change) if change.testable else change.verdict
+
+
+def _worst(run: Run, task_lines: TaskFileLines, comparison: Comparison | None) -> Iterator[str]:
+    by_task: dict[tuple[str, ...], JournalEntry] = {}
+    for entry in worst_first(run.entries):
+        by_task.setdefault(entry.key[:3], entry)
+    fallen = fallen_tasks(comparison)
+    worst = sorted(by_task.values(), key=lambda entry: fallen.get(entry.key[:2], 0.0))
+    if not worst:
+        return
+    count = len(worst[:WORST])
+    title = (
+        pluralize(len(worst), "task") if count == len(worst) else f"the {count} worst of {len(worst)} tasks"
+    )
+    items = (_item(entry, task_lines, fallen.get(entry.key[:2])) for entry in islice(worst, WORST))
+    yield _folded(f"{title} with trials not passed", "\n\n".join(items))
+
+
+def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) -> str:
+    word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {format_figure(entry.score)}"
+    fell = f" ({format_change(change)})" if change else ""
+    line = task_lines.line_of(entry)
+    place = f" in {code(f'{entry.file}:{line}' if line else entry.file, 300)}" if entry.file else ""
+    return f"**{word}**{fell} {code(trial_name(entry.key), 300)}{place}\\\n{code(ending_reason(entry), 300)}"
+
+
+def _rest(comparison: Comparison, room: int) -> str:
+    """Give the comparison's whole screen below its verdict, as much of it as has room."""
+    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
+    lines = lines[lines.index("") + 1 :] if "" in lines else []
+    fitting = list(_fitting(lines, room - 300))
+    rest = len(lines) - len(fitting)
+    more = [f"... {pluralize(rest, 'more line')}: agenteval compare OLD NEW shows them"] if rest else []
+    return _folded("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))
+
+
+def _fitting(lines: Iterable[str], room: int) -> Iterator[str]:
+    for line in lines:
+        room -= len(line) + 1
+        if room < 0:
+            return
+        yield line
+
+
+def _folded(head: str, body: str) -> str:
+    return f"<details><summary>{head}</summary>\n\n{body}\n\n</details>"

@@ -1,0 +1,253 @@
+"""The figures of one group of trials: a bucket, or a suite with one model.
+
+Errored and not-run trials are counted beside the averages and never enter them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from operator import attrgetter
+
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.scoring.aggregates import pass_at_k, pass_hat_k, pass_rate, task_passed
+from pytest_agenteval.compare.scoring.intervals import Estimate, estimate_of_tasks
+from pytest_agenteval.records.evidence import CRASH, Grade
+from pytest_agenteval.records.plan import Kind
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.transcript import Figure, Usage, cost_figure, token_figure
+from pytest_agenteval.records.trial import TapeCounts
+from pytest_agenteval.store.journal_entry import JournalEntry
+
+NO_JUDGE = "no_judge"
+"""What a grade says of itself that only a judge could have decided."""
+
+UNJUDGED = (NO_JUDGE, "limit")
+"""What grades say of themselves where a judge was not there, or had no budget left."""
+
+TaskName = tuple[str, str]
+
+# Reports of a hundred thousand trials wait for nothing else: these loops are the interpreter's own.
+_FULL, _LIMIT = attrgetter("full"), attrgetter("limit")
+_USAGE, _EARLIER, _JUDGE_ASKS = attrgetter("usage"), attrgetter("earlier"), attrgetter("judging.asks")
+_TOOL_TAPE, _CHAT_TAPE = attrgetter("tool_tape"), attrgetter("chat_tape")
+_INPUT, _OUTPUT, _COST = attrgetter("input_tokens"), attrgetter("output_tokens"), attrgetter("cost_usd")
+_COUNTS = attrgetter("hits"), attrgetter("misses"), attrgetter("recorded")
+
+
+class Rate(FrozenValue, frozen=True):
+    """A mean over tasks, and how many tasks could tell."""
+
+    value: float
+    tasks: int
+
+
+class ResourceUse(FrozenValue, frozen=True):
+    """What all attempts took, those before the last too.
+
+    An attempt of which a figure is unknown, or a part of it, is one unknown part of it: so is all that an
+    attempt took which was begun and never ended.
+    """
+
+    tokens: Figure
+    cost: Figure
+    seconds: Figure
+
+
+class GroupStatistics(FrozenValue, frozen=True):
+    """What a report says of a group of trials.
+
+    ``averaged`` trials of ``planned`` are in ``mean``, ``full``, ``pass_1`` and the tasks passed.
+    ``pass_hat_k`` and ``pass_at_k`` are means over those tasks that have at least ``k`` averaged trials: a
+    task with an errored repetition says nothing of k and is left out of these two; the number of tasks in
+    ``Rate`` shows it. A task is decided when any of its trials is averaged. ``unjudged`` of the undecided
+    grades had no judge. ``unscored`` of the averaged trials lack a grade that only a judge gives: their
+    scores rest on the other grades, and so do the passes of ``unproven`` trials, which a judge could undo;
+    ``lacking`` counts such grades by grader. ``judging`` is what the judges took, which is no part of
+    ``spent``. ``interrupted`` of the trials that are ``not_run`` were begun, and never ended.
+    """
+
+    name: str
+    tasks: int
+    planned: int
+    averaged: int
+    mean: Estimate | None
+    full: float | None
+    k: int
+    pass_1: Rate | None
+    pass_hat_k: Rate | None
+    pass_at_k: Rate | None
+    tasks_passed: int
+    tasks_decided: int
+    errored: Mapping[str, int]
+    not_run: int
+    interrupted: int
+    limited: Mapping[str, int]
+    undecided: Mapping[str, int]
+    unjudged: int
+    unscored: int
+    unproven: int
+    lacking: Mapping[str, int]
+    retried: int
+    spent: ResourceUse
+    judging: ResourceUse
+    judge_asks: int
+    tools: TapeCounts
+    chats: TapeCounts
+
+
+class GroupScope(FrozenValue, frozen=True):
+    """What a group set out to do: tasks, trials, k, and the mean score at which a task counts as passed.
+
+    ``interrupted`` trials were begun and never ended. ``is_offline`` says that the model is no LLM.
+    """
+
+    tasks: int
+    trials: int
+    k: int
+    threshold: float = 1.0
+    interrupted: int = 0
+    is_offline: bool = False
+
+
+def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupScope) -> GroupStatistics:
+    """Work out the figures of a group of trials."""
+    averaged = [entry for entry in entries if entry.ending != "errored" and entry.score is not None]
+    tasks = group_by_task(averaged)
+    trials_and_passes = [(len(trials), sum(map(_is_passed, trials))) for trials in tasks.values()]
+    passed = _tasks_passed(tasks.values(), trials_and_passes, scope.threshold)
+    # Of most trials every grade is decided: only the others are looked at again.
+    undecided = [entry for entry in entries if any(g.score is None or g.undecided for g in entry.grades)]
+    lacking = [(entry, grades) for entry in undecided if (grades := grades_lacking_judge(entry))]
+    lacking_averaged = [(entry, grades) for entry, grades in lacking if entry.averaged]
+    planned = max(scope.trials, len(entries))
+    return GroupStatistics(
+        name=name,
+        tasks=max(scope.tasks, len(tasks if len(averaged) == len(entries) else group_by_task(entries))),
+        planned=planned,
+        averaged=len(averaged),
+        mean=estimate_of_tasks([[entry.score for entry in trials] for trials in tasks.values()]),
+        full=pass_rate(map(_FULL, averaged)),
+        k=scope.k,
+        pass_1=_rate(trials_and_passes, 1, pass_at_k),
+        pass_hat_k=_rate(trials_and_passes, scope.k, pass_hat_k),
+        pass_at_k=_rate(trials_and_passes, scope.k, pass_at_k),
+        tasks_passed=sum(map(bool, passed)),
+        tasks_decided=len(passed),
+        errored=_causes(entries) if len(averaged) < len(entries) else Counter(),
+        not_run=planned - len(entries),
+        interrupted=scope.interrupted,
+        limited=Counter(filter(None, map(_LIMIT, entries))),
+        undecided=_undecided(undecided),
+        unjudged=sum(len(grades) for _, grades in lacking),
+        unscored=sum(any(grade.weight for grade in grades) for _, grades in lacking_averaged),
+        unproven=sum(
+            _is_passed(entry) and any(grade.threshold > 0 for grade in grades)
+            for entry, grades in lacking_averaged
+        ),
+        lacking=Counter(grade.grader for _, grades in lacking_averaged for grade in grades),
+        retried=sum(entry.attempts > 1 for entry in entries),
+        spent=_spent(entries, scope),
+        judging=_resource_use([entry.judging for entry in entries if entry.judging.asks]),
+        judge_asks=sum(map(_JUDGE_ASKS, entries)),
+        tools=_total_counts(list(map(_TOOL_TAPE, entries))),
+        chats=_total_counts(list(map(_CHAT_TAPE, entries))),
+    )
+
+
+def grades_lacking_judge(entry: JournalEntry) -> list[Grade]:
+    """Give the grades that a judge would have decided, had there been one that could be asked."""
+    return [grade for grade in entry.grades if grade.undecided in UNJUDGED]
+
+
+def group_by_task(entries: Iterable[JournalEntry]) -> dict[TaskName, list[JournalEntry]]:
+    """Put the trials of each task together."""
+    tasks: dict[TaskName, list[JournalEntry]] = {}
+    for entry in entries:
+        key = entry.key
+        tasks.setdefault((key.task, key.agent), []).append(entry)
+    return tasks
+
+
+def _is_passed(entry: JournalEntry) -> bool:
+    return entry.ending == "passed"
+
+
+def _rate(
+    trials_and_passes: Sequence[tuple[int, int]], k: int, estimate: Callable[[int, int, int], float]
+) -> Rate | None:
+    able = [counts for counts in trials_and_passes if counts[0] >= k]
+    estimates = {counts: estimate(*counts, k) for counts in {*able}}
+    rates = [estimates[counts] for counts in able]
+    return Rate(sum(rates) / len(rates), len(rates)) if rates else None
+
+
+def _tasks_passed(
+    tasks: Collection[Sequence[JournalEntry]], trials_and_passes: Sequence[tuple[int, int]], threshold: float
+) -> list[bool]:
+    if threshold < 1:
+        return [_task_passed(trials, threshold) for trials in tasks]
+    # Asked once for all tasks of which so many trials passed: with this threshold nothing else decides.
+    alike = [(trials[0].kind, *counts) for trials, counts in zip(tasks, trials_and_passes, strict=True)]
+    examples = dict(zip(alike, tasks, strict=True))
+    passed = {key: _task_passed(trials, threshold) for key, trials in examples.items()}
+    return [passed[key] for key in alike]
+
+
+def _task_passed(trials: Sequence[JournalEntry], threshold: float) -> bool:
+    kind: Kind = trials[0].kind
+    scores = [entry.score for entry in trials]
+    return task_passed(kind, map(_is_passed, trials), scores, threshold) is True
+
+
+def _undecided(entries: Sequence[JournalEntry]) -> Counter[str]:
+    """Count the grades whose graders could not tell: one that broke its trial is counted as that error."""
+    return Counter(
+        grade.grader
+        for entry in entries
+        for grade in entry.grades
+        if grade.score is None and grade.undecided not in (CRASH, entry.cause or CRASH)
+    )
+
+
+def _spent(entries: Sequence[JournalEntry], scope: GroupScope) -> ResourceUse:
+    """Give what agents took; of attempts that never ended nobody knows it."""
+    known = _resource_use(_usages(entries), sum(entry.seconds + entry.earlier_seconds for entry in entries))
+    untimed = sum(not entry.seconds and entry.elapsed_seconds is None for entry in entries)
+    known = replace(known, seconds=known.seconds + Figure(0, untimed)) if untimed else known
+    unended = scope.interrupted + sum(entry.unended_attempts for entry in entries if entry.attempts > 1)
+    if not unended:
+        return known
+    unknown = Figure(0, unended)
+    if scope.is_offline and entries and not (known.tokens or known.cost):  # nor do the others ask any LLM
+        return replace(known, seconds=known.seconds + unknown)
+    return ResourceUse(known.tokens + unknown, known.cost + unknown, known.seconds + unknown)
+
+
+def _resource_use(usages: Sequence[Usage], seconds: float | None = None) -> ResourceUse:
+    """Give what these took; how long judges take is not measured."""
+    read, written, costs = (list(map(figure, usages)) for figure in (_INPUT, _OUTPUT, _COST))
+    tokens_known, costs_known = None not in read and None not in written, None not in costs
+    return ResourceUse(
+        tokens=Figure(sum(read) + sum(written)) if tokens_known else sum(map(token_figure, usages), Figure()),
+        cost=Figure(sum(costs)) if costs_known else sum(map(cost_figure, usages), Figure()),
+        seconds=Figure(0, len(usages)) if seconds is None else Figure(seconds),
+    )
+
+
+def _causes(entries: Sequence[JournalEntry]) -> Counter[str]:
+    return Counter(entry.cause for entry in entries if not entry.averaged)
+
+
+def _usages(entries: Sequence[JournalEntry]) -> list[Usage]:
+    """Give what each finished attempt took."""
+    if not any(map(_EARLIER, entries)):
+        return list(map(_USAGE, entries))
+    return [usage for entry in entries for usage in (entry.usage, *entry.earlier)]
+
+
+def _total_counts(counts: Sequence[TapeCounts]) -> TapeCounts:
+    if len({*map(id, counts)}) == 1:  # that of trials that met no tape
+        only, times = counts[0], len(counts)
+        return TapeCounts(only.hits * times, only.misses * times, only.recorded * times)
+    return TapeCounts(*(sum(map(count, counts)) for count in _COUNTS))

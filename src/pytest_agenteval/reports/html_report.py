@@ -1,0 +1,343 @@
+"""One HTML file of a run, or of two beside each other: it opens from disk and asks for nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import shutil
+import tempfile
+import zlib
+from collections.abc import Iterator, Sequence
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.comparison import Comparison
+from pytest_agenteval.processes.files import replace_file
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.comparison_report import comparison_lines
+from pytest_agenteval.reports.html_index import (
+    ReportIndex,
+    TrialReference,
+    TrialRow,
+    index_json,
+    page_json,
+    report_index,
+    row_filters,
+    select_worst_tasks,
+)
+from pytest_agenteval.reports.leaderboard import (
+    Leaderboard,
+    LeaderboardRow,
+    leaderboard_tables,
+    leaderboards_of,
+    scorecard_tables,
+)
+from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.tables import ReportTable
+from pytest_agenteval.reports.trial_view import TrialView, judges_disagree, trial_view
+from pytest_agenteval.text.formatting import format_ends, format_figure, pluralize, printable
+from pytest_agenteval.text.json_form import stand_in
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+@cache
+def page_environment() -> Environment:
+    """Give the templates of all pages; a value that a template lacks is an error."""
+    from jinja2 import DictLoader, Environment, StrictUndefined
+
+    folder = files("pytest_agenteval").joinpath("reports/html/templates")
+    texts = {file.name: file.read_text(encoding="utf-8") for file in folder.iterdir() if file.is_file()}
+    return Environment(
+        loader=DictLoader(texts),
+        autoescape=True,
+        finalize=_written_out,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _written_out(value: Any) -> Any:
+    # What a template calls safe, such as a script, is of another type and stays as it is.
+    return printable(value) if type(value) is str else value
+
+
+def page_file(name: str) -> str:
+    """Read a script or a style of the pages."""
+    return files("pytest_agenteval").joinpath(f"reports/html/page/{name}").read_text(encoding="utf-8")
+
+
+WHOLE = 3
+"""Rows of a board that are about the suite as a whole, above its buckets."""
+
+
+class BoardDot(FrozenValue, frozen=True):
+    """A figure with its interval, in percents of the way from 0 to 1; None where there is none."""
+
+    at: float
+    low: float | None
+    high: float | None
+
+
+class BoardColumn(FrozenValue, frozen=True):
+    """A column: its title and a cell for each row, shaded by its score in percent where it has one."""
+
+    title: str
+    cells: tuple[str, ...]
+    shades: tuple[float | None, ...] = ()
+
+
+class BoardTable(FrozenValue, frozen=True):
+    """A ``ReportTable`` as a page shows it, with a dot for each row where these are ordered by one figure."""
+
+    title: str
+    head: str
+    names: tuple[str, ...]
+    columns: tuple[BoardColumn, ...]
+    notes: tuple[str, ...]
+    caveats: tuple[str, ...]
+    dots: tuple[BoardDot | None, ...] = ()
+
+
+def board_tables(source: ReportSource) -> list[BoardTable]:
+    """Give a board for each suite with several standings, and the scorecard of one that stands alone."""
+    return [
+        table for board in leaderboards_of(source.all_runs, source.scorecards) for table in _tables(board)
+    ]
+
+
+def _tables(board: Leaderboard) -> Iterator[BoardTable]:
+    if len(board.standings) == 1:
+        for standing in board.standings:
+            if standing.scorecard:
+                yield from map(_board, scorecard_tables(standing, standing.scorecard))
+        return
+    first, *others = map(_board, leaderboard_tables(board))
+    if board.has_scorecard:
+        yield replace(first, dots=tuple(map(_dot, board.standings)))
+    else:
+        yield replace(first, columns=tuple(_shaded(first, board)))
+    yield from others
+
+
+def _shaded(table: BoardTable, board: Leaderboard) -> Iterator[BoardColumn]:
+    """Shade the buckets of each standing, which is a column, by their scores."""
+    for column, standing in zip(table.columns, board.standings, strict=True):
+        means = {bucket.name: bucket.mean for bucket in standing.view.rows}
+        own = [means.get(name) for name in table.names[WHOLE:]]
+        shades = (_percent(mean.mean) if mean else None for mean in own)
+        yield replace(column, shades=(*[None] * WHOLE, *shades))
+
+
+def _board(table: ReportTable) -> BoardTable:
+    return BoardTable(
+        title=table.title,
+        head=table.head,
+        names=table.names,
+        columns=tuple(BoardColumn(column.title, column.cells) for column in table.columns),
+        notes=tuple(note.text for note in table.notes),
+        caveats=table.caveats,
+    )
+
+
+def _dot(standing: LeaderboardRow) -> BoardDot | None:
+    if standing.value is None:
+        return None
+    mean = standing.view.total.mean
+    interval = standing.total.interval if standing.total else mean.interval if mean else None
+    low, high = (interval.low, interval.high) if interval else (None, None)
+    return BoardDot(
+        _percent(standing.value),
+        None if low is None else _percent(low),
+        None if high is None else _percent(high),
+    )
+
+
+def _percent(value: float) -> float:
+    return round(100 * min(1.0, max(0.0, value)), 2)
+
+
+MOST_TRIALS = 10
+MOST_BYTES = 256 * 1024
+"""Bytes of JSON from which on a chunk is full: one is decoded in some hundredths of a second."""
+
+MOST_IN_FILE = 100_000_000
+"""Bytes of chunks from which on trials that passed are left out: browsers open larger files, but slowly."""
+
+MOST_TEXT = 200_000
+"""Characters of one text."""
+
+LARGEST = 2**53 - 1
+"""The largest whole number that browsers tell from its neighbours."""
+
+GZIP = 31
+"""zlib's word for gzip, whose header is then without a date: the same run gives the same file."""
+
+
+class ChunkWriter:
+    """Writes trials as chunks, and says in which each of them is."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+        self._waiting: list[bytes] = []
+        self._chunk = 0
+        self.bytes = 0
+
+    def add(self, document: bytes) -> tuple[int, int]:
+        """Take a trial's JSON; gives its chunk, and its place in there."""
+        full = len(self._waiting) >= MOST_TRIALS or sum(map(len, self._waiting)) >= MOST_BYTES
+        if full:
+            self.flush()
+        self._waiting.append(document)
+        return self._chunk, len(self._waiting) - 1
+
+    def flush(self) -> None:
+        """Write what waits as one chunk."""
+        if self._waiting:
+            packed = base64.b64encode(_gzip(b"[" + b",".join(self._waiting) + b"]"))
+            head = f'<script type="text/plain" class="chunk" id="c{self._chunk}">'.encode()
+            self._file.write(head + packed + b"</script>\n")
+            self.bytes += len(packed)
+            self._waiting.clear()
+            self._chunk += 1
+
+
+def _gzip(data: bytes) -> bytes:
+    packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
+    return packer.compress(data) + packer.flush()
+
+
+def write_chunks(
+    file: IO[bytes], rows: list[TrialRow], sources: Sequence[TrialReference]
+) -> tuple[list[TrialRow], str]:
+    """Write the trials; gives the rows with their places, and a sentence where trials were left out.
+
+    Trials that did not pass come first: they stay, however large the file becomes. One transcript at a time
+    is in memory, beside the chunk that is being filled.
+    """
+    writer = ChunkWriter(file)
+    index_rows, left_out, unreadable = list(rows), 0, 0
+    for at in sorted(range(len(rows)), key=lambda at: rows[at].ending == "passed"):
+        source = sources[at]
+        if source.run is None:
+            continue
+        trial = source.run.trial_if_readable(source.entry)
+        if trial is None:
+            unreadable += 1
+            continue
+        index_rows[at] = replace(rows[at], disagree=judges_disagree(trial.grades))
+        if rows[at].ending == "passed" and writer.bytes >= MOST_IN_FILE:
+            left_out += 1
+            continue
+        chunk, place = writer.add(document_of(trial_view(trial)))
+        index_rows[at] = replace(index_rows[at], chunk=chunk, at=place)
+    writer.flush()
+    return index_rows, " ".join(_left_out(left_out, unreadable))
+
+
+def _left_out(passed: int, unreadable: int) -> Iterator[str]:
+    if passed:
+        yield (
+            f"The transcripts of {pluralize(passed, 'trial')} that passed are not in this file, which would "
+            "be larger than 100 MB: agenteval show opens them."
+        )
+    if unreadable:
+        yield f"The transcripts of {pluralize(unreadable, 'trial')} cannot be read."
+
+
+def document_of(view: TrialView) -> bytes:
+    """Give a trial as JSON, without secrets, with texts of at most ``MOST_TEXT`` characters."""
+    return page_json(_bounded(KNOWN_SECRETS.value(msgspec.to_builtins(view, enc_hook=stand_in))))
+
+
+def _bounded(value: Any) -> Any:
+    if isinstance(value, str):
+        return _cut(value) if len(value) > MOST_TEXT else value
+    if isinstance(value, dict):
+        return {key: _bounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_bounded(inner) for inner in value]
+    # A browser reads larger numbers as the next one that it knows: an id of 64 bits would be another's.
+    return str(value) if isinstance(value, int) and abs(value) > LARGEST else value
+
+
+def _cut(text: str) -> str:
+    half = MOST_TEXT // 2
+    between = f"\n\n… {len(text) - 2 * half:,} characters are left out here: agenteval show --full …\n\n"
+    return text[:half] + between + text[-half:]
+
+
+SCRIPTS = ("vendor/preact-htm.js", "text.js", "data.js", "charts.js", "trial.js", "list.js", "app.js")
+"""Scripts of the page, in the order in which they are one: each uses what stands before it."""
+
+WIDE = 110
+"""Columns of what the comparison's screen says."""
+
+
+def write_html(path: Path, source: ReportSource) -> None:
+    """Write the page; an OSError leaves the file as it was.
+
+    Transcripts go through a file without a name, one after the other, for a run may be larger than memory.
+    """
+    index, trials, not_listed = select_worst_tasks(*report_index(source))
+    with tempfile.TemporaryFile() as chunks:
+        index_rows, left_out = write_chunks(chunks, index.trials, trials)
+        chunks.seek(0)
+        whole = replace(index, trials=index_rows, left_out=f"{not_listed} {left_out}".strip())
+        _replace_file(path, _before_chunks(whole, source, lists_all=not not_listed), chunks)
+
+
+def _replace_file(path: Path, head: bytes, chunks: IO[bytes]) -> None:
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with beside.open("wb") as file:
+            file.write(head)
+            shutil.copyfileobj(chunks, file)
+            file.write(b"</body>\n</html>\n")
+        replace_file(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _before_chunks(index: ReportIndex, source: ReportSource, *, lists_all: bool = True) -> bytes:
+    """Give everything above the chunks: what is seen at once, the index, the script."""
+    script, boards = page_script(), KNOWN_SECRETS.value(msgspec.to_builtins(board_tables(source)))
+    data = KNOWN_SECRETS.value(msgspec.to_builtins(index))
+    page = page_environment().get_template("report.html.jinja")
+    text = page.render(
+        index=data,
+        filters=row_filters(index),
+        lists_all=lists_all,
+        rests_on=_screen(source.comparison),
+        boards=boards,
+        figure=format_figure,
+        ends=format_ends,
+        style=page_file("kit.css") + page_file("page.css"),
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        index_json=index_json(data),
+    )
+    return text.encode(errors="backslashreplace")
+
+
+def _screen(comparison: Comparison | None) -> str:
+    """Give what the verdict rests on as a terminal shows it, without the verdict."""
+    if comparison is None:
+        return ""
+    lines = [KNOWN_SECRETS.text(line.text) for line in comparison_lines(comparison, WIDE, basis=True)]
+    return "\n".join(lines[lines.index("") + 1 :] if "" in lines else lines)
+
+
+def page_script() -> str:
+    """Give the page's one script, which nothing outside of it can see."""
+    parts = [page_file(name) for name in SCRIPTS]
+    return "(() => {\n" + "\n".join(parts).replace("</script", "<\\/script") + "\n})();"

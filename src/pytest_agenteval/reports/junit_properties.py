@@ -1,0 +1,235 @@
+"""Properties, files and lines of trials in JUnit files, and the totals of each suite.
+
+pytest writes ``file`` and ``line`` in the family xunit1 only, and counts lines from 0, which readers take for
+no line at all. dorny/test-reporter reads neither: it looks for a line of a stack trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import takewhile
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from pytest_agenteval.compare.scoring.intervals import format_interval
+from pytest_agenteval.records.evidence import Grade
+from pytest_agenteval.records.transcript import Usage
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.text.formatting import format_figure, one_line
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+    from pytest_agenteval.reports.group_statistics import GroupStatistics
+    from pytest_agenteval.reports.run_view import RunView, SuiteView
+    from pytest_agenteval.store.journal_entry import JournalEntry
+
+
+MOST_VALUE = 200
+MOST_PATH = 500
+MOST_LABEL = 60
+MOST_BYTES = 3600
+MOST_LINE = 1000
+"""Characters of what is said of a run as a whole: its verdict, its gates."""
+FEW = 2
+"""So many grades fit, however long their labels are."""
+Property = tuple[str, str]
+
+
+def trial_properties(trial: Trial | JournalEntry, transcript_path: str = "") -> list[Property]:
+    """Give the properties of a trial's test case, less than 4 kB in all and legal in XML.
+
+    Where a task has more graders than fit, ``agenteval.grades_left_out`` says how many are missing.
+    """
+    properties = list(_trial_facts(trial))
+    if transcript_path:
+        properties.append(_text("agenteval.transcript", transcript_path, MOST_PATH))
+    grades = [_grade(grade) for grade in trial.grades]
+    if len(grades) <= FEW:  # they fit, whatever they say
+        return properties + grades
+    room = MOST_BYTES - sum(map(_size, properties))
+    for place, grade in enumerate(grades):
+        room -= _size(grade)
+        if room < 0:
+            return [*properties, ("agenteval.grades_left_out", str(len(grades) - place))]
+        properties.append(grade)
+    return properties
+
+
+def prefix_endings(cases: Iterable[Element]) -> None:
+    """Let a message begin with the ending: ``MISSED 0.40: …``, ``FAILED 0.40: …``, ``NOT RUN: …``.
+
+    The reason that pytest hands on is without it: on a terminal the word stands before it.
+    """
+    for case in cases:
+        properties = {element.get("name"): element.get("value") for element in case.iter("property")}
+        if properties.get("agenteval.ending") in ("missed", "failed"):
+            score = format_figure(float(properties["agenteval.score"] or 0))
+            for tag, word in (("skipped", "MISSED"), ("failure", "FAILED")):
+                for element in case.iter(tag):
+                    element.set("message", f"{word} {score}: {element.get('message')}")
+        elif properties.get("agenteval.ending") == "not_run":
+            for element in case.iter("skipped"):
+                element.set("message", f"NOT RUN: {element.get('message')}")
+
+
+def suite_properties(view: RunView) -> list[Property]:
+    """Give the figures of every suite and model, for the whole file."""
+    run = ("agenteval.run", bounded(view.path, MOST_PATH))
+    return [run] + [
+        (f"agenteval.{bounded(suite.suite, MOST_LABEL)}[{bounded(suite.who, MOST_LABEL)}].{name}", value)
+        for suite in view.suites
+        for name, value in _suite_facts(suite)
+    ]
+
+
+def verdict_properties(headline: str, old: str, lines: Iterable[str]) -> Iterator[Property]:
+    """Give the verdict on a run, which older run that is beside, and what came of its gates; for the file."""
+    if headline:
+        yield "agenteval.verdict", one_line(headline, MOST_LINE)
+        yield "agenteval.baseline", one_line(old, MOST_LINE)
+    for line in lines:
+        name, _, text = line.partition(": ")
+        yield f"agenteval.{name}", one_line(text, MOST_LINE)
+
+
+def _trial_facts(trial: Trial | JournalEntry) -> Iterator[Property]:
+    """Give how a trial ended, which it was and what it took."""
+    key, judging = trial.key, trial.judging
+    yield _text("agenteval.ending", trial.ending)
+    if trial.score is not None:
+        yield _figure("agenteval.score", trial.score)
+    for name, value in (
+        ("agenteval.limit", trial.limit),
+        ("agenteval.cause", trial.cause),
+        ("agenteval.suite", key.suite),
+        ("agenteval.task", key.task),
+        ("agenteval.bucket", trial.bucket),
+        ("agenteval.model", key.model),
+        ("agenteval.variant", key.variant),
+    ):
+        if value:
+            yield _text(name, value)
+    yield _text("agenteval.repetition", str(key.repetition))
+    if trial.attempt > 1:
+        yield _text("agenteval.attempt", str(trial.attempt))
+    yield from _usage("agenteval.", trial.usage)
+    if judging.asks:
+        yield from _usage("agenteval.judge_", judging)
+
+
+def _usage(prefix: str, usage: Usage) -> Iterator[Property]:
+    if usage.tokens is not None:
+        yield _text(f"{prefix}tokens", str(usage.tokens))
+    if usage.cost_usd is not None:
+        yield _figure(f"{prefix}cost_usd", usage.cost_usd, 6)
+
+
+def _grade(grade: Grade) -> Property:
+    """Give a grader's score; what was measured stands for it where that lies past 0..1."""
+    name = f"agenteval.grade.{bounded(grade.grader, MOST_LABEL)}"
+    if grade.value is None:
+        return _text(name, "crashed" if grade.crashed else "undecided")
+    return _figure(name, grade.value)
+
+
+# One object for equal properties: most are those of other trials too, and pytest keeps every report.
+@lru_cache(1024)
+def _text(name: str, value: str, most: int = MOST_VALUE) -> Property:
+    return name, bounded(value, most)
+
+
+@lru_cache(1024)
+def _figure(name: str, value: float, digits: int = 4) -> Property:
+    return name, _number(value, digits)
+
+
+def _suite_facts(suite: SuiteView) -> Iterator[Property]:
+    total = suite.total
+    yield from _averages(total)
+    yield "trials", str(total.averaged)
+    yield "planned", str(total.planned)
+    yield "errored", str(sum(total.errored.values()))
+    yield "not_run", str(total.not_run)
+    if total.unscored:
+        yield "without_judge", str(total.unscored)
+    yield "tasks", str(total.tasks)
+    yield "tasks_decided", str(total.tasks_decided)
+    yield "tasks_passed", str(total.tasks_passed)
+    if (tokens := total.spent.tokens.value) is not None:
+        yield "tokens", str(tokens)
+    if (cost := total.spent.cost.value) is not None:
+        yield "cost_usd", _number(cost, 6)
+    if suite.note:
+        yield "note", suite.note
+
+
+def _averages(total: GroupStatistics) -> Iterator[Property]:
+    if total.mean is not None:
+        yield "mean_score", _number(total.mean.mean)
+        if total.mean.interval is not None:
+            yield "interval_95", format_interval(total.mean.interval)
+    rates = {"pass@1": total.pass_1}
+    if total.k > 1:
+        rates |= {f"pass^{total.k}": total.pass_hat_k, f"pass@{total.k}": total.pass_at_k}
+    for name, rate in rates.items():
+        if rate is not None:
+            yield name, _number(rate.value)
+
+
+def bounded(text: str, most: int = MOST_VALUE) -> str:
+    """Put a text on one line of at most ``most`` bytes."""
+    if len(text) <= most and text.isascii() and text.isprintable():
+        return text
+    line = one_line(text, most)
+    return line if len(line.encode()) <= most else line.encode()[: most - 3].decode(errors="ignore") + "…"
+
+
+def _number(value: float, digits: int = 4) -> str:
+    """Write a number with so many digits; like ``figure``, it never rounds to 0 or 1."""
+    rounded = round(value, digits)
+    near = rounded in (0, 1) and abs(value - rounded) > 1e-9
+    return f"{value:.{2 * digits + 1 if near else digits}f}"
+
+
+def _size(pair: Property) -> int:
+    return sum(len(part) if part.isascii() else len(part.encode()) for part in pair)
+
+
+FILE, LINE = "agenteval.file", "agenteval.line"
+
+
+def place_properties(file: str, line: int | None) -> list[Property]:
+    """Give where a trial's task stands: its file from pytest's rootdir, and a line from 1 if one is known."""
+    if not file:
+        return []
+    return [(FILE, bounded(file, MOST_PATH)), *([(LINE, str(line))] if line else [])]
+
+
+def set_places(cases: Iterable[Element]) -> None:
+    """Give each test case the file and the line that its properties name; what broke it names them last."""
+    for case in cases:
+        properties = {str(each.get("name")): str(each.get("value")) for each in case.iter("property")}
+        if FILE not in properties:
+            continue
+        case.set("file", properties[FILE])
+        case.attrib.pop("line", None)
+        if LINE in properties:
+            case.set("line", properties[LINE])
+            frame = stack_line(properties[FILE], int(properties[LINE]))
+            for broken in (*case.iter("failure"), *case.iter("error")):
+                broken.text = "\n".join(filter(None, (broken.text, frame)))
+
+
+def stack_line(file: str, line: int) -> str:
+    """Write a place as a line of a stack trace: ``at evals.travel(flights.yaml:12)``.
+
+    The folders are as many of the last ones as can be told from a class there; empty where that is none.
+    """
+    path = PurePosixPath(file)
+    packages = list(takewhile(_is_package, reversed(path.parts[:-1])))
+    return f"at {'.'.join(reversed(packages))}({path.name}:{line})" if packages else ""
+
+
+def _is_package(folder: str) -> bool:
+    return folder[0] > "Z" and "." not in folder

@@ -1,0 +1,612 @@
+"""Suites with their models, best first, as tables and as JSON, and the scorecards that benchmarks make of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_agenteval.compare.scoring.intervals import Interval, format_interval
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.reports.group_statistics import GroupStatistics, ResourceUse
+from pytest_agenteval.reports.run_view import SuiteView, decisions_json, entries_by_group, suite_views
+from pytest_agenteval.reports.scorecard import (
+    BrokenScorecard,
+    Metric,
+    MetricGroup,
+    RegisteredScorecard,
+    Scorecard,
+    Total,
+    TotalPart,
+    scorecard_of,
+)
+from pytest_agenteval.reports.suite_tables import (
+    interval_cell,
+    judge_caveat,
+    mark_unjudged,
+    mean_cell,
+    trials_cell,
+)
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, stacked_lines
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import (
+    MOST_NAME,
+    NOT_KNOWN,
+    StyledLine,
+    clamp_width,
+    format_figure,
+    one_line,
+    plural,
+    pluralize,
+    wrapped_lines,
+)
+
+Rulers = Mapping[str, frozenset[str]]
+FORMAT = 1
+
+
+class LeaderboardRow(FrozenValue, frozen=True):
+    """A suite with one model and variant in one run.
+
+    ``scorecard`` is there where a benchmark makes one of its grades; ``broken`` says why one could not be
+    made. ``rulers`` names what each task was graded by.
+    """
+
+    run: str
+    path: str
+    view: SuiteView
+    scorecard: Scorecard | None
+    rulers: Rulers
+    broken: str = ""
+
+    @property
+    def total(self) -> Total | None:
+        """The scorecard's total, None where there is no scorecard or it has no total."""
+        return self.scorecard.total if self.scorecard else None
+
+    @property
+    def value(self) -> float | None:
+        """The figure that the board is ordered by: the scorecard's total, else the mean score."""
+        if self.total is not None:
+            return self.total.value
+        return self.view.total.mean.mean if self.view.total.mean else None
+
+
+class Leaderboard(FrozenValue, frozen=True):
+    """All standings of one suite, best first, those without a figure last."""
+
+    suite: str
+    standings: tuple[LeaderboardRow, ...]
+
+    @property
+    def has_scorecard(self) -> bool:
+        """Whether a benchmark makes a scorecard of the suite's grades."""
+        return any(standing.scorecard for standing in self.standings)
+
+
+def leaderboards_of(runs: Iterable[Run], scorecards: Sequence[RegisteredScorecard] = ()) -> list[Leaderboard]:
+    """Work out a board for each suite, in order of appearance; no transcript is read."""
+    by_suite: dict[str, list[LeaderboardRow]] = {}
+    for run in runs:
+        for standing in standings_of(run, scorecards):
+            by_suite.setdefault(standing.view.suite, []).append(standing)
+    return [Leaderboard(suite, tuple(sorted(rows, key=_best_first))) for suite, rows in by_suite.items()]
+
+
+def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> Iterator[LeaderboardRow]:
+    """Give what a run says of each of its suites with each model and variant."""
+    groups = entries_by_group(run)
+    for suite in suite_views(run):
+        entries = groups[suite.suite, suite.model, suite.variant]
+        scorecard, broken = None, ""
+        try:
+            scorecard = scorecard_of(entries, scorecards)
+        except BrokenScorecard as mistake:
+            broken = str(mistake)
+        yield LeaderboardRow(
+            run=run.name,
+            path=str(run.folder),
+            view=suite,
+            scorecard=scorecard,
+            rulers=_rulers(entries),
+            broken=broken,
+        )
+
+
+def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
+    """Give the entries of a suite with one model and variant."""
+    group = (suite.suite, suite.model, suite.variant)
+    return [entry for entry in run.entries if (entry.key.suite, entry.key.model, entry.key.variant) == group]
+
+
+def count_graded_differently(standings: Sequence[LeaderboardRow]) -> int:
+    """Count the tasks that several standings have and that were not graded by the same ruler in all."""
+    by_task: dict[str, set[str]] = {}
+    for standing in standings:
+        for task, rulers in standing.rulers.items():
+            by_task.setdefault(task, set()).update(rulers)
+    return sum(len(rulers) > 1 for rulers in by_task.values())
+
+
+def _rulers(entries: Iterable[JournalEntry]) -> Rulers:
+    by_task: dict[str, frozenset[str]] = {}
+    known: dict[str, frozenset[str]] = {}
+    for entry in entries:
+        ruler, task = entry.digests.ruler, entry.key.task
+        if ruler:
+            alone = known.setdefault(ruler, frozenset((ruler,)))  # most tasks have one, and many the same
+            before = by_task.setdefault(task, alone)
+            if before is not alone:
+                by_task[task] = before | alone
+    return by_task
+
+
+def _best_first(standing: LeaderboardRow) -> tuple[bool, float, str, str]:
+    value = standing.value
+    return value is None, -(value or 0.0), standing.view.who, standing.run
+
+
+def leaderboards_json(boards: Sequence[Leaderboard]) -> dict[str, Any]:
+    """Give everything the tables show, with all digits, as JSON values."""
+    totals = [row.total for board in boards for row in board.standings if row.total]
+    weights = {part.name: part.weight for total in totals for part in total.parts}
+    return {"v": FORMAT, "weights": weights, "boards": [_board(board) for board in boards]}
+
+
+def _board(board: Leaderboard) -> dict[str, Any]:
+    return {
+        "suite": board.suite,
+        "levels": board.has_scorecard,
+        "graded_differently": count_graded_differently(board.standings),
+        "rows": [_standing(row) for row in board.standings],
+    }
+
+
+def _standing(row: LeaderboardRow) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "run": row.run,
+        "path": row.path,
+        "model": row.view.model,
+        "variant": row.view.variant,
+        "note": row.view.note,
+        "all": _figures(row.view.total),
+        "buckets": {bucket.name: _figures(bucket) for bucket in row.view.rows},
+    }
+    if row.view.decisions:
+        data["decisions"] = decisions_json(row.view.decisions)
+    if row.scorecard is not None:
+        data |= _scorecard(row.scorecard)
+    return data
+
+
+def _scorecard(scorecard: Scorecard) -> dict[str, Any]:
+    """Give a scorecard under keys that are the same for every benchmark: a level is any group of metrics."""
+    data: dict[str, Any] = {}
+    if scorecard.total is not None:
+        data["composite"] = _total(scorecard, scorecard.total)
+    data["levels"] = {group.name: _group(group) for group in scorecard.groups}
+    if scorecard.notes:
+        data["notes"] = list(scorecard.notes)
+    return data
+
+
+def _figures(row: GroupStatistics) -> dict[str, Any]:
+    return {
+        "score": row.mean.mean if row.mean else None,
+        **_ends(row.mean.interval if row.mean else None),
+        "tasks": row.tasks,
+        "planned": row.planned,
+        "averaged": row.averaged,
+        "errored": sum(row.errored.values()),
+        "not_run": row.not_run,
+        "without_judge": row.unscored,
+        "k": row.k,
+        "pass_1": row.pass_1.value if row.pass_1 else None,
+        "pass_at_k": row.pass_at_k.value if row.pass_at_k else None,
+        "pass_hat_k": row.pass_hat_k.value if row.pass_hat_k else None,
+        "full": row.full,
+        "tasks_passed": row.tasks_passed,
+        "tasks_decided": row.tasks_decided,
+        "errored_by_cause": dict(row.errored),
+        "limits_reached": dict(row.limited),
+        "undecided": dict(row.undecided),
+        "unproven": row.unproven,
+        "retried": row.retried,
+        "spent": _spent(row.spent),
+        "judging": {**_spent(row.judging), "replies": row.judge_asks},
+        "tool_tape": row.tools.to_json(),
+        "chat_tape": row.chats.to_json(),
+    }
+
+
+def _spent(use: ResourceUse) -> dict[str, Any]:
+    """Give what was taken, under the names that docs/data.md gives for trials."""
+    return {
+        "tokens": use.tokens.known_part,
+        "tokens_untold": use.tokens.unknown,
+        "cost_usd": use.cost.known_part,
+        "unpriced": use.cost.unknown,
+        "seconds": use.seconds.known_part,
+        "untimed": use.seconds.unknown,
+    }
+
+
+def _total(scorecard: Scorecard, total: Total) -> dict[str, Any]:
+    beside = scorecard.group(total.beside)
+    return {
+        "value": total.value,
+        **_ends(total.interval),
+        "parts": {part.name: part.value for part in total.parts},
+        "weights": {part.name: part.weight for part in total.parts},
+        "missing": list(total.missing),
+        "beside": beside.value if beside else None,
+    }
+
+
+def _group(group: MetricGroup) -> dict[str, Any]:
+    return {
+        **_metric(group.total),
+        "metrics": {metric.name: _metric(metric) for metric in group.metrics},
+        "common": {metric.name: _metric(metric) for metric in group.beside},
+    }
+
+
+def _metric(metric: Metric) -> dict[str, Any]:
+    return {"value": metric.value, **_ends(metric.interval), "tasks": metric.tasks}
+
+
+def _ends(interval: Interval | None) -> dict[str, float | None]:
+    return {"low": interval.low if interval else None, "high": interval.high if interval else None}
+
+
+MOST_TITLE = 160
+
+
+def scorecard_lines(
+    run: Run, scorecards: Iterable[RegisteredScorecard], width: int, *, whole: bool
+) -> Iterator[StyledLine]:
+    """Give the scorecard of each suite and model that has one; nothing for other suites.
+
+    What a benchmark has wrong is a line, once; the scorecards of others are drawn.
+    """
+    standings = list(standings_of(run, scorecards))
+    for broken in dict.fromkeys(standing.broken for standing in standings if standing.broken):
+        yield from wrapped_lines(broken, clamp_width(width), "red", indent="")
+    yield from standing_lines(standings, width, whole=whole)
+
+
+def standing_lines(standings: Sequence[LeaderboardRow], width: int, *, whole: bool) -> Iterator[StyledLine]:
+    """Give the scorecards of these suites and models, as tables or a line each."""
+    width = clamp_width(width)
+    with_one = [(standing, standing.scorecard) for standing in standings if standing.scorecard]
+    if whole:
+        tables = (table for standing, card in with_one for table in scorecard_tables(standing, card))
+        yield from stacked_lines(tables, width)
+        return
+    several = len({standing.view.who for standing in standings}) > 1
+    for standing, card in with_one:
+        yield from wrapped_lines(_in_brief(standing, card, several), width, indent="")
+
+
+def scorecard_tables(standing: LeaderboardRow, scorecard: Scorecard) -> Iterator[ReportTable]:
+    """Give the groups with each metric and the way to the total, then what stands beside every group."""
+    rows = [(group, metric) for group in scorecard.groups for metric in (group.total, *group.metrics)]
+    total = standing.view.total
+    yield ReportTable(
+        title=one_line(_groups_of(standing, scorecard), MOST_TITLE),
+        head=scorecard.group_word,
+        names=tuple(_row_name(group, metric) for group, metric in rows),
+        groups=(metric_columns([metric for _, metric in rows]),),
+        notes=tuple(map(TableNote, (*_total_notes(scorecard), *scorecard.notes))),
+        caveats=(judge_caveat(total),) if total.lacking else (),
+    )
+    if any(group.beside for group in scorecard.groups):
+        yield _beside_table(scorecard)
+
+
+def metric_columns(metrics: Iterable[Metric | None]) -> tuple[TableColumn, TableColumn, TableColumn]:
+    """Give what is to be said of a figure for each row: its value, how sure it is, over how many tasks."""
+    metrics = list(metrics)
+    return (
+        TableColumn("value", tuple(map(format_metric, metrics))),
+        TableColumn(
+            "95 %", tuple(format_interval(metric.interval if metric else None) for metric in metrics)
+        ),
+        TableColumn("tasks", tuple(str(metric.tasks if metric else 0) for metric in metrics)),
+    )
+
+
+def format_metric(metric: Metric | None) -> str:
+    """Write the figure of a group or of one of its metrics, marked where some of its tasks lack a judge."""
+    return mark_unjudged(format_figure(metric.value), metric.unjudged) if metric else format_figure(None)
+
+
+def format_total(scorecard: Scorecard | None) -> str:
+    """Write a total, marked where a group of any of its parts lacks a judge's grade."""
+    total = scorecard.total if scorecard else None
+    if scorecard is None or total is None:
+        return format_figure(None)
+    return _marked(scorecard, total.value, (name for part in total.parts for name in part.groups))
+
+
+def _beside_table(scorecard: Scorecard) -> ReportTable:
+    """Give what is shown with each group and is no part of its value: a row for each group."""
+    names = dict.fromkeys(metric.name for group in scorecard.groups for metric in group.beside)
+    columns = tuple(
+        TableColumn(name, tuple(format_metric(beside_metric(group, name)) for group in scorecard.groups))
+        for name in names
+    )
+    word = scorecard.group_word
+    return ReportTable(
+        title=f"metrics of every {word}, in no {word}'s value",
+        head=word,
+        names=tuple(group.name for group in scorecard.groups),
+        groups=(columns,),
+    )
+
+
+def beside_metric(group: MetricGroup | None, name: str) -> Metric | None:
+    """Give what stands beside a group under a name, None where nothing does."""
+    return next((metric for metric in group.beside if metric.name == name), None) if group else None
+
+
+def _in_brief(standing: LeaderboardRow, scorecard: Scorecard, several: bool) -> str:
+    """Give the total and what it lacks; where a benchmark makes none, its groups."""
+    view, total = standing.view, scorecard.total
+    if total is None:
+        groups = [_group_text(group) for group in scorecard.groups if group.value is not None or group.reason]
+        return f"{_groups_of(standing, scorecard)}: {', '.join(groups)}"
+    name = f"{view.suite}[{view.who}]" if several else view.suite
+    between = f" ({format_interval(total.interval)})" if total.interval else ""
+    lacking = ", ".join(_lack_text(scorecard, missing) for missing in total.missing)
+    return f"{name} {total.name} {format_total(scorecard)}{between}{f': lacks {lacking}' if lacking else ''}"
+
+
+def _lack_text(scorecard: Scorecard, name: str) -> str:
+    group = scorecard.group(name)
+    return f"{name} ({group.reason})" if group and group.reason else name
+
+
+def _groups_of(standing: LeaderboardRow, scorecard: Scorecard) -> str:
+    return f"{plural(scorecard.group_word)} of {standing.view.suite} with {standing.view.who}"
+
+
+def _group_text(group: MetricGroup) -> str:
+    """Write the value of a group that was tried and what had no part in it, or why it has none."""
+    if group.value is None:
+        return f"{group.name} {format_figure(None)} ({group.reason})"
+    lacking = [metric.name for metric in group.metrics if metric.value is None]
+    without = f" (without {', '.join(lacking)})" if lacking else ""
+    return f"{group.name} {format_metric(group.total)}{without}"
+
+
+def _total_text(scorecard: Scorecard, total: Total) -> str:
+    interval = f" (95 % {format_interval(total.interval)})" if total.interval else ""
+    return f"{total.name} {format_total(scorecard)}{interval}"
+
+
+def _total_notes(scorecard: Scorecard) -> Iterator[str]:
+    """Say what the total is and what it is made of, or which groups it lacks."""
+    total = scorecard.total
+    if total is None:
+        return
+    beside = f"; {_beside_text(scorecard, total.beside)}" if total.beside else ""
+    if total.value is None:
+        yield f"no {total.name}: nothing is decided in {', '.join(total.missing)}{beside}"
+        return
+    parts = " + ".join(
+        f"{part.weight:g} x {part.name} {_marked(scorecard, part.value, part.groups)}" for part in total.parts
+    )
+    yield f"{_total_text(scorecard, total)} = {parts}{beside}"
+
+
+def _beside_text(scorecard: Scorecard, name: str) -> str:
+    group = scorecard.group(name)
+    return f"{name} stands beside it with {format_metric(group.total if group else None)}"
+
+
+def _marked(scorecard: Scorecard, value: float | None, groups: Iterable[str]) -> str:
+    """Write a figure that is made of groups, marked where one of them lacks a judge's grade."""
+    return mark_unjudged(format_figure(value), scorecard.is_unjudged(groups))
+
+
+def _row_name(group: MetricGroup, metric: Metric) -> str:
+    return group.name if metric is group.total else f"{group.name} {metric.name}"
+
+
+WIDEST_TITLE = 16
+"""Columns of a terminal beyond which a title would cost its column more than the figures do."""
+
+
+def leaderboard_tables(board: Leaderboard) -> Iterator[ReportTable]:
+    """Give the table of a board and, where its suite has a scorecard, one for each group of metrics."""
+    if board.has_scorecard:
+        yield _by_group(board)
+        yield from _metric_tables(board)
+    else:
+        yield _by_bucket(board)
+
+
+def board_lines(boards: Iterable[Leaderboard], width: int) -> Iterator[StyledLine]:
+    """Give the tables of boards as lines of a terminal."""
+    return stacked_lines((table for board in boards for table in leaderboard_tables(board)), width)
+
+
+def _by_group(board: Leaderboard) -> ReportTable:
+    rows = board.standings
+    groups = tuple(
+        TableColumn(
+            name, tuple(format_metric(group.total if group else None) for group in _groups(rows, name))
+        )
+        for name in _group_names(rows)
+    )
+    return ReportTable(
+        title=_title(board),
+        head="model",
+        names=_names(rows),
+        groups=(_total_columns(rows), groups),
+        notes=tuple(
+            map(TableNote, (*_formula(rows), *_missing(rows), *_scorecard_notes(rows), *_remarks(board)))
+        ),
+        caveats=tuple(_without_judge(rows)),
+    )
+
+
+def _total_columns(rows: Sequence[LeaderboardRow]) -> tuple[TableColumn, ...]:
+    """Give the figure that rows are ordered by, and over how many trials it is."""
+    name = next((row.total.name for row in rows if row.total), None)
+    if name is None:
+        return _score_columns(rows)
+    intervals = [row.total.interval if row.total else None for row in rows]
+    return (
+        TableColumn(name, tuple(format_total(row.scorecard) for row in rows)),
+        TableColumn("95 %", tuple(map(format_interval, intervals))),
+        _trials(rows),
+    )
+
+
+def _score_columns(rows: Sequence[LeaderboardRow]) -> tuple[TableColumn, ...]:
+    return (
+        TableColumn("score", tuple(mean_cell(row.view.total) for row in rows)),
+        TableColumn("95 %", tuple(interval_cell(row.view.total) for row in rows)),
+        _trials(rows),
+    )
+
+
+def _metric_tables(board: Leaderboard) -> Iterator[ReportTable]:
+    """Give the table of each group in which something was decided: its own metrics, then those beside it."""
+    rows = [row for row in board.standings if row.scorecard]
+    for name in _group_names(rows):
+        groups = _groups(rows, name)
+        decided = [group for group in groups if group]
+        if not any(metric.tasks for group in decided for metric in (group.total, *group.beside)):
+            continue
+        own = dict.fromkeys(metric.name for group in decided for metric in group.metrics)
+        beside = dict.fromkeys(metric.name for group in decided for metric in group.beside)
+        columns = (
+            *metric_columns([group.total if group else None for group in groups]),
+            *(_column(metric, [_own_metric(group, metric) for group in groups]) for metric in own),
+        )
+        common = (_column(metric, [beside_metric(group, metric) for group in groups]) for metric in beside)
+        yield ReportTable(name, "model", _names(rows), (columns, tuple(common)))
+
+
+def _column(name: str, metrics: Sequence[Metric | None]) -> TableColumn:
+    return TableColumn(name, tuple(map(format_metric, metrics)))
+
+
+def _own_metric(group: MetricGroup | None, name: str) -> Metric | None:
+    return next((metric for metric in group.metrics if metric.name == name), None) if group else None
+
+
+def _group_names(rows: Sequence[LeaderboardRow]) -> Iterable[str]:
+    """Name the groups of all rows, in the order of their first appearance."""
+    return dict.fromkeys(group.name for row in rows if row.scorecard for group in row.scorecard.groups)
+
+
+def _groups(rows: Sequence[LeaderboardRow], name: str) -> list[MetricGroup | None]:
+    return [row.scorecard.group(name) if row.scorecard else None for row in rows]
+
+
+def _by_bucket(board: Leaderboard) -> ReportTable:
+    """Give a row for each bucket and a column for each standing: there are more buckets than runs."""
+    rows = board.standings
+    buckets = dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows)
+    titles, legend = _column_titles(rows)
+    columns = tuple(
+        TableColumn(title, (*_whole_cells(row), *(_bucket(row, name) for name in buckets)))
+        for title, row in zip(titles, rows, strict=True)
+    )
+    names = ("score", "95 %", "trials", *(one_line(name, MOST_NAME) or NOT_KNOWN for name in buckets))
+    return ReportTable(
+        title=_title(board),
+        head="bucket",
+        names=names,
+        groups=(columns,),
+        notes=tuple(map(TableNote, (*legend, *_remarks(board)))),
+        caveats=tuple(_without_judge(rows)),
+    )
+
+
+def _column_titles(rows: Sequence[LeaderboardRow]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Name columns by model and variant; where runs are needed to tell them apart, by number and a legend."""
+    names = _names(rows)
+    if max(map(len, names)) <= WIDEST_TITLE:
+        return names, ()
+    numbers = tuple(str(number) for number in range(1, len(names) + 1))
+    return numbers, tuple(f"{number}: {name}" for number, name in zip(numbers, names, strict=True))
+
+
+def _whole_cells(row: LeaderboardRow) -> tuple[str, str, str]:
+    return mean_cell(row.view.total), interval_cell(row.view.total), trials_cell(row.view.total)
+
+
+def _title(board: Leaderboard) -> str:
+    runs = {row.path for row in board.standings}
+    return one_line(f"{board.suite}: {pluralize(len(runs), 'run')}, best first", MOST_TITLE)
+
+
+def _names(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:
+    """Name rows by model and variant, with the run where that alone is not enough."""
+    times = Counter(row.view.who for row in rows)
+    names = [row.view.who if times[row.view.who] == 1 else f"{row.view.who} {row.run}" for row in rows]
+    return tuple(one_line(name, MOST_NAME) for name in names)
+
+
+def _trials(rows: Sequence[LeaderboardRow]) -> TableColumn:
+    return TableColumn("trials", tuple(trials_cell(row.view.total) for row in rows))
+
+
+def _without_judge(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Say whose figures rest on trials that lack a judge's grade."""
+    for name, row in zip(_names(rows), rows, strict=True):
+        if row.view.total.lacking:
+            yield f"{name}: {judge_caveat(row.view.total)}" if len(rows) > 1 else judge_caveat(row.view.total)
+
+
+def _bucket(row: LeaderboardRow, name: str) -> str:
+    bucket = next((bucket for bucket in row.view.rows if bucket.name == name), None)
+    if bucket is None or bucket.mean is None:
+        return NOT_KNOWN
+    interval = f" {interval_cell(bucket)}" if bucket.mean.interval else ""
+    return f"{mean_cell(bucket)}{interval}"
+
+
+def _formula(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Say how the total is worked out; it is worked out in one way for all rows."""
+    total = next((row.total for row in rows if row.total), None)
+    if total is not None:
+        parts = " + ".join(f"{part.weight:g} x {_mean_of(part)}" for part in total.parts)
+        yield f"{total.name} = {parts}" + (f"; {total.beside} stands beside it" if total.beside else "")
+
+
+def _mean_of(part: TotalPart) -> str:
+    return part.groups[0] if len(part.groups) == 1 else f"mean({', '.join(part.groups)})"
+
+
+def _missing(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    for name, row in zip(_names(rows), rows, strict=True):
+        if row.total is not None and row.total.missing:
+            yield f"{name}: no {row.total.name}, nothing is decided in {', '.join(row.total.missing)}"
+
+
+def _scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    for name, row in zip(_names(rows), rows, strict=True):
+        yield from (f"{name}: {note}" for note in (row.scorecard.notes if row.scorecard else ()))
+
+
+def _remarks(board: Leaderboard) -> Iterator[str]:
+    """Say what stands beside the figures: what is in no average, and what makes rows hard to compare."""
+    for name, row in zip(_names(board.standings), board.standings, strict=True):
+        total = row.view.total
+        counts = [(sum(total.errored.values()), "errored"), (total.not_run, "not run")]
+        missing = [f"{number} {word}" for number, word in counts if number]
+        if missing:
+            yield f"{name}: {', '.join(missing)} of {total.planned} planned, in no average"
+    differing = count_graded_differently(board.standings)
+    if differing:
+        tasks = pluralize(differing, "task")
+        yield f"{tasks} graded by different graders, versions or judges: not comparable"
+    if len({row.view.total.tasks for row in board.standings}) > 1:
+        yield "the runs are over different numbers of tasks"

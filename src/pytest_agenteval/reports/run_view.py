@@ -1,0 +1,455 @@
+"""A stored run as all reports see it: the terminal after a run, and a page a month later."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from operator import attrgetter
+from typing import Any, overload
+from weakref import WeakKeyDictionary
+
+from msgspec.structs import replace
+
+from pytest_agenteval.compare.scoring.classification import Classification, classify
+from pytest_agenteval.records.explanation import ending_reason
+from pytest_agenteval.records.plan import OWN_MODEL, TrialKey, own_label
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.transcript import NO_USAGE, UNREAD_PROMPT, Transcript, Usage, used_other_models
+from pytest_agenteval.records.trial import Ending
+from pytest_agenteval.reports.group_statistics import (
+    GroupScope,
+    GroupStatistics,
+    group_by_task,
+    group_statistics,
+)
+from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
+from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
+from pytest_agenteval.store.run_reader import Run, first_unreadable
+from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.formatting import (
+    MOST_NAME,
+    NOT_KNOWN,
+    format_figure,
+    model_label,
+    one_line,
+    pluralize,
+    printable,
+)
+
+
+class ActingDecisions(FrozenValue, frozen=True):
+    """How the trials of labelled tasks met their labels; ``errored`` ones are not counted."""
+
+    counts: Classification
+    errored: int
+
+
+def decisions_of(entries: Iterable[JournalEntry]) -> ActingDecisions | None:
+    """Count the decisions of labelled trials by what agents did, whatever they scored; None where no task is.
+
+    A trial that errored is no decision: what the agent had not yet done it might have done.
+    """
+    labelled = [entry for entry in entries if entry.label]
+    if not labelled:
+        return None
+    averaged = [entry for entry in labelled if entry.averaged]
+    counts = classify((entry.label == "positive", entry.acted) for entry in averaged)
+    return ActingDecisions(counts, len(labelled) - len(averaged))
+
+
+def decisions_text(decisions: ActingDecisions) -> str:
+    """Say it in one line: the figures, what they are over, and what is left out."""
+    counts = decisions.counts
+    ways = (
+        f"{counts.true_positives} acted rightly, {counts.false_positives} wrongly, "
+        f"{counts.false_negatives} did not and should have, {counts.true_negatives} rightly did not"
+    )
+    over = f"{decision_figures(decisions)} over {pluralize(counts.decided, 'labelled trial')}"
+    return f"acting: {over} ({ways}){_left_out(decisions)}"
+
+
+def decision_figures(decisions: ActingDecisions) -> str:
+    """Give precision, recall and their mean alone."""
+    counts = decisions.counts
+    shares = {"precision": counts.precision, "recall": counts.recall, "F1": counts.f1}
+    return ", ".join(f"{name} {format_figure(share)}" for name, share in shares.items())
+
+
+def _left_out(decisions: ActingDecisions) -> str:
+    unknown, errored = decisions.counts.unknown, decisions.errored
+    parts = [f"{errored} errored" if errored else "", f"{unknown} not known" if unknown else ""]
+    left_out = ", ".join(filter(None, parts))
+    return f"; left out: {left_out}" if left_out else ""
+
+
+def decisions_json(decisions: ActingDecisions) -> dict[str, Any]:
+    """Give the figures with all digits, None where there is nothing to divide by, and the counts."""
+    counts = decisions.counts
+    return {
+        "precision": counts.precision,
+        "recall": counts.recall,
+        "f1": counts.f1,
+        "accuracy": counts.accuracy,
+        "true_positives": counts.true_positives,
+        "false_positives": counts.false_positives,
+        "false_negatives": counts.false_negatives,
+        "true_negatives": counts.true_negatives,
+        "unknown": counts.unknown,
+        "errored": decisions.errored,
+    }
+
+
+OFFLINE_NOTES = {
+    "rules": "rule-based, no LLM",
+    "baseline": "rule-based, no LLM",  # what journals of runs before it was called `rules` say
+    "oracle": "acts out the reference, no LLM",
+    "nop": "does nothing",
+    "scripted": "follows a script",
+    "spoiler": "acts out the reference spoilt",
+}
+Group = tuple[str, str, str]
+"""A suite, a model and a variant."""
+
+_suite_views: WeakKeyDictionary[Run, tuple[SuiteView, ...]] = WeakKeyDictionary()
+"""Of runs that somebody still holds: screen, board and page of one ask for the same."""
+
+_DOUBTFUL, _SIMULATING = attrgetter("doubtful_events"), attrgetter("simulating")
+
+
+class SuiteView(FrozenValue, frozen=True):
+    """One suite with one model and variant: a row for each bucket, and all of them together.
+
+    ``note`` says what an offline model is.
+    ``promoted`` counts the tasks whose trials are of kind regression, as those of the suite are not.
+    ``decisions`` say whether the agent acted where it should, where tasks are labelled. ``own_models`` are
+    those that an agent asked by itself where no real one was named, or the named one was never asked.
+    It ``is_without_requests`` where no request of a model was seen, and the agent is not an offline one.
+    """
+
+    suite: str
+    kind: str
+    model: str
+    variant: str
+    note: str
+    rows: tuple[GroupStatistics, ...]
+    total: GroupStatistics
+    promoted: int = 0
+    decisions: ActingDecisions | None = None
+    own_models: tuple[str, ...] = ()
+    is_without_requests: bool = False
+
+    @property
+    def kinds(self) -> str:
+        """The suite's kind, and how many of its tasks are of another: ``capability, 3 tasks regression``."""
+        return f"{self.kind}, {pluralize(self.promoted, 'task')} regression" if self.promoted else self.kind
+
+    @property
+    def who(self) -> str:
+        """The model with its variant: ``claude@short``; of an agent that asks its own, ``own: gpt-6``."""
+        return model_label(own_label(self.model, self.own_models), self.variant)
+
+
+class Miss(FrozenValue, frozen=True):
+    """A trial that did not pass, with the reason in one line and the last lines of its traceback."""
+
+    key: TrialKey
+    ending: Ending
+    score: float | None
+    reason: str
+    transcript: str
+    traceback: str = ""
+
+
+class RunView(FrozenValue, frozen=True):
+    """Everything a report says of a run; ``misses`` are worst first, errored trials last.
+
+    ``warnings`` say what makes the figures doubtful; ``doubtful_events`` counts what does so in a trial, by
+    its kind, over all trials. ``simulating`` is what models took that played users. ``not_run`` counts the
+    trials that were held back, by the reason; ``lost`` says at which trials processes died, and how often.
+    """
+
+    name: str
+    path: str
+    started_at: str
+    ended_at: str
+    exit_status: int | None
+    notes: tuple[str, ...]
+    suites: tuple[SuiteView, ...]
+    misses: Sequence[Miss]
+    odd: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    doubtful_events: Mapping[str, int] = NOTHING
+    simulating: Usage = NO_USAGE
+    not_run: Mapping[str, int] = NOTHING
+    lost: tuple[tuple[TrialKey, int], ...] = ()
+
+    def label(self, suite: SuiteView) -> str:
+        """Give what a suite is called in this run: its name, with the model where there are several."""
+        name = one_line(suite.suite, MOST_NAME) or NOT_KNOWN
+        several = len({other.who for other in self.suites}) > 1
+        return f"{name}[{one_line(suite.who, MOST_NAME)}]" if several else name
+
+
+class Misses(Sequence[Miss]):
+    """Trials that did not pass as reports tell them, each worked out when it is looked at: few are."""
+
+    def __init__(self, entries: Sequence[JournalEntry]) -> None:
+        self._entries = entries
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, at: int) -> Miss: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Misses: ...
+
+    def __getitem__(self, at: int | slice) -> Miss | Misses:
+        return Misses(self._entries[at]) if isinstance(at, slice) else _miss(self._entries[at])
+
+
+def view_of(run: Run) -> RunView:
+    """Work out the view of a run; transcripts are read only of prompts without effect."""
+    header = run.header
+    return RunView(
+        name=run.name,
+        path=str(run.folder),
+        started_at=header.started_at,
+        ended_at=header.ended_at,
+        exit_status=header.exit_status,
+        notes=tuple(f"{model.name}: {note}" for model in header.models if (note := model_note(model))),
+        suites=suite_views(run),
+        misses=Misses(worst_first(run.entries)),
+        warnings=(*_part(header), *_self_judged(header), *prompt_warnings(run)),
+        doubtful_events=_doubtful_events(run.entries),
+        simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
+        not_run=Counter(trial.reason for trial in run.not_run),
+        lost=tuple(Counter(attempt.key for attempt in run.lost).most_common()),
+        odd=tuple(first_unreadable(run.odd)),  # after all that reads transcripts
+    )
+
+
+def suite_views(run: Run) -> tuple[SuiteView, ...]:
+    """Work out the suites of a run, each with one model and variant, once; no transcript is read."""
+    if run not in _suite_views:
+        groups = entries_by_group(run).items()
+        _suite_views[run] = tuple(_suite_view(run, group, entries) for group, entries in groups)
+    return _suite_views[run]
+
+
+def _doubtful_events(entries: Iterable[JournalEntry]) -> Mapping[str, int]:
+    counts: Counter[str] = Counter()
+    for events in filter(None, map(_DOUBTFUL, entries)):
+        counts.update(events)
+    return counts
+
+
+def _part(header: RunHeader) -> Iterator[str]:
+    """Say that the run is a part of one, where it is."""
+    shards = header.shards
+    if shards is not None:
+        missing = ", ".join(map(str, shards.missing))
+        left = f"without {missing}" if len(shards.numbers) > 1 else "agenteval merge joins them"
+        yield f"{shards.title}: no suite is whole; {left}"
+
+
+def _self_judged(header: RunHeader) -> Iterator[str]:
+    """Name each model that judges its own trials, where nobody said that this is meant."""
+    judges = {judge.id: judge.name for judge in header.judges}
+    for model in header.models:
+        if model.id in judges and not header.self_judge:
+            yield (
+                f"{printable(model.name)} was judged by itself, and models favour themselves: "
+                "name another judge, or say --agent-self-judge"
+            )
+
+
+def chose_by_itself(model: str, own_models: Sequence[str]) -> bool:
+    """Whether an agent asked models of its own, where no real one was named."""
+    return bool(own_models) and model in (OWN_MODEL, *OFFLINE_NOTES)
+
+
+def acting_model(model: str, own_models: Sequence[str]) -> str:
+    """Name the model; of an agent that asked its own where no real one was named, what its replies name."""
+    return own_label(model, own_models) if chose_by_itself(model, own_models) else model
+
+
+def model_note(model: RunModel) -> str:
+    """Say what an offline model does; nothing for a real one."""
+    return printable(model.note) or (OFFLINE_NOTES.get(model.id, "offline, no LLM") if model.offline else "")
+
+
+def worst_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
+    """Give the trials that did not pass: failed before missed, by score; then the errored ones."""
+    order = ("failed", "missed", "errored")
+    not_passed = [entry for entry in entries if entry.ending in order]
+    return sorted(not_passed, key=lambda entry: (order.index(entry.ending), entry.score or 0.0, entry.key))
+
+
+def entries_by_group(run: Run) -> dict[Group, list[JournalEntry]]:
+    """Give the trials of each suite with each model, in the order of planning, then those nobody planned."""
+    groups: dict[Group, list[JournalEntry]] = {
+        (group.suite, group.model, group.variant): [] for group in run.planned
+    }
+    for entry in run.entries:
+        groups.setdefault(_group(entry.key), []).append(entry)
+    return groups
+
+
+def _group(key: TrialKey) -> Group:
+    suite, _, _, model, variant, _ = key
+    return suite, model, variant
+
+
+def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> SuiteView:
+    suite, model, variant = group
+    planned = [part for part in run.planned if (part.suite, part.model, part.variant) == group]
+    header = next((run_suite for run_suite in run.header.suites if run_suite.name == suite), None)
+    k, threshold = _repetitions(planned, entries), (header or RunSuite(suite)).threshold
+    begun = {attempt.key for attempt in run.begun if _group(attempt.key) == group}
+    if begun:
+        begun -= {entry.key for entry in entries}
+    run_model = next((run_model for run_model in run.header.models if run_model.name == model), None)
+    is_offline = run_model is not None and run_model.offline
+    rows = _rows(planned, entries, GroupScope(0, 0, k, threshold, is_offline=is_offline))
+    is_online = model == OWN_MODEL or (run_model is not None and not run_model.offline)
+    asking = [entry for entry in entries if entry.own_models]
+    never_asked = bool(asking) and all(used_other_models(entry.doubtful_events) for entry in asking)
+    is_own = model == OWN_MODEL or is_offline or never_asked
+    own_models = own_models_of(entries) if is_own else ()
+    if len(rows) == 1 and not begun:  # what was said of its only bucket holds for the suite
+        total = replace(rows[0], name="all")
+    else:
+        whole = GroupScope(0, 0, k, threshold, len(begun), is_offline)
+        total = group_statistics("all", entries, _scope(planned, whole, len(entries) + len(begun)))
+        rows = (replace(total, name=rows[0].name),) if len(rows) == 1 else rows
+    kind = header.kind if header else _kind(entries)
+    return SuiteView(
+        suite=suite,
+        kind=kind,
+        model=model,
+        variant=variant,
+        note="" if run_model is None or own_models else model_note(run_model),
+        rows=rows,
+        total=total,
+        promoted=len(group_by_task([entry for entry in entries if entry.kind == "regression" != kind])),
+        decisions=decisions_of(entries),
+        own_models=own_models,
+        is_without_requests=is_online
+        and total.averaged > 0
+        and not any(entry.usage.asks for entry in entries),
+    )
+
+
+def _kind(entries: Sequence[JournalEntry]) -> str:
+    return entries[0].kind if entries else "mixed"
+
+
+def _repetitions(planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry]) -> int:
+    """Give k: the repetitions of the task that has fewest, so that every task can tell."""
+    counts = [group.repetitions for group in planned] or [
+        len(trials) for trials in group_by_task(entries).values()
+    ]
+    return min(counts, default=1)
+
+
+def _rows(
+    planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry], scope: GroupScope
+) -> tuple[GroupStatistics, ...]:
+    trials: dict[str, list[JournalEntry]] = {group.bucket: [] for group in planned}
+    for entry in entries:
+        trials.setdefault(entry.bucket, []).append(entry)
+    return tuple(
+        group_statistics(
+            bucket, of_bucket, _scope([group for group in planned if group.bucket == bucket], scope)
+        )
+        for bucket, of_bucket in trials.items()
+    )
+
+
+def _scope(planned: Sequence[PlannedGroup], scope: GroupScope, seen: int = 0) -> GroupScope:
+    tasks, trials = sum(group.tasks for group in planned), sum(group.trials for group in planned)
+    return replace(scope, tasks=tasks, trials=max(trials, seen))
+
+
+def _miss(entry: JournalEntry) -> Miss:
+    return Miss(
+        entry.key, entry.ending, entry.score, ending_reason(entry), str(entry.location), entry.traceback
+    )
+
+
+MOST_SENT = 60
+"""Characters of what was sent instead of a prompt."""
+
+SentDigests = Mapping[tuple[str, int], str]
+"""By task and repetition a digest of what an agent sent."""
+
+
+def prompt_warnings(run: Run) -> Iterator[str]:
+    """Name prompts that no trial of a suite and its agent has read; else variants that sent the same."""
+    unread = dict.fromkeys(unread_prompts(run))
+    yield from (line for line, _ in unread)
+    yield from identical_prompt_warnings(run, {variant for _, variant in unread})
+
+
+def unread_prompts(run: Run) -> Iterator[tuple[str, str]]:
+    """Say which prompts no trial of a suite, its model and variant has read, each with its variant."""
+    for (suite, _, variant), entries in entries_by_group(run).items():
+        ended = [entry for entry in entries if entry.ending != "errored"]
+        if not ended or not all(entry.doubtful_events.get(UNREAD_PROMPT) for entry in ended):
+            continue
+        transcripts = [trial.transcript for entry in ended if (trial := run.trial_if_readable(entry))]
+        events = [
+            {event.text: event.details["of"] for event in transcript.events if event.kind == UNREAD_PROMPT}
+            for transcript in transcripts
+        ]
+        for name, owner in events[0].items() if events else ():
+            if all(name in of_trial for of_trial in events):
+                what = printable(f"the prompt {name!r} of {owner}: it changes nothing")
+                line = f"{printable(suite)}: no trial has read {what}{_sent_instead(transcripts[0])}"
+                yield line, variant if owner.startswith("--") else ""
+
+
+def _sent_instead(transcript: Transcript) -> str:
+    system = next((message.content for message in transcript.messages if message.role == "system"), "")
+    return f"; sent was {one_line(system, MOST_SENT)!r}" if system else ""
+
+
+def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator[str]:
+    """Name each two variants whose trials sent the same messages; transcripts are read only of several.
+
+    Those that are ``named`` already are left out; the one without a name never is.
+    """
+    variants = [variant for variant in run.header.variants if not variant or variant not in named]
+    if len(variants) < 2:
+        return
+    sent: dict[tuple[str, str, str], dict[str, dict[tuple[str, int], str]]] = defaultdict(dict)
+    for entry in run.entries:
+        messages = _messages(run, entry)
+        if messages:
+            key = entry.key
+            by_variant = sent[key.suite, key.agent, key.model]
+            by_variant.setdefault(key.variant, {})[key.task, key.repetition] = messages
+    for (suite, _, model), by_variant in sent.items():
+        for first, second in combinations(filter(by_variant.__contains__, variants), 2):
+            trials = _count_identical(by_variant[first], by_variant[second])
+            if trials:
+                names = f"{printable(model_label(model, first))} and {printable(model_label(model, second))}"
+                many = f"sent the same messages in {pluralize(trials, 'trial')}"
+                yield f"{printable(suite)}: {names} {many}: their prompts change nothing"
+
+
+def _count_identical(first: SentDigests, second: SentDigests) -> int:
+    """Count the trials that both have, 0 where they differ in any."""
+    both = first.keys() & second.keys()
+    return len(both) if all(first[key] == second[key] for key in both) else 0
+
+
+def _messages(run: Run, entry: JournalEntry) -> str:
+    """Give a digest of what an agent sent in its own words: as the system, and as the user."""
+    trial = run.trial_if_readable(entry)
+    messages = trial.transcript.messages if trial else ()
+    sent = [[message.role, message.content] for message in messages if message.role in ("system", "user")]
+    return digest(sent) if sent else ""

@@ -1,0 +1,230 @@
+"""What makes a run's figures doubtful: one sentence for each reason, over all suites."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+
+from pytest_agenteval.records.plan import trial_name
+from pytest_agenteval.records.transcript import (
+    AROUND_TAPES,
+    CHANGED_PROCESS,
+    CHANGED_PROMPT,
+    OTHER_MODEL,
+    OUTPUT_CUT,
+    STARTED_PROGRAM,
+    UNKNOWN_TRIAL,
+    UNPRICED_LIMIT,
+    UNREAD_REPLY,
+    UNREAD_REQUEST,
+    UNSEEN_CALLS,
+    UNTAPED_CONNECTION,
+    UNTOLD_TOKENS,
+)
+from pytest_agenteval.reports.group_statistics import GroupStatistics
+from pytest_agenteval.reports.run_view import RunView
+from pytest_agenteval.reports.suite_tables import MARK, judge_hint, undecided_beside, undecided_unjudged
+from pytest_agenteval.reports.tables import TableNote
+from pytest_agenteval.store.repetitions import read_extra
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line, pluralize, printable, tally
+
+Count = Callable[[GroupStatistics], int]
+
+
+def run_warnings(view: RunView) -> Iterator[TableNote]:
+    """Give what has to be known of the figures, the gravest first; with nothing to say there is none."""
+    yield from (TableNote(printable(odd), bad=True) for odd in view.odd)
+    yield from _missing_trials(view)
+    if misses := _shares(view, "call", lambda total: total.tools.misses, _calls):
+        yield TableNote(f"{misses} not recorded", bad=True)
+    if limited := _shares(view, "trial", lambda total: sum(total.limited.values()), _planned):
+        causes = _sum(total.limited for total in _totals(view))
+        yield TableNote(
+            f"{limited} limited: {tally({f'by {limit}': count for limit, count in causes.items()})}"
+        )
+    if unjudged := _shares(view, "trial", _unjudged_trials, lambda total: total.averaged):
+        yield TableNote(f"{MARK} not judged: {unjudged}; passes may be fewer; --agent-judge=MODEL")
+    yield from _undecided_grades(view)
+    yield from _doubtful_events(view)
+    yield from map(TableNote, view.warnings)
+
+
+def whole_run_warnings(view: RunView) -> Iterator[TableNote]:
+    """Give those of them that no suite's own table has."""
+    yield from (TableNote(printable(odd), bad=True) for odd in view.odd)
+    if view.not_run:
+        yield _held_back(view)
+    yield from _lost_trials(view)
+    yield from _doubtful_events(view)
+    yield from map(TableNote, view.warnings)
+
+
+def _missing_trials(view: RunView) -> Iterator[TableNote]:
+    """Name the trials that are in no average: errored by cause, and not run."""
+    if errored := _shares(view, "trial", lambda total: sum(total.errored.values()), _planned):
+        causes = _sum(total.errored for total in _totals(view))
+        yield TableNote(f"{errored} errored, in no average: {tally(causes)}", bad=True)
+    if not_run := _shares(view, "trial", lambda total: total.not_run - total.interrupted, _planned):
+        why = f": {_reasons(view)}" if view.not_run else ""
+        yield TableNote(f"{not_run} not run{why}", bad=True)
+    elif view.not_run:  # of tests that have trials run by code: nobody has planned them
+        yield _held_back(view)
+    if interrupted := _shares(view, "trial", lambda total: total.interrupted, _planned):
+        how = "interrupted" if view.ended_at else "not ended"  # of a run that may still go on
+        yield TableNote(f"{interrupted} begun and {how}: what they took is unknown", bad=True)
+    yield from _lost_trials(view)
+
+
+def _lost_trials(view: RunView) -> Iterator[TableNote]:
+    """Name the trials of which one may have ended its process; first the one at which most processes died."""
+    if view.lost:
+        most = view.lost[:MOST_NAMED]
+        names = [trial_name(key) + (f" ({times} times)" if times > 1 else "") for key, times in most]
+        names += [f"{len(view.lost) - MOST_NAMED} more"] if len(view.lost) > MOST_NAMED else []
+        were, it = ("was", "it") if len(view.lost) == 1 else ("were", "them")
+        last = f"{were} running when {'its' if it == 'it' else 'their'} process ended"
+        yield TableNote(f"{', '.join(names)} {last}; --agent-resume without -n runs {it} last", bad=True)
+
+
+def _held_back(view: RunView) -> TableNote:
+    return TableNote(f"{pluralize(sum(view.not_run.values()), 'trial')} not run: {_reasons(view)}", bad=True)
+
+
+def _reasons(view: RunView) -> str:
+    """Say why trials were held back; how many for each reason, where there are several."""
+    if len(view.not_run) == 1:
+        return printable(next(iter(view.not_run)))
+    return "; ".join(f"{count} {printable(reason)}" for reason, count in view.not_run.items())
+
+
+_EVENTS: Mapping[str, tuple[str, str]] = {
+    UNREAD_REQUEST: ("request", "of models could not be read: no message, call or token of theirs is here"),
+    UNREAD_REPLY: ("reply", "of models could not be read: no call or token of theirs is here"),
+    CHANGED_PROMPT: (
+        "reply",
+        "recorded for another prompt and played; --agent-record-chat=all records anew",
+    ),
+    AROUND_TAPES: ("request", "went around the tapes: a command asked where nobody looks"),
+    UNSEEN_CALLS: ("trial", "told of calls that no reply asked for: they are not graded"),
+    UNTOLD_TOKENS: (
+        "reply",
+        'returned no token usage; streams do if asked ("stream_options": {"include_usage": true})',
+    ),
+    UNPRICED_LIMIT: (
+        "trial",
+        "with a limit of tokens or money took an unknown amount of it: the limit did not hold",
+    ),
+    OUTPUT_CUT: ("output", "of a command too long, and cut"),
+    UNKNOWN_TRIAL: ("trial", "ran when a request was refused that may have been its own: an empty context"),
+}
+
+
+MOST_NAMED = 5
+"""So many programs that agents started are named."""
+
+
+def _doubtful_events(view: RunView) -> Iterator[TableNote]:
+    """Say what was seen in trials that makes them doubtful, or in no trial of a suite."""
+    without = dict.fromkeys(view.label(suite) for suite in view.suites if suite.is_without_requests)
+    if without and not view.doubtful_events.get(UNREAD_REQUEST):
+        names = ", ".join(without)
+        yield TableNote(f"no model request was seen in {names}: if an agent sent one, these figures lack it")
+    yield from _shared_process(view)
+    for kind, (thing, what) in _EVENTS.items():
+        if count := view.doubtful_events.get(kind, 0):
+            yield TableNote(
+                f"{pluralize(count, thing)} {what}", bad=kind not in (CHANGED_PROMPT, UNTOLD_TOKENS)
+            )
+
+
+def _shared_process(view: RunView) -> Iterator[TableNote]:
+    """Say what agents did of which the rest of the process knows, or does not."""
+    if programs := _event_names(view, STARTED_PROGRAM):
+        yield TableNote(f"agents started a program ({programs}): what it sends is not seen", bad=True)
+    if places := _event_names(view, UNTAPED_CONNECTION):
+        yield TableNote(
+            f"connections that cannot be recorded were opened ({places}): a replay refuses them", bad=True
+        )
+    if others := _event_names(view, OTHER_MODEL):
+        yield TableNote(f"agents never asked the named model ({others}); tables show what was asked")
+    if changed := _event_names(view, CHANGED_PROCESS):
+        way_out = "--agent-executor=processes or --agent-concurrency=1 keeps them apart"
+        yield TableNote(f"trials side by side changed what they share ({changed}); {way_out}", bad=True)
+
+
+def _event_names(view: RunView, kind: str) -> str:
+    """List what events of a kind name, the most frequent first, and how many trials name it."""
+    start = f"{kind}: "
+    counts = {key.removeprefix(start): n for key, n in view.doubtful_events.items() if key.startswith(start)}
+    most = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    names = [f"{one_line(name, MOST_NAME)} in {pluralize(n, 'trial')}" for name, n in most[:MOST_NAMED]]
+    return ", ".join([*names, f"{len(most) - MOST_NAMED} more"] if len(most) > MOST_NAMED else names)
+
+
+def _undecided_grades(view: RunView) -> Iterator[TableNote]:
+    numbers = [
+        (view.label(suite), undecided_beside(suite.total).total(), undecided_unjudged(suite.total))
+        for suite in view.suites
+    ]
+    parts = [(label, grades) for label, grades, _ in numbers if grades]
+    if not parts:
+        return
+    (label, first), *others = parts
+    where = [f"1 grade of {label}" if first == 1 else f"{first:,} of {label}'s grades"]
+    where += [f"{grades:,} of {other}'s" for other, grades in others]
+    hint = judge_hint(sum(grades for _, grades in parts), sum(unjudged for _, _, unjudged in numbers))
+    yield TableNote(f"{', '.join(where)} undecided{hint}")
+
+
+def _shares(view: RunView, thing: str, count: Count, whole: Count) -> str:
+    """Write the share of each suite that has any: ``85 of ko's 91 trials, 58 of pkm's 82``; or nothing."""
+    shares = [
+        (f"{number:,} of {view.label(suite)}'s", whole(suite.total))
+        for suite in view.suites
+        if (number := count(suite.total))
+    ]
+    if not shares:
+        return ""
+    (first, size), *others = shares
+    return ", ".join([f"{first} {pluralize(size, thing)}", *(f"{share} {all:,}" for share, all in others)])
+
+
+def _totals(view: RunView) -> list[GroupStatistics]:
+    return [suite.total for suite in view.suites]
+
+
+def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    total: Counter[str] = Counter()
+    for part in counts:
+        total.update(part)
+    return total
+
+
+def _planned(total: GroupStatistics) -> int:
+    return total.planned
+
+
+def _calls(total: GroupStatistics) -> int:
+    return total.tools.hits + total.tools.misses + total.tools.recorded
+
+
+def _unjudged_trials(total: GroupStatistics) -> int:
+    return max(total.unscored, total.unproven) if total.lacking else 0
+
+
+def look_lines(run: Run) -> Iterator[str]:
+    """Say how many repetitions were not made; nothing where they were fixed, and before that was decided."""
+    rule, extra = run.header.repetition_rule, read_extra(run.folder) if run.looks else None
+    if rule is None or extra is None:
+        return
+    counts = {group.group: len(group.node_ids) for group in extra.groups}
+    dropped = sum(counts.get(look.group, 0) for look in run.looks if not look.goes_on)
+    if dropped:
+        yield f"repetitions: {dropped} of {rule.low}..{rule.high} not needed"
+    for look in run.looks:
+        if look.reading == "no room":
+            who = printable(f"{look.suite} with {model_label(look.model, look.variant)}")
+            more = pluralize(counts.get(look.group, 0), "trial")
+            why = f"{more} more would be over --agent-max-trials={rule.most_trials}"
+            yield f"repetitions: {who} left at {look.low}, {why}"

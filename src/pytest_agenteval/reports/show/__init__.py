@@ -1,1 +1,0 @@
-"""One trial on the terminal: which one is meant, all that is known of it, the same of another run."""

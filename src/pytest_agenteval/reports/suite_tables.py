@@ -1,0 +1,389 @@
+"""Suites and buckets in tables: a row for each, a column for each figure, the worst buckets first on a screen.
+
+A new column is one line in ``figure_columns``, over a field of ``GroupStatistics``."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from pytest_agenteval.compare.scoring.intervals import format_interval
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.transcript import (
+    Figure,
+    cost_figure,
+    format_cost,
+    format_seconds,
+    format_tokens,
+    token_figure,
+)
+from pytest_agenteval.records.trial import TapeCounts
+from pytest_agenteval.reports.group_statistics import GroupStatistics, Rate
+from pytest_agenteval.reports.run_view import RunView, SuiteView, decision_figures, decisions_text
+from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote
+from pytest_agenteval.text.formatting import (
+    MOST_NAME,
+    NOT_KNOWN,
+    format_figure,
+    one_line,
+    plural,
+    pluralize,
+    tally,
+)
+
+MARK = "*"
+"""Stands behind a figure over trials that lack a judge's grade."""
+
+
+def suite_table(suite: SuiteView) -> ReportTable:
+    """Give the table of a suite: a row for each bucket and, where there are several, all together."""
+    rows = [*suite.rows, suite.total] if len(suite.rows) != 1 else list(suite.rows)
+    note = f": {suite.note}" if suite.note else ""
+    return ReportTable(
+        title=f"{suite.suite} with {suite.who}{note} ({suite.kinds})",
+        head="bucket",
+        names=tuple(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows),
+        groups=(tuple(figure_columns(rows, suite.total.k)),),
+        notes=tuple(suite_notes(suite)),
+        caveats=tuple(caveats(suite)),
+    )
+
+
+def figure_columns(rows: Sequence[GroupStatistics], k: int) -> Iterator[TableColumn]:
+    """Give the columns, in their order; with one repetition there is nothing to say of k."""
+    yield TableColumn("tasks", tuple(str(row.tasks) for row in rows), spare=4)
+    yield TableColumn(
+        "passed", tuple(mark_unjudged(str(row.tasks_passed), row.unproven) for row in rows), spare=2
+    )
+    yield TableColumn("score", tuple(mean_cell(row) for row in rows))
+    yield TableColumn("95 %", tuple(interval_cell(row) for row in rows), spare=6)
+    yield TableColumn("trials", tuple(trials_cell(row) for row in rows), spare=7)
+    yield TableColumn(
+        "full", tuple(mark_unjudged(format_figure(row.full), row.unscored) for row in rows), spare=1
+    )
+    yield TableColumn("pass@1", tuple(_rate(row, row.pass_1) for row in rows))
+    if k > 1:
+        yield TableColumn(f"pass^{k}", tuple(_rate(row, row.pass_hat_k) for row in rows), spare=5)
+        yield TableColumn(f"pass@{k}", tuple(_rate(row, row.pass_at_k) for row in rows), spare=3)
+
+
+def mark_unjudged(cell: str, lacking: int) -> str:
+    """Mark a figure that rests on trials which lack what only a judge decides."""
+    return f"{cell}{MARK}" if lacking and cell != NOT_KNOWN else cell
+
+
+def mean_cell(row: GroupStatistics) -> str:
+    """Write the mean score of a group, marked where some of its trials lack a judge's grade."""
+    return mark_unjudged(format_figure(row.mean.mean if row.mean else None), row.unscored)
+
+
+def interval_cell(row: GroupStatistics) -> str:
+    """Write the interval of a group's mean score."""
+    return format_interval(row.mean.interval if row.mean else None)
+
+
+def trials_cell(row: GroupStatistics) -> str:
+    """Write over how many trials the averages are: ``13 of 15``."""
+    return f"{row.averaged} of {row.planned}"
+
+
+def _rate(row: GroupStatistics, rate: Rate | None) -> str:
+    return mark_unjudged(format_figure(rate.value if rate else None), row.unproven)
+
+
+def caveats(suite: SuiteView) -> Iterator[str]:
+    """Give what has to be known before the figures are read: what those that are marked are without."""
+    total = suite.total
+    if total.lacking:
+        yield judge_caveat(total)
+
+
+def judge_caveat(total: GroupStatistics) -> str:
+    """Say how many trials lack a judge's grade, and whose."""
+    trials = max(total.unscored, total.unproven)
+    without = f"{trials} of {pluralize(total.averaged, 'trial')} without what only a judge decides"
+    meaning = "scores are those of the other grades, passes may be fewer; --agent-judge=MODEL decides"
+    return f"{MARK} {without} ({tally(total.lacking)}): {meaning}"
+
+
+def suite_notes(suite: SuiteView) -> Iterator[TableNote]:
+    """Give what there is to say, the results first, then what is missing, then what it took."""
+    total = suite.total
+    passed = mark_unjudged(str(total.tasks_passed), total.unproven)
+    full = mark_unjudged(format_figure(total.full), total.unscored)
+    tasks = pluralize(total.tasks_decided, "task" if total.tasks_decided == total.tasks else "decided task")
+    if total.tasks_decided or not total.tasks:
+        yield TableNote(f"{passed} of {tasks} passed; full score in {full} of trials")
+    else:
+        yield TableNote(f"0 of {pluralize(total.tasks, 'task')} decided")
+    if suite.decisions:
+        yield TableNote(decisions_text(suite.decisions))
+    yield from _incomplete(suite)
+    yield from _doubtful(total)
+    yield TableNote("; ".join(_resources(total)))
+
+
+def _incomplete(suite: SuiteView) -> Iterator[TableNote]:
+    total = suite.total
+    errors = sum(total.errored.values())
+    if errors:
+        yield TableNote(f"{errors} errored, in no average: {tally(total.errored)}", bad=True)
+    if total.not_run > total.interrupted:
+        yield TableNote(f"{total.not_run - total.interrupted} not run", bad=True)
+    if total.interrupted:
+        yield TableNote(f"{total.interrupted} begun and not ended: what they took is unknown", bad=True)
+    k, with_k = total.k, total.pass_at_k.tasks if total.pass_at_k else 0
+    if k > 1 and with_k < total.tasks:
+        yield TableNote(
+            f"pass^{k} and pass@{k} are over the {with_k} of {total.tasks} tasks with {k} averaged trials"
+        )
+
+
+def _doubtful(total: GroupStatistics) -> Iterator[TableNote]:
+    if total.limited:
+        limits = {f"by {limit}": number for limit, number in total.limited.items()}
+        yield TableNote(f"{sum(limits.values())} limited: {tally(limits)}")
+    if undecided := undecided_beside(total):
+        grades = undecided.total()
+        hint = judge_hint(grades, undecided_unjudged(total))
+        yield TableNote(f"{pluralize(grades, 'grade')} undecided: {tally(undecided)}{hint}")
+    if total.tools.misses:
+        calls = total.tools.hits + total.tools.misses + total.tools.recorded
+        yield TableNote(f"{total.tools.misses} of {pluralize(calls, 'call')} not recorded", bad=True)
+    if total.retried:
+        yield TableNote(f"{pluralize(total.retried, 'trial')} begun more than once; the last attempt counts")
+
+
+def undecided_beside(total: GroupStatistics) -> Counter[str]:
+    """Count the undecided grades by grader, without those that the caveats name."""
+    return Counter(total.undecided) - Counter(total.lacking)
+
+
+def judge_hint(grades: int, unjudged: int) -> str:
+    """Say how many of some undecided grades a judge would decide; nothing where it is none."""
+    if not unjudged:
+        return ""
+    return f"; --agent-judge=MODEL decides {'them' if unjudged == grades else f'{unjudged} of them'}"
+
+
+def undecided_unjudged(total: GroupStatistics) -> int:
+    """Count those of ``undecided_beside`` that a judge would decide."""
+    return max(0, total.unjudged - sum(total.lacking.values()))
+
+
+def _resources(total: GroupStatistics) -> Iterator[str]:
+    spent = total.spent
+    known = spent.seconds.known_part is not None
+    yield f"{format_seconds(spent.seconds)} of agent time" if known else "agent time unknown"
+    if spent.tokens or spent.cost:
+        yield format_tokens(spent.tokens)
+        yield format_cost(spent.cost)
+    if total.judge_asks:
+        judging = total.judging
+        asks = f"judges: {pluralize(total.judge_asks, 'reply')}"
+        yield f"{asks}, {format_tokens(judging.tokens)}, {format_cost(judging.cost)}"
+    for name, tape in (("tools", total.tools), ("chats", total.chats)):
+        if tape != TapeCounts():
+            yield f"cassettes for {name}: {format_tape_counts(tape)}"
+
+
+def format_tape_counts(tape: TapeCounts) -> str:
+    """Write how calls met their cassettes."""
+    words = (("hit", tape.hits), ("miss", tape.misses), ("recording", tape.recorded))
+    return ", ".join(pluralize(number, word) for word, number in words if number)
+
+
+def suite_columns(view: RunView) -> list[TableColumn]:
+    """Give the columns of figures, a cell for each row: no tokens and cost where nothing was spent."""
+    totals = [suite.total for suite in view.suites]
+    columns = [
+        TableColumn("score", tuple(mean_cell(total) for total in totals)),
+        TableColumn("95 %", tuple(interval_cell(total) for total in totals)),
+        TableColumn("tasks passed", tuple(tasks_passed(total) for total in totals)),
+        TableColumn("trials", tuple(trials_cell(total) for total in totals)),
+        TableColumn("agent time", tuple(format_seconds(total.spent.seconds) for total in totals)),
+    ]
+    if any(total.spent.tokens or total.spent.cost for total in totals):
+        spent = [total.spent for total in totals]
+        columns.append(TableColumn("tokens", tuple(format_tokens(part.tokens) for part in spent)))
+        columns.append(TableColumn("cost", tuple(format_cost(part.cost) for part in spent)))
+    return columns
+
+
+def suite_cells(view: RunView) -> Iterator[list[str]]:
+    """Give a row of cells for each suite that explain themselves: the first two to the left, others right."""
+    score, interval, passed, trials, *spent = (column.cells for column in suite_columns(view))
+    for at, (suite, mean) in enumerate(zip(view.suites, even_marks(score), strict=True)):
+        planned = "trial" if suite.total.planned == 1 else plural("trial")
+        between = f" ({interval[at]})" if suite.total.mean and suite.total.mean.interval else ""
+        yield [
+            view.label(suite),
+            f"{mean}{between}",
+            _tasks_cell(passed[at], suite.total),
+            f"{trials[at]} {planned}",
+            *(cells[at] for cells in spent),
+        ]
+
+
+def _tasks_cell(passed: str, total: GroupStatistics) -> str:
+    if not total.tasks_decided:
+        return f"0 of {pluralize(total.tasks, 'task')} decided"
+    return f"{passed} {'task' if total.tasks_decided == 1 else plural('task')} passed"
+
+
+def tasks_passed(row: GroupStatistics) -> str:
+    """Write how many of the decided tasks passed: ``8 of 25``."""
+    return f"{mark_unjudged(str(row.tasks_passed), row.unproven)} of {row.tasks_decided}"
+
+
+def even_marks(cells: Sequence[str]) -> list[str]:
+    """Fill figures without a mark where others have one: their digits stand below each other."""
+    if not any(cell.endswith(MARK) for cell in cells):
+        return list(cells)
+    return [cell if cell.endswith(MARK) else f"{cell} " for cell in cells]
+
+
+def remarks_on_all(view: RunView) -> Iterator[str]:
+    """Give what stands below the suites: who acted, pass^k, whether they acted rightly, what judges took."""
+    yield "; ".join(_players(view))
+    by_k: dict[int, list[str]] = {}
+    for suite in view.suites:
+        if suite.total.k > 1 and suite.total.pass_hat_k:
+            by_k.setdefault(suite.total.k, []).append(f"{view.label(suite)} {_pass_hat_k(suite.total)}")
+    yield from (f"pass^{k}: {', '.join(rates)}" for k, rates in by_k.items())
+    for suite in view.suites:
+        if suite.decisions:
+            yield f"{view.label(suite)} acting: {decision_figures(suite.decisions)}"
+    if any(suite.total.judge_asks for suite in view.suites):
+        yield _judging(view)
+    yield from _simulating(view)
+
+
+def _simulating(view: RunView) -> Iterator[str]:
+    taken = view.simulating
+    if taken.asks:
+        tokens, cost = format_tokens(token_figure(taken)), format_cost(cost_figure(taken))
+        yield f"simulated users: {pluralize(taken.asks, 'turn')}, {tokens}, {cost}"
+
+
+def brief_remarks(view: RunView) -> Iterator[str]:
+    """Give those of them that a short screen has too: what agents asked by themselves, what users took.
+
+    Nothing is said of agents where each row names its own, or where all is planned.
+    """
+    yield from _simulating(view)
+    if any(suite.own_models for suite in view.suites):
+        whos = {suite.who for suite in view.suites}
+        if len(whos) == 1:
+            yield f"model: {' '.join(whos)}"
+
+
+def _players(view: RunView) -> Iterator[str]:
+    """Name offline models with what they do; a real one where no row does."""
+    whos = {suite.who for suite in view.suites}
+    for model, note in {suite.model: suite.note for suite in view.suites}.items():
+        if note:
+            yield f"{model}: {note}"
+        elif len(whos) == 1:
+            yield f"model: {' '.join(whos)}"
+
+
+def _pass_hat_k(total: GroupStatistics) -> str:
+    rate = total.pass_hat_k
+    if rate is None:
+        return format_figure(None)
+    of_fewer = f" ({rate.tasks} of {pluralize(total.tasks, 'task')})" if rate.tasks < total.tasks else ""
+    return mark_unjudged(format_figure(rate.value), total.unproven) + of_fewer
+
+
+def _judging(view: RunView) -> str:
+    judging = [suite.total.judging for suite in view.suites]
+    asks = sum(suite.total.judge_asks for suite in view.suites)
+    tokens = format_tokens(sum((part.tokens for part in judging), Figure()))
+    cost = format_cost(sum((part.cost for part in judging), Figure()))
+    return f"judges: {pluralize(asks, 'reply')}, {tokens}, {cost}"
+
+
+LARGE = 5
+"""Tasks of a bucket whose misses are shown however many buckets are worse."""
+
+MOST_LARGE, FEW_SUITES = 12, 3
+"""Rows of a suite's large buckets, where there are few suites; with more they get as many as small ones."""
+
+MOST_ROWS, MOST_OF_ALL = 6, 12
+"""Rows of one suite, and of all suites together, as long as each has one."""
+
+
+class BucketRow(FrozenValue, frozen=True):
+    """One line: the names of buckets whose figures are equal, and these figures."""
+
+    names: tuple[str, ...]
+    score: str
+    interval: str
+    passed: str
+
+
+class WorstBuckets(FrozenValue, frozen=True):
+    """The rows of a suite, worst first; ``more`` buckets with misses have none."""
+
+    title: str
+    rows: tuple[BucketRow, ...]
+    more: int
+
+
+def worst_buckets(view: RunView) -> list[WorstBuckets]:
+    """Give the worst buckets of each suite that has several, some of which missed.
+
+    The more suites there are the fewer rows each has.
+    """
+    suites = [suite for suite in view.suites if len(suite.rows) > 1 and any(map(_misses, suite.rows))]
+    most = max(1, min(MOST_ROWS, MOST_OF_ALL // max(1, len(suites))))
+    most_large = MOST_LARGE if len(suites) <= FEW_SUITES else most
+    return [_worst_of(view.label(suite), suite, most, most_large) for suite in suites]
+
+
+def _worst_of(label: str, suite: SuiteView, most: int, most_large: int) -> WorstBuckets:
+    missed = sorted((row for row in suite.rows if _misses(row)), key=_mean)
+    large = [row for row in missed if row.tasks >= LARGE][:most_large]
+    small = [row for row in missed if row.tasks < LARGE][: max(1, most - len(large))]
+    chosen = sorted((*large, *small), key=_mean)
+    return WorstBuckets(_title(label, suite), tuple(_rows(chosen)), len(missed) - len(chosen))
+
+
+def _misses(row: GroupStatistics) -> bool:
+    return row.pass_1 is not None and row.pass_1.value < 1
+
+
+def _mean(row: GroupStatistics) -> float:
+    return row.mean.mean if row.mean else 0.0
+
+
+def _title(label: str, suite: SuiteView) -> str:
+    whole = [row for row in suite.rows if row.pass_1 is not None and not _misses(row)]
+    untold = sum(row.pass_1 is None for row in suite.rows)
+    parts = [pluralize(len(suite.rows), "bucket")]
+    if whole:
+        parts.append(f"{mark_unjudged(str(len(whole)), sum(row.unproven for row in whole))} passed in full")
+    if untold:
+        parts.append(f"{untold} without a figure")
+    return f"{label}, worst first ({', '.join(parts)})"
+
+
+def _rows(buckets: Sequence[GroupStatistics]) -> list[BucketRow]:
+    rows = []
+    for (score, interval, passed, _), equal in groupby(buckets, _cells):
+        names = tuple(map(_name, equal))
+        rows.append(BucketRow(names, score, interval, passed))
+    return rows
+
+
+def _name(bucket: GroupStatistics) -> str:
+    return one_line(bucket.name, MOST_NAME) or NOT_KNOWN
+
+
+def _cells(bucket: GroupStatistics) -> tuple[str, str, str, str]:
+    """Give the figures of a bucket as they are printed: small ones that look equal share a line."""
+    between = interval_cell(bucket) if bucket.mean and bucket.mean.interval else ""
+    alone = _name(bucket) if bucket.tasks >= LARGE else ""
+    return mean_cell(bucket), between, tasks_passed(bucket), alone

@@ -1,1 +1,0 @@
-"""One trial as every report sees it."""

@@ -1,0 +1,195 @@
+"""Which trials of a run are matches: by name, by a part of it, by pytest's item id, or by how they ended."""
+
+from __future__ import annotations
+
+import difflib
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, get_args
+
+from pytest_agenteval.records.plan import trial_name
+from pytest_agenteval.records.trial import Ending
+from pytest_agenteval.reports.run_view import worst_first
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.formatting import ending_word, one_line, pluralize
+
+WORST = "worst"
+WORDS = (WORST, *get_args(Ending), "limited")
+"""What is said in the place of a name: ``worst`` is one trial, the others are all that ended so."""
+
+MOST_LISTED = 20
+MOST_NEAR = 5
+NEAR = 0.4
+MOST_TEXT = 200
+PROGRAM = re.compile(r"^(?:(?:PASSED|FAILED|ERROR|XFAIL|MISSED)\s+)+")
+"""What pytest prints before an item's id in its short summary."""
+
+
+class TrialQuery(NamedTuple):
+    """What was asked for: a name, or ``word`` of ``WORDS``; ``run`` is empty where none was named with it."""
+
+    name: str = ""
+    word: str = ""
+    run: str = ""
+
+
+def parse_query(text: str) -> TrialQuery:
+    """Read what somebody typed: ``latest:worst``, ``worst``, a trial's name, or an item's id."""
+    text = text.strip()
+    run, colon, word = text.rpartition(":")
+    if word in WORDS and not run.endswith(":"):
+        return TrialQuery(word=word, run=run) if run or not colon else TrialQuery(name=text)
+    return TrialQuery(name=text)
+
+
+def choose_trials(entries: Sequence[JournalEntry], query: TrialQuery) -> list[JournalEntry]:
+    """Give the trials that are matches: one, or with a word for an ending all of them, worst first.
+
+    Raises UsageMistake, listing the candidates or the nearest names, where none or more than one is matches.
+    """
+    if not entries:
+        raise UsageMistake("no trial of this run has ended")
+    if query.word:
+        return _of_word(entries, query.word)
+    matches = best_matches(entries, query.name)
+    if len(matches) == 1:
+        return matches
+    if matches:
+        raise UsageMistake("\n".join(_several(query.name, matches)))
+    raise UsageMistake(_unknown(entries, query.name))
+
+
+def best_matches(entries: Iterable[JournalEntry], name: str) -> list[JournalEntry]:
+    """Give the trials that a name fits best: whole before in part, as it is written before in any case.
+
+    A name is ``suite/task[model@variant-1]``, without the suite or what stands in brackets, a part of it, the
+    task's file, or pytest's item id with or without its file.
+    """
+    entries, name = list(entries), PROGRAM.sub("", name.strip())
+    if "::" in name:
+        return _of_item(entries, name)
+    for fits in _tiers(name):
+        if matches := [entry for entry in entries if fits(entry)]:
+            return matches
+    return []
+
+
+def counterpart(entries: Sequence[JournalEntry], entry: JournalEntry) -> JournalEntry:
+    """Give the same trial of another run: with its own model and prompt, else with the only ones there are.
+
+    Raises UsageMistake where there is none, or where several could be it.
+    """
+    key, of_task = entry.key, [other for other in entries if _task(other) == _task(entry)]
+    readings: tuple[Callable[[JournalEntry], bool], ...] = (
+        lambda other: other.key == key,
+        lambda other: other.key[3:] == key[3:],
+        lambda other: (other.key.variant, other.key.repetition) == (key.variant, key.repetition),
+        lambda other: other.key.repetition == key.repetition,
+        lambda other: True,
+    )
+    for fits in readings:
+        matches = [other for other in of_task if fits(other)]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            raise UsageMistake("\n".join(_several(trial_name(key), matches)))
+    raise UsageMistake(_unknown(entries, trial_name(key)))
+
+
+def _tiers(name: str) -> Iterator[Callable[[JournalEntry], bool]]:
+    """Give ever wider readings of a name."""
+    whole, folded = {name, one_line(name, MOST_TEXT)}, name.casefold()
+    yield lambda entry: trial_name(entry.key) in whole
+    yield lambda entry: not whole.isdisjoint((*_item_names(entry), _task(entry), entry.key.task))
+    yield lambda entry: _is_file(entry.file, name)
+    yield lambda entry: name != "" and name in trial_name(entry.key)
+    yield lambda entry: folded != "" and folded in trial_name(entry.key).casefold()
+
+
+def _of_item(entries: Sequence[JournalEntry], name: str) -> list[JournalEntry]:
+    """Give the trials of an item's id: its file may be seen from elsewhere, or be left out."""
+    # A task's file may hold a `::` in its path; its id, which pytest puts behind the last, holds none.
+    file, _, item = name.rpartition("::")
+    of_item = [entry for entry in entries if item in (*_item_names(entry), entry.key.task)]
+    if not file:
+        return of_item
+    return [entry for entry in of_item if _is_file(entry.file, file)] or _of_python_item(entries, name)
+
+
+def _of_python_item(entries: Sequence[JournalEntry], name: str) -> list[JournalEntry]:
+    """Give the trials of an item in a Python file, whose id holds a suite's variable, or a test's classes."""
+    file, _, below = name.partition("::")
+    names = {below.replace("::", "."), below.rpartition("::")[2]}
+    return [
+        entry
+        for entry in entries
+        if _is_file(entry.file, file) and not names.isdisjoint((*_item_names(entry), entry.key.task))
+    ]
+
+
+def _item_names(entry: JournalEntry) -> tuple[str, str]:
+    """Give how the item is called below its file; pytest writes what is not ASCII in brackets as escapes."""
+    name = trial_name(entry.key).removeprefix(f"{one_line(entry.key.suite, MOST_TEXT)}/")
+    case = name.removeprefix(entry.key.task)
+    return name, entry.key.task + case.encode("unicode_escape").decode("ascii")
+
+
+def _task(entry: JournalEntry) -> str:
+    return f"{entry.key.suite}/{entry.key.task}"
+
+
+def _is_file(file: str, typed: str) -> bool:
+    """Tell whether a path is that of a file, which is known from pytest's rootdir, seen from anywhere."""
+    path = posixpath.normpath(typed.replace("\\", "/"))
+    while path.startswith("../"):
+        path = path.removeprefix("../")
+    return bool(file) and (path == file or path.endswith(f"/{file}") or file.endswith(f"/{path}"))
+
+
+def _of_word(entries: Sequence[JournalEntry], word: str) -> list[JournalEntry]:
+    ordered = _worst_of_all_first(entries)
+    if word == WORST:
+        return ordered[:1]
+    matches = [entry for entry in ordered if entry.ending == word or (word == "limited" and entry.limit)]
+    if not matches:
+        counts = [sum(entry.ending == ending for entry in entries) for ending in get_args(Ending)]
+        there = [f"{n:,} {ending}" for n, ending in zip(counts, get_args(Ending), strict=True) if n]
+        raise UsageMistake(f"no trial of {pluralize(len(entries), 'trial')} is {word}: {', '.join(there)}")
+    return matches
+
+
+def _worst_of_all_first(entries: Iterable[JournalEntry]) -> list[JournalEntry]:
+    """Give trials worst first as every report does, and below them those that passed, by score."""
+    passed = [entry for entry in entries if entry.ending == "passed"]
+    return [*worst_first(entries), *sorted(passed, key=lambda entry: (entry.score or 0.0, entry.key))]
+
+
+def _several(name: str, matches: Sequence[JournalEntry]) -> Iterator[str]:
+    """List the trials that a name could mean, worst first, each as it can be typed."""
+    yield f"{pluralize(len(matches), 'trial')} could be {name!r}; name one:"
+    ordered = _worst_of_all_first(matches)
+    words = [ending_word(entry.ending, entry.score) for entry in ordered[:MOST_LISTED]]
+    wide = max(map(len, words))
+    for word, entry in zip(words, ordered, strict=False):
+        yield f"  {word:<{wide}}  {trial_name(entry.key)}"
+    if len(ordered) > MOST_LISTED:
+        yield f"  and {len(ordered) - MOST_LISTED} more"
+
+
+def _unknown(entries: Sequence[JournalEntry], name: str) -> str:
+    near = _nearest(entries, name)
+    ways = ["the nearest:", *near] if near else ["agenteval show worst shows the worst"]
+    return f"there is no trial {name!r}; " + "\n  ".join(ways)
+
+
+def _nearest(entries: Sequence[JournalEntry], name: str) -> list[str]:
+    """Give the names most like this one: a trial's where brackets were typed, else a task's."""
+    tasks = [key.task for key in dict.fromkeys(entry.key._replace(repetition=1) for entry in entries)]
+    bare = re.sub(r"\[[^\[\]]*\]$", "", name.rpartition("::")[2])
+    near = difflib.get_close_matches(bare.rpartition("/")[2], list(dict.fromkeys(tasks)), MOST_NEAR, NEAR)
+    if bare == name or not near:
+        return [one_line(task, MOST_TEXT) for task in near]
+    trials = [trial_name(entry.key) for entry in entries if entry.key.task in near]
+    return difflib.get_close_matches(name, trials, MOST_NEAR, 0.0)

@@ -1,0 +1,613 @@
+"""One trial on the terminal: how it ended and why, the conversation, what it left."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pytest_agenteval.records.evidence import Check
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.records.transcript import (
+    NO_USAGE,
+    PROMPT_READ,
+    cost_figure,
+    format_cost,
+    format_tokens,
+    token_figure,
+)
+from pytest_agenteval.records.trial import TapeCounts
+from pytest_agenteval.reports.file_changes import FileChange, Hunk, Row
+from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView, VoteView
+from pytest_agenteval.text.errors import ELAPSED_MORE
+from pytest_agenteval.text.formatting import (
+    CUT,
+    INDENT,
+    Style,
+    StyledLine,
+    cell_width,
+    ending_word,
+    flow,
+    format_duration,
+    format_figure,
+    format_moment,
+    one_line,
+    pad,
+    pluralize,
+    printable,
+    truncate,
+    wrap,
+    wrapped_lines,
+)
+
+TAB = 4
+FOLDED_LINES = 12
+FOLDED_CHARACTERS = 2000
+MOST_SHORT = 4000
+MOST_KEY, LEAST_VALUE = 40, 8
+"""Characters of a text that are looked at where only one line of it is shown."""
+
+
+class Detail(FrozenValue, frozen=True):
+    """How much is visible: in ``width`` columns what tells most or, where ``full``, everything and uncut.
+
+    What is full is not broken into lines: a terminal does that, and a copy is what was written.
+    """
+
+    width: int
+    full: bool = False
+
+    def within(self, columns: int) -> Detail:
+        """Give the same detail in fewer columns."""
+        return Detail(max(20, self.width - columns), self.full)
+
+
+def safe_lines(text: str) -> Iterator[str]:
+    """Give the lines of a text, which can neither paint nor act, with tabs as spaces."""
+    for line in text.splitlines():
+        yield printable(line.expandtabs(TAB))
+
+
+def block_lines(
+    text: str, detail: Detail, indent: str = "", most: int = FOLDED_LINES, unfolded_by: str = "--full"
+) -> Iterator[str]:
+    """Give a text as indented lines: the first ``most`` of them, and what shows the rest; or all."""
+    if detail.full:
+        yield from (f"{indent}{line}".rstrip() for line in safe_lines(text))
+        return
+    text = text.strip("\n")
+    lines = list(safe_lines(text[:FOLDED_CHARACTERS]))
+    visible = [piece for line in lines[:most] for piece in wrap(indent + line, detail.width)]
+    yield from (piece.rstrip() for piece in visible[: 2 * most])
+    if len(text) > FOLDED_CHARACTERS or len(lines) > most or len(visible) > 2 * most:
+        yield f"{indent}{CUT} {_size(text)} in all ({unfolded_by})"
+
+
+def _size(text: str) -> str:
+    lines, characters = text.count("\n") + 1, f"{len(text):,} characters"
+    return f"{lines:,} lines, {characters}" if lines > 1 else characters
+
+
+def first_line(text: str, most: int) -> str:
+    """Give the beginning of a text on one line of at most ``most`` columns."""
+    return cut(one_line(text, max(1, min(most, MOST_SHORT))), most)
+
+
+def cut(text: str, most: int) -> str:
+    """Cut a text to so many columns; a cut is shown."""
+    return text if cell_width(text) <= most else truncate(text, max(0, most - 1)) + CUT
+
+
+def compact_json(value: Any) -> str:
+    """Write a JSON value on one line; a text in quotes, and what is no JSON as Python shows it."""
+    return json.dumps(value, ensure_ascii=False, default=repr)
+
+
+def indented_json(value: Any) -> str:
+    """Write a JSON value over several lines; a text as it is."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=repr)
+
+
+def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> str:
+    """Write arguments on one line: ``path="a.md", limit=3``; long values share what short ones leave."""
+    if raw_args is not None:
+        return first_line(raw_args, most)
+    values = {one_line(name, MOST_KEY): _short_value(value) for name, value in args.items()}
+    room = most - sum(cell_width(name) + len("=, ") for name in values)
+    widest = dict.fromkeys(values, LEAST_VALUE)
+    for remaining, name in zip(
+        range(len(values), 0, -1), sorted(values, key=lambda name: len(values[name])), strict=True
+    ):
+        widest[name] = max(LEAST_VALUE, room // remaining)
+        room -= min(widest[name], cell_width(values[name]))
+    return cut(", ".join(f"{name}={cut(value, widest[name])}" for name, value in values.items()), most)
+
+
+def _short_value(value: Any) -> str:
+    if isinstance(value, str) and len(value) > MOST_SHORT:
+        value = value[:MOST_SHORT]
+    return one_line(compact_json(value), MOST_SHORT)
+
+
+ARROW = " -> "
+MARKS = {"hit": "played", "miss": "not recorded", "live": "live", "none": ""}
+"""What is said of a call and its tape."""
+
+LEAST_ARGUMENTS, LEAST_RESULT = 8, 16
+MOST_TOOL = 60
+MOST_RESULT = 4000
+"""Characters of a text that is shown on one line."""
+
+MOST_CALLS = 40
+"""Calls of one message that are shown where not all is."""
+
+
+def conversation_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
+    """Give the conversation: system prompts and seeded messages in a line each, unless all is shown."""
+    phase = 1
+    for message in view.messages:
+        if message.phase != phase:
+            phase = message.phase
+            yield StyledLine(f"{INDENT}-- conversation {phase}", "dim")
+        yield from message_lines(message, detail)
+
+
+def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
+    """Give one message: who, what, and its calls."""
+    who = _who(message)
+    if _is_folded(message) and not detail.full:
+        size = pluralize(message.content.count("\n") + 1, "line")
+        head = f"{INDENT}{who}, {size}: "
+        room = detail.width - cell_width(head)
+        yield StyledLine(head + first_line(message.content, room), "dim")
+    else:
+        yield from wrapped_lines(f"{who}{_took(message)}", detail.width, "cyan")
+        if message.reasoning:
+            yield from _reasoning(message.reasoning, detail)
+        yield from map(StyledLine, block_lines(message.content, detail, INDENT * 2))
+    if message.role == "assistant" and not (message.content or message.calls or message.reasoning):
+        yield StyledLine(f"{INDENT * 2}said nothing", "dim")
+    calls = message.calls if detail.full else message.calls[:MOST_CALLS]
+    for call in calls:
+        yield from call_lines(call, detail)
+    if len(calls) < len(message.calls):
+        remaining = len(message.calls) - len(calls)
+        yield StyledLine(f"{INDENT * 2}and {pluralize(remaining, 'more call')} (--full)", "dim")
+
+
+def _is_folded(message: MessageView) -> bool:
+    return message.role == "system" or (message.seeded and not message.calls)
+
+
+def _who(message: MessageView) -> str:
+    return f"{message.role}, given" if message.seeded and message.role != "system" else message.role
+
+
+def _took(message: MessageView) -> str:
+    is_model_turn = message.role == "assistant" and not message.seeded
+    parts = [f"turn {message.turn}"] if message.turn and is_model_turn else []
+    if message.seconds is not None:
+        parts.append(format_duration(message.seconds))
+    if message.usage and message.usage.tokens:
+        parts.append(pluralize(message.usage.tokens, "token"))
+    return f"  {', '.join(parts)}" if parts else ""
+
+
+def _reasoning(text: str, detail: Detail) -> Iterator[StyledLine]:
+    if detail.full:
+        yield StyledLine(f"{INDENT * 2}(thinking)", "dim")
+        yield from (StyledLine(line, "dim") for line in block_lines(text, detail, INDENT * 3))
+    else:
+        head = f"{INDENT * 2}(thinking) "
+        yield StyledLine(head + first_line(text, detail.width - cell_width(head)), "dim")
+
+
+def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
+    """Give a call: ``tool(args) -> result`` and whether it was played, or all of it on lines of their own."""
+    if detail.full:
+        yield from _whole_call(call, detail)
+        return
+    mark = call_mark(call)
+    room = detail.width - len(INDENT) * 2 - (cell_width(mark) + 2 if mark else 0)
+    line = pad(INDENT * 2 + call_text(call, room), detail.width - cell_width(mark)) + mark
+    yield StyledLine(line.rstrip(), call_style(call))
+
+
+def call_text(call: CallView, room: int) -> str:
+    """Write a call and what came of it on one line of at most ``room`` columns.
+
+    Where both do not fit, arguments get what the result leaves, and at least half.
+    """
+    tool = one_line(call.tool, MOST_TOOL)
+    result = first_line(_short_result(call), room)
+    room_for_both = room - cell_width(f"{tool}(){ARROW}")
+    for_args = max(LEAST_ARGUMENTS, room_for_both - cell_width(result), room_for_both // 2)
+    text = f"{tool}({arguments_text(call.args, call.raw_args, for_args)}){ARROW}"
+    return cut(text + cut(result, max(LEAST_RESULT, room - cell_width(text))), room)
+
+
+def _short_result(call: CallView) -> str:
+    if call.error is not None:
+        return f"{call.error.type}: {call.error.message}"
+    if isinstance(call.result, str):
+        return compact_json(call.result[:MOST_RESULT])
+    return _no_result(call) if call.result is None else compact_json(call.result)
+
+
+def _no_result(call: CallView) -> str:
+    return "nothing" if call.executed else "not carried out"
+
+
+def call_mark(call: CallView) -> str:
+    """Say who made a call that the agent did not, and what its tape had to do with it."""
+    return ", ".join(filter(None, ("given" if call.by == "seed" else "", MARKS[call.tape])))
+
+
+def call_style(call: CallView) -> Style:
+    """Give the look of a call: one that failed or was not recorded stands out."""
+    return "red" if call.tape == "miss" else "yellow" if call.error else ""
+
+
+def _whole_call(call: CallView, detail: Detail) -> Iterator[StyledLine]:
+    mark = call_mark(call)
+    took = format_duration(call.ended - call.started) if call.ended else ""
+    about = ", ".join(filter(None, (mark, took)))
+    head = f"{INDENT * 2}{one_line(call.tool, MOST_TOOL)}" + (f"  {about}" if about else "")
+    yield StyledLine(head, call_style(call) or "bold")
+    args = call.raw_args if call.raw_args is not None else dict(call.args)
+    yield from map(StyledLine, block_lines(indented_json(args), detail, INDENT * 3))
+    if call.error is not None:
+        text = f"{call.error.type}: {call.error.message}"
+    else:
+        text = _no_result(call) if call.result is None else indented_json(call.result)
+    yield StyledLine(f"{INDENT * 2}->", "dim")
+    yield from map(StyledLine, block_lines(text, detail, INDENT * 3))
+    if call.reply:
+        yield StyledLine(f"{INDENT * 2}-> as the model was told", "dim")
+        yield from map(StyledLine, block_lines(call.reply, detail, INDENT * 3))
+
+
+MOST_FILES = 12
+MOST_LINES = 24
+"""Lines of one file's diff that are shown where not all is."""
+
+MOST_PATH = 300
+CHANGES: dict[str, Style] = {"created": "green", "modified": "", "deleted": "red"}
+
+
+def workspace_title(view: TrialView) -> str:
+    """Count the files that came, changed and went: ``1 created, 2 modified``."""
+    counts = {change: sum(file.change == change for file in view.files) for change in CHANGES}
+    left_out = f", {view.files_left_out} more" if view.files_left_out else ""
+    return ", ".join(f"{count} {change}" for change, count in counts.items() if count) + left_out
+
+
+def workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
+    """Give the diff of each file, as much of it as fits on some screens, or all."""
+    files = view.files if detail.full else view.files[:MOST_FILES]
+    for file in files:
+        yield from file_lines(file, detail)
+    remaining = len(view.files) - len(files) + view.files_left_out
+    if remaining:
+        how = " (--full)" if len(files) < len(view.files) else " that are not compared"
+        yield StyledLine(f"{INDENT}and {pluralize(remaining, 'more file')}{how}", "dim")
+
+
+def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
+    """Give the diff of one file below its name."""
+    note = f", {printable(file.note)}" if file.note else ""
+    yield from wrapped_lines(f"{_path(file.path)}  {file.change}{note}", detail.width, "bold")
+    lines = list(hunk_lines(file.hunks))
+    visible = lines if detail.full else lines[:MOST_LINES]
+    for line in visible:
+        text = f"{INDENT * 2}{printable(line.text.expandtabs(TAB))}" if line.text.strip() else ""
+        yield StyledLine(text if detail.full else cut(text, detail.width), line.style)
+    if len(visible) < len(lines):
+        remaining = pluralize(len(lines) - len(visible), "more line")
+        yield StyledLine(f"{INDENT * 2}… {remaining} (--full)", "dim")
+
+
+def _path(path: str) -> str:
+    """Write a path as it is, with blanks that come together, and tabs seen as such."""
+    return cut(printable(path).replace("\t", "\\t").replace("\n", "\\n"), MOST_PATH)
+
+
+def hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
+    """Give hunks as a unified diff."""
+    for hunk in hunks:
+        old = _range(hunk.old_start, sum(row[1] is not None for row in hunk.rows))
+        new = _range(hunk.new_start, sum(row[2] is not None for row in hunk.rows))
+        yield StyledLine(f"@@ -{old} +{new} @@", "cyan")
+        yield from _row_lines(hunk.rows)
+
+
+def _range(start: int, lines: int) -> str:
+    """Write a range as unified diffs do: of no lines, the one before it is named."""
+    return f"{start if lines else start - 1},{lines}"
+
+
+def _row_lines(rows: Sequence[Row]) -> Iterator[StyledLine]:
+    """Give rows as a unified diff: what is gone before what came, run by run."""
+    removed: list[str] = []
+    added: list[str] = []
+    for tag, old, new in (*rows, (" ", None, None)):
+        if tag == " ":
+            yield from (StyledLine(f"-{text}", "red") for text in removed)
+            yield from (StyledLine(f"+{text}", "green") for text in added)
+            removed, added = [], []
+            if old is not None:
+                yield StyledLine(f" {old}")
+            continue
+        removed += [] if old is None else [old]
+        added += [] if new is None else [new]
+
+
+MOST_CHECKS = 12
+MOST_GRADER_NAME = 60
+MOST_TRACEBACK = 30
+SIDE = len("expected  ")
+
+
+def reason_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
+    """Give what went wrong, the grades that are not passed with their checks and votes, then the others."""
+    yield from _broken(view, detail)
+    if view.limit:
+        yield StyledLine(f"{INDENT}limit reached: {first_line(view.limit, detail.width - 18)}", "yellow")
+    alike = {} if detail.full else _undecided_alike(view)
+    for grade in view.grades:
+        if id(grade) in alike:
+            yield from _undecided_lines(alike[id(grade)], detail)
+        elif not (grade.passed or _is_bare(grade)) or detail.full or grade.votes:
+            yield from grade_lines(grade, detail)
+    if not detail.full:
+        for line in _in_a_line(view):
+            yield from (StyledLine(piece, "dim") for piece in wrap(line, detail.width))
+
+
+def _is_bare(grade: GradeView) -> bool:
+    """Whether a grade could not tell, and has no more to say than why."""
+    return grade.passed is None and not grade.checks and not grade.votes
+
+
+def _undecided_alike(view: TrialView) -> dict[int, list[GradeView]]:
+    """Put grades together that could not tell for one reason, by the first of them."""
+    groups: dict[tuple[str, str], list[GradeView]] = defaultdict(list)
+    for grade in filter(_is_bare, view.grades):
+        groups[grade.undecided, grade.rationale].append(grade)
+    return {id(group[0]): group for group in groups.values()}
+
+
+def _undecided_lines(grades: Sequence[GradeView], detail: Detail) -> Iterator[StyledLine]:
+    names = ", ".join(
+        f"{one_line(grade.grader, MOST_GRADER_NAME)}{_grade_settings(grade)}" for grade in grades
+    )
+    yield from wrapped_lines(f"{names}  {_score(grades[0])}", detail.width, "yellow")
+    yield from map(StyledLine, block_lines(grades[0].rationale, detail, INDENT * 2))
+
+
+def _in_a_line(view: TrialView) -> Iterator[str]:
+    """Name the grades of which there is no more to say: passed ones, and those that no score can fail."""
+    unremarkable = [grade for grade in view.grades if grade.passed and not grade.votes]
+    measures = [grade for grade in unremarkable if grade.threshold <= 0 and not grade.checks]
+    for label, grades in (
+        ("passed", [grade for grade in unremarkable if grade not in measures]),
+        ("measured, any score passes", measures),
+    ):
+        names = [f"{one_line(grade.grader, MOST_GRADER_NAME)} {_score(grade)}" for grade in grades]
+        if names:
+            yield f"{INDENT}{label}: {', '.join(names)}"
+
+
+def _broken(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
+    """Give what broke an errored trial, and the end of the traceback."""
+    if view.cause:
+        yield StyledLine(f"{INDENT}{one_line(view.cause, MOST_GRADER_NAME)}", "red")
+    yield from map(StyledLine, block_lines(view.message, detail, INDENT * 2))
+    trace = view.traceback.splitlines()
+    visible = trace if detail.full else trace[-MOST_TRACEBACK:]
+    if len(visible) < len(trace):
+        remaining = pluralize(len(trace) - len(visible), "line")
+        yield StyledLine(f"{INDENT * 2}… {remaining} of the traceback above (--full)", "dim")
+    yield from (StyledLine(f"{INDENT * 2}{printable(line.expandtabs(4))}", "dim") for line in visible)
+
+
+def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
+    """Give what one grader found: score, failed checks with both sides, votes with their reasons."""
+    failed = [check for check in grade.checks if not check.passed]
+    style: Style = "yellow" if grade.passed is None else "dim" if grade.passed else "red"
+    head = f"{INDENT}{one_line(grade.grader, MOST_GRADER_NAME)}  {_score(grade)}{_grade_settings(grade)}"
+    if failed:
+        head += f"  {len(failed)} of {pluralize(len(grade.checks), 'check')} failed"
+    yield from (StyledLine(line, style) for line in wrap(head, detail.width))
+    if not failed or detail.full:
+        yield from map(StyledLine, block_lines(grade.rationale, detail, INDENT * 2))
+    yield from _checks(grade.checks if detail.full else failed, detail)
+    for vote in grade.votes:
+        yield from vote_lines(vote, detail)
+
+
+def _checks(checks: Sequence[Check], detail: Detail) -> Iterator[StyledLine]:
+    visible = checks if detail.full else checks[:MOST_CHECKS]
+    for check in visible:
+        yield from map(StyledLine, _check(check, detail))
+    if len(visible) < len(checks):
+        remaining = pluralize(len(checks) - len(visible), "more failed check")
+        yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
+
+
+def _check(check: Check, detail: Detail) -> Iterator[str]:
+    mark = "ok" if check.passed else "no"
+    yield from block_lines(f"{mark}: {check.claim}", detail, INDENT * 2, most=3)
+    for label, text in (("expected", check.expected), ("found", check.found)):
+        if text:
+            yield from labelled(label, text, detail, INDENT * 3)
+
+
+def labelled(label: str, text: str, detail: Detail, indent: str, most: int = 6) -> Iterator[str]:
+    """Give a label with the text behind it, whose later lines stand below its first."""
+    hung = indent + " " * SIDE
+    lines = list(block_lines(text, detail, hung, most=most)) or [hung]
+    yield f"{indent}{label:<{SIDE}}{lines[0][len(hung) :]}".rstrip()
+    yield from lines[1:]
+
+
+def vote_lines(vote: VoteView, detail: Detail) -> Iterator[StyledLine]:
+    """Give one judge's vote: a score for each dimension, and why; or what kept it from one."""
+    scores = ", ".join(
+        f"{one_line(name, MOST_GRADER_NAME)} {format_figure(score)}" for name, score in vote.scores.items()
+    )
+    for line in wrap(
+        f"{INDENT * 2}vote of {one_line(vote.judge, MOST_GRADER_NAME)}: {scores or 'none'}", detail.width
+    ):
+        yield StyledLine(line, "bold")
+    if vote.problem:
+        yield from (StyledLine(line, "yellow") for line in block_lines(vote.problem, detail, INDENT * 3))
+    yield from map(StyledLine, block_lines(vote.rationale, detail, INDENT * 3))
+
+
+def _score(grade: GradeView) -> str:
+    if grade.score is None:
+        return (
+            f"undecided ({one_line(grade.undecided, MOST_GRADER_NAME)})" if grade.undecided else "undecided"
+        )
+    measured = f" (measured {format_figure(grade.value)})" if grade.value != grade.score else ""
+    return format_figure(grade.score) + measured
+
+
+def _grade_settings(grade: GradeView) -> str:
+    parts = [f"threshold {format_figure(grade.threshold)}"] if grade.threshold != 1.0 else []
+    parts += [f"weight {grade.weight:g}"] if grade.weight != 1.0 else []
+    parts += ["required"] if grade.required else []
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+MOST_TRIAL_NAME = 300
+MOST_EVENTS = 20
+HIDDEN_EVENTS = ("judge_ask", PROMPT_READ)
+"""Events of every trial: what judges took stands in the head, which prompts were read is seldom asked."""
+
+
+class TrialPlace(FrozenValue, frozen=True):
+    """Where a trial stands: its run, its transcript, and what the run says of its model."""
+
+    run: str
+    transcript: str = ""
+    model_note: str = ""
+
+
+def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
+    """Give all that is known of a trial, the reason first."""
+    yield from head_lines(view, place, detail)
+    yield from section("why", reason_lines(view, detail))
+    yield from section("conversation", conversation_lines(view, detail))
+    yield from section("answer", map(StyledLine, block_lines(_new_answer(view), detail, INDENT)))
+    if view.state:
+        yield from section("state", map(StyledLine, block_lines(indented_json(view.state), detail, INDENT)))
+    yield from section(
+        cut(f"workspace: {workspace_title(view)}", detail.width), workspace_lines(view, detail)
+    )
+    yield from section("events", _events(view, detail))
+    yield from section("printed", map(StyledLine, block_lines(view.output, detail, INDENT)))
+    yield from section("logged", map(StyledLine, block_lines(view.log, detail, INDENT)))
+    if detail.full:
+        yield from section("digests", _digests(view))
+    yield from section("where", _where(view, place))
+
+
+def section(title: str, lines: Iterator[StyledLine]) -> Iterator[StyledLine]:
+    """Give lines below a title, and nothing where there are no lines."""
+    first = next(lines, None)
+    if first is not None:
+        yield from (StyledLine(""), StyledLine(title, "bold"), first)
+        yield from lines
+
+
+def ending_style(view: TrialView) -> Style:
+    """Give the colour of how a trial ended."""
+    return {"passed": "green", "missed": "yellow"}.get(view.ending, "red")  # type: ignore[return-value]
+
+
+def head_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[StyledLine]:
+    """Name the trial, how it ended, with which model in which run, and what it took."""
+    title = f"{ending_word(view.ending, view.score)}  {one_line(view.name, MOST_TRIAL_NAME)}"
+    yield from (StyledLine(line, ending_style(view)) for line in wrap(title, detail.width))
+    for facts in (who_facts(view, place), resource_facts(view), _trial_facts(view)):
+        yield from map(StyledLine, flow(facts, detail.width, INDENT))
+
+
+def who_facts(view: TrialView, place: TrialPlace) -> Iterator[str]:
+    """Say with what and when a trial was made; parts that are empty are to be left out."""
+    model = one_line(view.model, MOST_TRIAL_NAME)
+    yield f"{model} ({place.model_note})" if place.model_note else model
+    yield f"prompt {one_line(view.variant, MOST_TRIAL_NAME)}" if view.variant else ""
+    yield f"run {printable(place.run)}"
+    yield format_moment(view.started_at)
+
+
+def resource_facts(view: TrialView) -> Iterator[str]:
+    """Say what the agent took, and what its judges."""
+    charged = view.seconds - view.uncharged_seconds
+    part = f" (limit counts {format_duration(charged)})" if view.seconds > charged * ELAPSED_MORE else ""
+    yield f"{format_duration(view.seconds)}{part}"
+    usage = view.usage
+    if usage != NO_USAGE:
+        yield format_tokens(token_figure(usage))
+        yield format_cost(cost_figure(usage))
+    if view.judging.asks:
+        judging = view.judging
+        yield f"judges: {format_tokens(token_figure(judging))}, {format_cost(cost_figure(judging))}"
+
+
+def _trial_facts(view: TrialView) -> Iterator[str]:
+    yield f"bucket {one_line(view.bucket, MOST_TRIAL_NAME)}" if view.bucket else ""
+    yield view.kind
+    yield "held out" if view.split == "held_out" else ""
+    yield f"attempt {view.attempt}" if view.attempt > 1 else ""
+    yield _tape("tools", view.tool_tape)
+    yield _tape("chats", view.chat_tape)
+
+
+def _tape(what: str, counts: TapeCounts) -> str:
+    parts = (("played", counts.hits), ("not recorded", counts.misses), ("sent and recorded", counts.recorded))
+    words = ", ".join(f"{count:,} {word}" for word, count in parts if count)
+    return f"{what}: {words}" if words else ""
+
+
+def _new_answer(view: TrialView) -> str:
+    """Give the answer where the conversation does not end with it."""
+    last_text = view.messages[-1].content if view.messages else ""
+    return "" if last_text.strip() == view.answer.strip() else view.answer
+
+
+def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
+    events = [event for event in view.events if detail.full or event.kind not in HIDDEN_EVENTS]
+    visible = events if detail.full else events[:MOST_EVENTS]
+    for event in visible:
+        head = f"{INDENT}{format_duration(event.at):>8}  {one_line(event.kind, 40)}  "
+        text = " ".join(event.text.split()) if detail.full else event.text
+        line = printable(head + text) if detail.full else head + first_line(text, detail.width - len(head))
+        yield StyledLine(line)
+        if detail.full and event.details:
+            yield from map(StyledLine, block_lines(indented_json(event.details), detail, INDENT * 6))
+    if len(visible) < len(events):
+        yield StyledLine(f"{INDENT}and {pluralize(len(events) - len(visible), 'more event')} (--full)", "dim")
+
+
+def _digests(view: TrialView) -> Iterator[StyledLine]:
+    digests = view.digests.to_json()
+    graders = digests.pop("graders", {})
+    for name, value in (*digests.items(), *(graders or {}).items()):
+        if value:
+            yield StyledLine(f"{INDENT}{one_line(name, 60)}: {one_line(str(value), 100)}")
+
+
+def _where(view: TrialView, place: TrialPlace) -> Iterator[StyledLine]:
+    """Give paths whole: they are there to be copied."""
+    for label, path in (
+        ("task", view.file),
+        ("transcript", place.transcript),
+        ("workspace", view.workspace),
+    ):
+        if path:
+            yield StyledLine(f"{INDENT}{label:<12}{printable(path)}")

@@ -1,0 +1,402 @@
+"""One trial as every report sees it: the conversation, each call with what came of it, the reasons."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, overload
+
+from pytest_agenteval.records.evidence import Check, Grade
+from pytest_agenteval.records.explanation import ending_reason, short_reason
+from pytest_agenteval.records.plan import Split, own_label
+from pytest_agenteval.records.record import NOTHING, Document, FrozenValue
+from pytest_agenteval.records.transcript import (
+    Event,
+    Message,
+    Role,
+    TapeStatus,
+    ToolCall,
+    ToolError,
+    Transcript,
+    Usage,
+    used_other_models,
+)
+from pytest_agenteval.records.trial import Digests, Ending, TapeCounts, Trial
+from pytest_agenteval.reports.conversation import (
+    ConversationCall,
+    ConversationStep,
+    conversation_steps,
+    result_text,
+)
+from pytest_agenteval.reports.file_changes import MOST_FILES, FileChange, file_changes
+from pytest_agenteval.reports.run_view import acting_model
+from pytest_agenteval.store.journal_entry import JournalEntry
+from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.json_form import jsonable
+
+
+class CallView(FrozenValue, frozen=True):
+    """A tool call with what came of it; see ``ToolCall``.
+
+    ``reply`` is the text that the model got, where that is not just ``result`` or ``error`` written out.
+    ``executed`` is False where nothing says that the requested call was carried out.
+    """
+
+    tool: str
+    args: Mapping[str, Any]
+    raw_args: str | None
+    result: Any
+    error: ToolError | None
+    started: float
+    ended: float
+    by: Literal["agent", "seed", "provider"]
+    tape: TapeStatus
+    turn: int
+    index: int
+    reply: str = ""
+    executed: bool = True
+
+
+class MessageView(FrozenValue, frozen=True):
+    """A message with the calls that it asked for, and what the model took to write it."""
+
+    role: Role
+    content: str
+    turn: int
+    phase: int
+    seeded: bool
+    reasoning: str = ""
+    calls: tuple[CallView, ...] = ()
+    usage: Usage | None = None
+    seconds: float | None = None
+
+
+class VoteView(FrozenValue, frozen=True):
+    """What one judge found, each dimension from 0 to 1, None where it could not tell, or its ``problem``."""
+
+    judge: str
+    scores: Mapping[str, float | None]
+    rationale: str
+    problem: str
+
+
+class GradeView(FrozenValue, frozen=True):
+    """What one grader found, with the votes of its judges apart from its other details."""
+
+    grader: str
+    score: float | None
+    value: float | None
+    passed: bool | None
+    threshold: float
+    weight: float
+    required: bool
+    undecided: str
+    rationale: str
+    checks: tuple[Check, ...]
+    votes: tuple[VoteView, ...]
+    details: Mapping[str, Any]
+
+
+class TrialView(FrozenValue, frozen=True):
+    """One trial with everything that is known of it; see ``Trial``.
+
+    ``name`` is the same wherever a trial is named. ``grades`` are in the order in which they explain: not
+    passed, furthest below first, then undecided, then passed. In ``messages`` a tool's message stands with
+    its call. ``files_left_out`` of the changed files are not in ``files``.
+    """
+
+    name: str
+    suite: str
+    task: str
+    agent: str
+    model: str
+    variant: str
+    repetition: int
+    attempt: int
+    bucket: str
+    kind: str
+    file: str
+    tags: tuple[str, ...]
+    ending: Ending
+    score: float | None
+    reason: str
+    limit: str
+    cause: str
+    message: str
+    traceback: str
+    started_at: str
+    seconds: float
+    uncharged_seconds: float
+    messages: tuple[MessageView, ...]
+    answer: str
+    state: Mapping[str, Any]
+    grades: tuple[GradeView, ...]
+    files: tuple[FileChange, ...]
+    files_left_out: int
+    events: tuple[Event, ...]
+    usage: Usage
+    judging: Usage
+    tool_tape: TapeCounts
+    chat_tape: TapeCounts
+    digests: Digests
+    output: str
+    log: str
+    workspace: str
+    split: Split | None = None
+
+
+def judges_disagree(grades: Iterable[Grade]) -> bool:
+    """Whether two judges gave one dimension of one grade different scores."""
+    return any(_differ(_votes_of(grade)) for grade in grades)
+
+
+def model_of(trial: Trial) -> str:
+    """Name the model that acted: the named one, unless the agent asked only others."""
+    models = trial.transcript.models
+    other = used_other_models(trial.transcript.doubtful_events)
+    return own_label("", models) if other else acting_model(trial.key.model, models)
+
+
+def trial_view(trial: Trial) -> TrialView:
+    """Give one trial as reports see it."""
+    key, diff = trial.key, trial.outcome.diff
+    changed = len(diff.created) + len(diff.modified) + len(diff.deleted)
+    return TrialView(
+        name=key.label,
+        suite=key.suite,
+        task=key.task,
+        agent=key.agent,
+        model=model_of(trial),
+        variant=key.variant,
+        repetition=key.repetition,
+        attempt=trial.attempt,
+        bucket=trial.bucket,
+        kind=trial.kind,
+        file=trial.file,
+        tags=trial.tags,
+        ending=trial.ending,
+        score=trial.score,
+        reason=ending_reason(trial),
+        limit=trial.limit,
+        cause=trial.cause,
+        message=trial.message,
+        traceback=trial.traceback,
+        started_at=trial.started_at,
+        seconds=trial.seconds,
+        uncharged_seconds=trial.uncharged_seconds,
+        messages=tuple(_conversation(trial.transcript)),
+        answer=trial.outcome.answer.text,
+        state=jsonable(trial.outcome.answer.state),
+        grades=tuple(map(_grade, sorted(trial.grades, key=_explains))),
+        files=tuple(file_changes(trial.outcome)),
+        files_left_out=max(0, changed - MOST_FILES),
+        events=trial.transcript.events,
+        usage=trial.usage,
+        judging=trial.judging,
+        tool_tape=trial.tool_tape,
+        chat_tape=trial.chat_tape,
+        digests=trial.digests,
+        output=trial.output,
+        log=trial.log,
+        workspace=trial.workspace,
+        split=trial.split,
+    )
+
+
+def _explains(grade: Grade) -> tuple[int, float, float]:
+    order = {False: 0, None: 1, True: 2}[grade.passed]
+    return order, (grade.score or 0.0) - grade.threshold if order == 0 else 0.0, -grade.weight
+
+
+def _grade(grade: Grade) -> GradeView:
+    judgement = grade.details.get("judgement")
+    details = dict(grade.details)
+    if isinstance(judgement, Mapping):
+        details["judgement"] = {name: value for name, value in judgement.items() if name != "votes"}
+    return GradeView(
+        grader=grade.grader,
+        score=grade.score,
+        value=grade.value,
+        passed=grade.passed,
+        threshold=grade.threshold,
+        weight=grade.weight,
+        required=grade.required,
+        undecided=grade.undecided,
+        rationale=grade.rationale,
+        checks=tuple(sorted(grade.checks, key=lambda check: check.passed)),
+        votes=tuple(_votes_of(grade)),
+        details=jsonable(details),
+    )
+
+
+def _votes_of(grade: Grade) -> Iterator[VoteView]:
+    judgement = grade.details.get("judgement")
+    votes = judgement.get("votes") if isinstance(judgement, Mapping) else None
+    for vote in votes if isinstance(votes, Sequence) else ():
+        get = vote.get
+        scores = get("scores")
+        yield VoteView(
+            judge=str(get("judge", "")),
+            scores=scores if isinstance(scores, Mapping) else NOTHING,
+            rationale=str(get("rationale", "")),
+            problem=str(get("problem", "")),
+        )
+
+
+def _differ(votes: Iterable[VoteView]) -> bool:
+    scores: dict[str, set[float]] = defaultdict(set)
+    for vote in votes:
+        for dimension, score in vote.scores.items():
+            if score is not None:
+                scores[dimension].add(score)
+    return any(len(values) > 1 for values in scores.values())
+
+
+def _conversation(transcript: Transcript) -> Iterator[MessageView]:
+    """Give the messages in order, with the calls that no message asked for where their turn ends."""
+    phase = 1
+    for step in conversation_steps(transcript):
+        if step.message is None:
+            calls = tuple(map(_call, step.calls))
+            yield MessageView("assistant", "", calls[0].turn, phase, seeded=_are_seeded(calls), calls=calls)
+        else:
+            phase = step.message.phase
+            yield _message(step.message, step)
+
+
+def _are_seeded(calls: Iterable[CallView]) -> bool:
+    return all(call.by == "seed" for call in calls)
+
+
+def _message(message: Message, step: ConversationStep) -> MessageView:
+    ask = step.ask
+    calls = step.calls or map(
+        ConversationCall, message.calls
+    )  # of others than assistants, who can ask for none
+    return MessageView(
+        role=message.role,
+        content=message.content,
+        turn=message.turn,
+        phase=message.phase,
+        seeded=message.seeded,
+        reasoning=ask.reasoning if ask else "",
+        calls=tuple(map(_call, calls)),
+        usage=ask.usage if ask else None,
+        seconds=ask.ended - ask.started if ask else None,
+    )
+
+
+def _call(step: ConversationCall) -> CallView:
+    call, reply = step.execution or step.request, step.reply or ""
+    result = jsonable(call.result)
+    if step.execution is None:  # of a given conversation only the messages are there
+        result, reply = _parsed(reply), ""
+    return CallView(
+        tool=call.tool,
+        args=jsonable(call.args),
+        raw_args=call.raw_args,
+        result=result,
+        error=call.error,
+        started=call.started,
+        ended=call.ended,
+        by=call.by,
+        tape=call.tape,
+        turn=call.turn,
+        index=call.index,
+        reply="" if _repeats_result(reply, call, result) else reply,
+        executed=step.execution is not None or step.reply is not None,
+    )
+
+
+def _repeats_result(reply: str, call: ToolCall, result: Any) -> bool:
+    """Whether a reply is no more than the result, or the error, written out."""
+    if not reply or reply == result_text(call):
+        return True
+    if error := call.error:
+        return reply.strip() in (error.message.strip(), f"{error.type}: {error.message}".strip())
+    return not isinstance(result, str) and bool(_parsed(reply) == result)
+
+
+def _parsed(reply: str) -> Any:
+    """Give the JSON value that a reply is, else its text; None for an empty one."""
+    try:
+        return json.loads(reply)
+    except (ValueError, RecursionError):
+        return reply or None
+
+
+SourceT = TypeVar("SourceT")
+ItemT = TypeVar("ItemT")
+Side: TypeAlias = tuple[Run, JournalEntry]
+"""A trial in the run that holds it."""
+
+
+class StoredTrial(FrozenValue, frozen=True):
+    """A trial in its run; ``transcript`` is the file, the first byte and the length of what is known of it.
+
+    ``trial`` is null where that is lost, and what stands beside it is all that the journal knows.
+    """
+
+    run: str
+    transcript: str
+    name: str
+    ending: Ending
+    score: float | None
+    reason: str
+    trial: TrialView | None
+
+
+class ShownTrial(StoredTrial, frozen=True):
+    """A trial; ``old`` is the same one of the other run that was named, null where none was."""
+
+    old: StoredTrial | None
+
+
+class TrialsDocument(Document, frozen=True, kw_only=True):
+    """The trials that were meant, the worst first where an ending was named."""
+
+    trials: Sequence[ShownTrial]
+
+
+class LazySequence(Sequence[ItemT], Generic[SourceT, ItemT]):
+    """A sequence whose items are made when they are looked at: all transcripts would not fit into memory."""
+
+    def __init__(self, sources: Sequence[SourceT], make: Callable[[SourceT], ItemT]) -> None:
+        self._sources: Sequence[SourceT] = sources
+        self._make = make
+
+    def __len__(self) -> int:
+        return len(self._sources)
+
+    @overload
+    def __getitem__(self, at: int) -> ItemT: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[ItemT]: ...
+    def __getitem__(self, at: int | slice) -> ItemT | Sequence[ItemT]:
+        if isinstance(at, slice):
+            return LazySequence(self._sources[at], self._make)
+        return self._make(self._sources[at])
+
+
+def trials_document(sides: Sequence[tuple[Side | None, Side]]) -> TrialsDocument:
+    """Give trials, old and new, each read when it is looked at; None for an old one that nobody asked for."""
+    return TrialsDocument(trials=LazySequence(sides, _trial_document))
+
+
+def _trial_document(sides: tuple[Side | None, Side]) -> ShownTrial:
+    old, new = sides
+    return ShownTrial(**_facts(*new), old=StoredTrial(**_facts(*old)) if old else None)
+
+
+def _facts(run: Run, entry: JournalEntry) -> dict[str, Any]:
+    trial = run.trial_if_readable(entry)
+    return {
+        "run": run.folder.name,
+        "transcript": str(run.folder / str(entry.location)),
+        "name": entry.key.label,
+        "ending": entry.ending,
+        "score": entry.score,
+        "reason": short_reason(entry),
+        "trial": trial_view(trial) if trial else None,
+    }
