@@ -26,6 +26,7 @@ from tests.frozen.commands import (
     steady,
     steady_document,
 )
+from tests.frozen.stored_runs import against_schema
 
 LETTERS = PROJECTS / "letters"
 EVALS = (ROOT / "evals", ROOT / "fixtures", ROOT / "cassettes")
@@ -130,6 +131,7 @@ def documents_of_processes(scratch: Scratch) -> dict[str, str]:
         document = (folder / "document.json").read_text(encoding="utf-8")
         ours = re.sub(r"(?m)^gepa: .*\n?", "", str(printed))
         texts[f"{name}.txt"] = f"$ agenteval {command}\n{steady(ours, folder)}"
+        texts[f"{name}.txt"] += f"\ndocument: {against_schema(command, document)}"
         texts[f"{name}.json"] = steady_document(document, folder)
     return texts
 

@@ -6,11 +6,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+
+import jsonschema
 
 from tests.frozen.commands import PROJECTS, ROOT, Scratch, agenteval, compact, placed, pytest, shows
 
@@ -94,15 +97,23 @@ def project(scratch: Scratch, name: str) -> Path:
 
 
 def documents(scratch: Scratch) -> dict[str, str]:
-    """Give what each verb writes with ``--json``."""
+    """Give what each verb writes with ``--json``, and whether its schema has it so."""
     texts = {}
     for name, command in DOCUMENTS.items():
         folder = project(scratch, name)
         printed = agenteval(folder, *shlex.split(command), "--json", "-")
-        texts[f"{name}.json"] = f"// {printed.status}: agenteval {command} --json -\n" + (
-            placed(compact(printed.out) if printed.out else printed.err, folder)
-        )
+        head = f"// {printed.status}, {against_schema(command, printed.out)}: agenteval {command} --json -"
+        texts[f"{name}.json"] = placed(f"{head}\n{compact(printed.out)}", folder)
     return texts
+
+
+def against_schema(command: str, document: str) -> str:
+    """Say whether a document is as the schema of its verb describes, with no key that it does not know."""
+    schema = json.loads(agenteval(PROJECTS, "schema", command.split()[0]).out)
+    validator = jsonschema.Draft202012Validator(schema)
+    written = json.loads(document)
+    fits = validator.is_valid(written) and not validator.is_valid({**written, "unknown": 1})
+    return "as its schema says" if fits else "NOT as its schema says"
 
 
 def schemas(scratch: Scratch) -> dict[str, str]:
