@@ -7,6 +7,7 @@ import difflib
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -72,7 +73,12 @@ def main() -> int:
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
         for part in args.parts or PARTS:
             started = time.monotonic()
-            texts = {name: ended(text) for name, text in PARTS[part](Scratch(Path(place, part))).items()}
+            try:
+                texts = {name: ended(text) for name, text in PARTS[part](Scratch(Path(place, part))).items()}
+            except Exception:
+                differing.append(part)
+                print(f"{part} cannot be made:\n{traceback.format_exc()}")
+                continue
             if args.accept:
                 accept(part, texts, args.expected)
             elif lines := list(differences(part, texts, args.expected)):

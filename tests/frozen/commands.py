@@ -116,6 +116,9 @@ def _printed(folder: Path, run: Callable[[], int]) -> Printed:
             status = int(run())
         except SystemExit as ended:
             status = int(ended.code or 0)
+        except Exception as crash:  # whose traceback would name private modules
+            status = 1
+            print(f"{type(crash).__name__}: {crash}", file=err)
     return Printed(status, out.getvalue(), err.getvalue())
 
 
