@@ -25,7 +25,7 @@ remarks_key: pytest.StashKey[Any] = pytest.StashKey()
 """Holds ``session.remarks.Remarks``."""
 
 verdict_key: pytest.StashKey[Any] = pytest.StashKey()
-"""Holds ``session.gates.run_verdict.Verdict``."""
+"""Holds ``session.run_verdict.RunVerdict``."""
 
 report_paths_key: pytest.StashKey[tuple[Path, ...]] = pytest.StashKey()
 """Holds the report files that were written."""
