@@ -15,28 +15,27 @@ if TYPE_CHECKING:
 
 
 class FileKind(NamedTuple):
-    """What writes a kind of file: a function of a module below this room, and the extra that it takes."""
+    """The function that writes a kind of file, by its place, and the library and the extra that it takes."""
 
-    module: str
-    function: str
+    place: str
     library: str = ""
     extra: str = ""
 
     @property
     def write(self) -> Callable[[Path, ReportSource], None]:
-        """The function that writes such a file; its module is imported when it is asked for."""
-        module = import_module(f"pytest_agenteval.reports.{self.module}")
-        write: Callable[[Path, ReportSource], None] = getattr(module, self.function)
+        # Imported here: most runs write no file, and each kind brings libraries of its own.
+        module, _, function = self.place.partition(":")
+        write: Callable[[Path, ReportSource], None] = getattr(import_module(module), function)
         return write
 
 
 FILE_KINDS: Mapping[str, FileKind] = {
-    ".html": FileKind("html.report", "write_html"),
-    ".md": FileKind("exports.markdown_file", "write_markdown"),
-    ".json": FileKind("exports.json_file", "write_json"),
-    ".csv": FileKind("exports.csv_file", "write_csv"),
-    ".xml": FileKind("exports.junit_file", "write_junit"),
-    ".parquet": FileKind("exports.parquet_file", "write_parquet", "pyarrow", "parquet"),
+    ".html": FileKind("pytest_agenteval.reports.html_report:write_html"),
+    ".md": FileKind("pytest_agenteval.reports.markdown_report:write_markdown"),
+    ".json": FileKind("pytest_agenteval.reports.exports.json_report:write_json"),
+    ".csv": FileKind("pytest_agenteval.reports.exports.row_files:write_csv"),
+    ".xml": FileKind("pytest_agenteval.reports.junit_report:write_junit"),
+    ".parquet": FileKind("pytest_agenteval.reports.exports.row_files:write_parquet", "pyarrow", "parquet"),
 }
 
 EXPECTED = f"a file that ends in {', '.join(FILE_KINDS)}"

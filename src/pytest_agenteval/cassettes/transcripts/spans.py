@@ -1,6 +1,6 @@
 """Spans as plain data, and the names that OpenTelemetry's conventions for generative AI give to attributes.
 
-Whoever writes spans (``reports/exports/otel_spans.py``) and whoever reads them has the names from here. They
+Whoever writes spans (``reports/exports/otel.py``) and whoever reads them has the names from here. They
 are those of open-telemetry/semantic-conventions-genai (status: development) as of schema 1.42.0-dev.
 """
 
