@@ -78,7 +78,7 @@ def import_multiprocessing() -> None:
     for name in ("resource_tracker", "synchronize", "queues", "popen_spawn_posix", "spawn"):
         with suppress(ImportError):
             import_module(f"multiprocessing.{name}")
-    import_module("pytest_agenteval.engine.executors.processes")
+    import_module("pytest_agenteval.engine.process_executor")
 
 
 def run(pytester: pytest.Pytester, *args: str, workers: int = 0) -> pytest.RunResult:

@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.offline.rules import Move as Move
     from pytest_agenteval.chat.offline.rules import RulesPlayer as RulesPlayer
     from pytest_agenteval.compare.scoring.intervals import Interval as Interval
-    from pytest_agenteval.engine.executors.executor import CalibrationRequest as CalibrationRequest
-    from pytest_agenteval.engine.executors.executor import CalibrationResult as CalibrationResult
-    from pytest_agenteval.engine.executors.executor import ChecksArgument as ChecksArgument
-    from pytest_agenteval.engine.executors.executor import Executor as Executor
-    from pytest_agenteval.engine.executors.executor import ExecutorContext as ExecutorContext
-    from pytest_agenteval.engine.executors.executor import ExecutorReport as ExecutorReport
-    from pytest_agenteval.engine.executors.executor import TrialRequest as TrialRequest
-    from pytest_agenteval.engine.executors.executor import UnusedRecordings as UnusedRecordings
+    from pytest_agenteval.engine.executor import CalibrationRequest as CalibrationRequest
+    from pytest_agenteval.engine.executor import CalibrationResult as CalibrationResult
+    from pytest_agenteval.engine.executor import ChecksArgument as ChecksArgument
+    from pytest_agenteval.engine.executor import Executor as Executor
+    from pytest_agenteval.engine.executor import ExecutorContext as ExecutorContext
+    from pytest_agenteval.engine.executor import ExecutorReport as ExecutorReport
+    from pytest_agenteval.engine.executor import TrialRequest as TrialRequest
+    from pytest_agenteval.engine.executor import UnusedRecordings as UnusedRecordings
     from pytest_agenteval.graders.grader import Grader as Grader
     from pytest_agenteval.graders.grader import GraderFunction as GraderFunction
     from pytest_agenteval.graders.grader import GraderTraits as GraderTraits
@@ -211,7 +211,7 @@ _NAMES = {
     "chat.chat": "Chat ChatFactory ChatMessage ChatSettings Reply",
     "chat.offline.rules": "Move RulesPlayer",
     "compare.scoring.intervals": "Interval",
-    "engine.executors.executor": (
+    "engine.executor": (
         "CalibrationRequest CalibrationResult ChecksArgument Executor ExecutorContext ExecutorReport "
         "TrialRequest UnusedRecordings"
     ),
@@ -250,7 +250,7 @@ _NAMES = {
     "session.api.record": "record",
     "session.api.recording": "Recording",
     "session.api.running": "arun grade run tool_calls",
-    "session.api.suite": "suite Suite Task",
+    "session.api.suite": "Suite suite Task",
     "session.api.trials": "Trials",
     "store.importing": (
         "add_common_arguments ImportedRun make_project misshapen read_json read_text RecordedCall "

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.agents.loop import ToolCallingAgent
-from pytest_agenteval.engine.agent_code import code_digest
+from pytest_agenteval.engine.digests import code_digest
 from pytest_agenteval.records.factories import AGENT, factory_of
 from pytest_agenteval.text.canonical import digest, digest_text
 

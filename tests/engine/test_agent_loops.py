@@ -262,7 +262,7 @@ def test_a_limit_ends_all_that_an_agent_has_on_its_loop() -> None:
 
 def test_a_trial_does_not_wait_for_an_agent_that_will_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is told to end and goes on is left behind, in a thread that holds up nobody."""
-    monkeypatch.setattr("pytest_agenteval.engine.agent_loops.CLOSING_S", 0.05)
+    monkeypatch.setattr("pytest_agenteval.engine.agent_run.CLOSING_S", 0.05)
     over = threading.Event()
 
     async def mine(task_input: Mapping[str, Any], ctx: AgentContext) -> str:

@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 import pytest
 
 from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.engine.executors.executor import ExecutorContext, ExecutorReport, TrialRequest
-from pytest_agenteval.engine.executors.local import LocalExecutor
+from pytest_agenteval.engine.executor import ExecutorContext, ExecutorReport, TrialRequest
+from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.tool_spec import ToolSpec

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from pytest_agenteval.agents.agent import AgentTraits
-from pytest_agenteval.engine.answer import InvalidAnswer, as_answer, as_end_state
+from pytest_agenteval.engine.agent_run import InvalidAnswer, as_answer, as_end_state
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.graders.grader import GraderTraits
 from pytest_agenteval.processes.closers import close_at_end, close_clients

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pytest_agenteval.engine.decision import has_acted
+from pytest_agenteval.engine.grading import has_acted
 from pytest_agenteval.records.evidence import Outcome, Tree
 from pytest_agenteval.records.plan import Label, PlannedTask
 from pytest_agenteval.records.transcript import ToolCall, ToolError, Transcript

@@ -371,7 +371,7 @@ class HangingAwaited:
 @pytest.mark.parametrize("hanging", [Hanging, HangingAwaited])
 def test_a_grader_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch, hanging: type) -> None:
     """Its trial is errored and says so, the grades that were given stay, and other trials are as ever."""
-    monkeypatch.setattr("pytest_agenteval.engine.grader_run.GRADING_S", 0.3)
+    monkeypatch.setattr("pytest_agenteval.engine.grading.GRADING_S", 0.3)
     both = (PlannedGrader("answer_contains", "says", {"text": "Mina"}), PlannedGrader("hanging", "hangs"))
     hung, fine = execute(registry(hanging=hanging), plan("hung", *both), plan("fine"))
     assert (hung.ending, hung.cause) == ("errored", "grader_hangs")

@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.admission import Admission, Admissions, Decision, NotRun
-from pytest_agenteval.engine.executors.executor import (
+from pytest_agenteval.engine.executor import (
     CalibrationRequest,
     CalibrationResult,
     ExecutorContext,
@@ -22,8 +21,8 @@ from pytest_agenteval.engine.executors.executor import (
     TrialLost,
     TrialRequest,
 )
+from pytest_agenteval.engine.jobs import Admission, Admissions, Decision, NotRun, TrialJob
 from pytest_agenteval.engine.pool import Pool
-from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.plan import Plan
@@ -159,12 +158,12 @@ def pools() -> Iterator[Callable[..., Pool]]:
         pool.close()
 
 
-def slots(*ids: str) -> list[Slot]:
+def slots(*ids: str) -> list[TrialJob]:
     """Give a slot for each id."""
-    return [Slot(plan(id)) for id in ids]
+    return [TrialJob(plan(id)) for id in ids]
 
 
-def wait(pool: Pool, slot: Slot) -> Trial:
+def wait(pool: Pool, slot: TrialJob) -> Trial:
     """Wait as pytest's main thread does, but not for ever."""
     until = time.monotonic() + PATIENCE
     while time.monotonic() < until:

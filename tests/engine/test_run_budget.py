@@ -7,7 +7,7 @@ import os
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.run_budget import Expected, Kind, OwnLedger, RunBudget, amount_text
+from pytest_agenteval.engine.run_budget import ExpectedUse, Kind, LocalLedger, RunBudget, amount_text
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import NO_ERROR, Trial
@@ -17,7 +17,7 @@ from tests.engine.executing import plan as planned
 class NoHistory:
     """Knows nothing of earlier runs."""
 
-    def of(self, plan: Plan, kind: Kind) -> Expected | None:
+    def of(self, plan: Plan, kind: Kind) -> ExpectedUse | None:
         """Give nothing."""
         return None
 
@@ -34,7 +34,7 @@ def ended(of: Plan) -> Trial:
 
 def test_what_a_dead_process_had_in_flight_counts_as_the_average_and_frees_its_room() -> None:
     """Nobody knows what it took; while it lived the budget was full, afterwards others begin."""
-    ledger, alive = OwnLedger(), {os.getpid(), 1}
+    ledger, alive = LocalLedger(), {os.getpid(), 1}
     budget = RunBudget(
         {"usd": 0.08},
         ledger,
@@ -61,7 +61,7 @@ def test_a_trial_that_was_lost_and_begins_again_has_cost_something() -> None:
     """Nobody knows what it took: it counts as the average, each time."""
     budget = RunBudget(
         {"usd": 1.0},
-        OwnLedger(),
+        LocalLedger(),
         NoHistory(),
         paid_before=dict,
         is_free=lambda plan: False,

@@ -20,7 +20,7 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
 HOLDS_BACK = """
-from pytest_agenteval.engine.admission import Admissions, NotRun
+from pytest_agenteval.engine.jobs import Admissions, NotRun
 from pytest_agenteval.session import runner
 
 class Odd:

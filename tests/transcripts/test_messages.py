@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
 from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 from pytest_agenteval.chat.model_prices import token_rates
-from pytest_agenteval.engine.answer import InvalidAnswer, as_answer
+from pytest_agenteval.engine.agent_run import InvalidAnswer, as_answer
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage

@@ -171,7 +171,7 @@ def _write_files(runs: Sequence[Run], args: argparse.Namespace) -> int:
     except (AgentEvalError, BrokenPipeError):
         raise
     except Exception as raised:  # an author's code may raise anything
-        from pytest_agenteval.engine.exceptions import user_frames_first
+        from pytest_agenteval.engine.tracebacks import user_frames_first
 
         trace = user_frames_first(raised).rstrip()
         raise UsageMistake(f"the report format {args.format!r} raised:\n{trace}") from raised

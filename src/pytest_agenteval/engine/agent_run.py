@@ -1,32 +1,331 @@
-"""The agent's part of a trial: the user's turns, its limits, its answer, from the loop or from a thread."""
+"""How an agent is run in a trial: on which loop or thread, within which limits, and what it returns.
+
+Users' agents run in a thread for each trial, what is async there on a loop of its own, so that no trial's
+computing or blocking lets another's connections time out. Agents that hold connections, locks or queues for
+all trials need one loop for all of them, and may share one."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
-from pytest_agenteval.agents.agent import AgentContext
-from pytest_agenteval.cassettes.http.patches import own_requests
-from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope, current
-from pytest_agenteval.engine.agent_loops import AgentThread, LoopKind
-from pytest_agenteval.engine.answer import as_answer
+from pytest_agenteval.agents.agent import AgentContext, loop_of
+from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
+from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
+from pytest_agenteval.cassettes.http.scope import current, untaped
+from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
+from pytest_agenteval.chat.model_prices import with_prices
+from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.processes.threads import DaemonThreads, acceptable_exception, start_in_daemon_thread
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.limits import Budget
-from pytest_agenteval.records.plan import Plan
+from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.text.errors import LimitIgnored, LimitReached
-from pytest_agenteval.tools.toolbox import ToolBox
+from pytest_agenteval.records.tool_spec import ToolSpec
+from pytest_agenteval.records.transcript import NO_ANSWER
+from pytest_agenteval.text.errors import LimitIgnored, LimitReached, TrialBroken, exception_text
 
-if TYPE_CHECKING:
-    from pytest_agenteval.cassettes.interaction import Request, Response
-    from pytest_agenteval.cassettes.tape import Tape
-    from pytest_agenteval.chat.model_traffic import ModelTraffic
-    from pytest_agenteval.tools.tape import ToolTape
+LoopKind = Literal["trials", "own", "shared"]
+"""The loop of all trials, which is for our agents; one for each trial; one for all agents that share it."""
+
+CLOSING_S = 2.0
+"""So long a trial waits for what its agent has left running, which was told to end."""
+
+_SETTING = (
+    "something that the agent holds for all trials (a client, a session, a lock) belongs to the loop of "
+    "another trial. Make it within the agent's run, or let all trials share one loop: "
+    '`agent: {call: ..., loop: shared}` in the suite, `loop = "shared"` in an agent\'s class'
+)
+_OF_OTHER_LOOPS = (
+    "Event loop is closed",
+    "attached to a different loop",
+    "is bound to a different event loop",
+    "Timeout context manager should be used inside a task",
+)
+"""Words of asyncio, and of libraries on it, where something is used on another loop than its own."""
+
+
+class LoopMixup(RuntimeError):
+    """An agent used on one loop what belongs to another, and what to do about it."""
+
+
+def loop_kind(agent: object, run: Callable[..., Any]) -> LoopKind:
+    """Say on which loop an agent runs: without a word ours on that of all trials, others on their own."""
+    wanted = loop_of(agent)
+    if wanted == "own" or wanted == "shared":
+        return wanted
+    ours = str(getattr(run, "__module__", "")).startswith("pytest_agenteval.")
+    return "trials" if ours and inspect.iscoroutinefunction(run) else "own"
+
+
+class AgentThread:
+    """One run of an agent in a thread; what it returns to be awaited is awaited there, or on the shared loop.
+
+    ``limits`` take note of where it runs, and of when there is an answer, or was an order to stop.
+    """
+
+    def __init__(self, act: Callable[[], Any], limits: Budget, kind: LoopKind) -> None:
+        self._act, self._limits, self._shared = act, limits, kind == "shared"
+        self._trials = asyncio.get_running_loop()
+        self._answer: asyncio.Future[Any] = self._trials.create_future()
+        self._task: asyncio.Task[Any] | None = None
+        self._stopped = False
+        self._stopping = threading.Lock()
+        self._ended = start_in_daemon_thread(self._work)
+
+    async def answer(self) -> Any:
+        """Give what the agent answers, or raise what it raises; LoopMixup where loops were mixed."""
+        try:
+            return await asyncio.shield(self._answer)
+        except Exception as raised:
+            if _mixes_loops(raised):
+                raise LoopMixup(f"{type(raised).__name__}: {exception_text(raised)}: {_SETTING}") from raised
+            raise
+
+    async def end(self) -> None:
+        """Stop what still runs, and wait a while for it; a function that only computes is left behind."""
+        if not self._answer.done():
+            self._answer.cancel()
+            self._stop()
+        if self._task is not None:
+            await asyncio.wait({self._ended}, timeout=CLOSING_S)
+
+    def _stop(self) -> None:
+        with self._stopping:
+            self._stopped = True
+            task = self._task
+        if task is not None:
+            self._limits.note_answer()
+            with suppress(RuntimeError):  # it has ended by itself meanwhile, and its loop with it
+                task.get_loop().call_soon_threadsafe(task.cancel)
+
+    def _work(self) -> None:
+        """Run the agent, tell its answer, and only then clear away what it has left on its loop."""
+        self._limits.note_place()
+        runner = asyncio.Runner(loop_factory=_new_loop)
+        try:
+            outcome, raised = self._result(runner), None
+        except BaseException as anything:  # even SystemExit: an agent must not end the run
+            outcome, raised = None, anything
+        if not self._stopped:
+            self._limits.note_answer()
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._trials.call_soon_threadsafe(self._settle, outcome, raised)
+        with suppress(BaseException):  # what was left behind is nobody's answer
+            runner.close()
+
+    def _result(self, runner: asyncio.Runner) -> Any:
+        result = self._act()
+        if not inspect.isawaitable(result):
+            return result
+        if not self._shared:
+            return runner.run(self._awaited(result))
+        return asyncio.run_coroutine_threadsafe(self._awaited(result), _SharedLoop.get()).result()
+
+    async def _awaited(self, result: Awaitable[Any]) -> Any:
+        self._limits.note_place()
+        with self._stopping:
+            self._task = asyncio.current_task()
+            if self._stopped and self._task is not None:
+                self._task.cancel()
+        return await result
+
+    def _settle(self, outcome: Any, raised: BaseException | None) -> None:
+        if self._answer.done():
+            return
+        if raised is None:
+            self._answer.set_result(outcome)
+        else:
+            self._answer.set_exception(acceptable_exception(raised))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    """Make a loop whose threads hold up neither its end nor that of the process."""
+    with without_socket_guard():
+        loop = asyncio.new_event_loop()
+    loop.set_default_executor(DaemonThreads(loop))
+    return loop
+
+
+class _SharedLoop:
+    """The one loop of all agents that share it, in a thread of its own, until the last trial has ended."""
+
+    _lock = threading.Lock()
+    _loop: asyncio.AbstractEventLoop | None = None
+
+    @classmethod
+    def get(cls) -> asyncio.AbstractEventLoop:
+        """Give the loop, which the first who asks has made."""
+        with cls._lock:
+            if cls._loop is None:
+                cls._loop = loop = _new_loop()
+                share_pools(loop)
+                with untaped():  # it works for all trials
+                    threading.Thread(
+                        target=cls._serve, args=(loop,), name="agenteval-shared", daemon=True
+                    ).start()
+                close_at_end(cls.close)
+            return cls._loop
+
+    @staticmethod
+    def _serve(loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        stopped = False
+        while not stopped:
+            # What raises SystemExit in a task ends that task, and not everyone else's.
+            with suppress(SystemExit, KeyboardInterrupt):
+                loop.run_forever()
+                stopped = True
+        loop.close()
+
+    @classmethod
+    async def close(cls) -> None:
+        """End what is left on the loop, and the loop."""
+        with cls._lock:
+            loop, cls._loop = cls._loop, None
+        if loop is not None:
+            ending = asyncio.run_coroutine_threadsafe(_end_tasks(), loop)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(asyncio.wrap_future(ending), CLOSING_S)
+            loop.call_soon_threadsafe(loop.stop)
+
+
+async def _end_tasks() -> None:
+    loop = asyncio.get_running_loop()
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    await loop.shutdown_asyncgens()
+    await loop.shutdown_default_executor()
+
+
+def _mixes_loops(raised: BaseException) -> bool:
+    """Whether an exception, or what it came from, says that something was used on a loop not its own."""
+    return any(words in exception_text(part) for part in _with_causes(raised) for words in _OF_OTHER_LOOPS)
+
+
+def _with_causes(raised: BaseException) -> Iterator[BaseException]:
+    part: BaseException | None = raised
+    seen: set[int] = set()
+    while part is not None and id(part) not in seen:
+        seen.add(id(part))
+        yield part
+        part = part.__cause__ or part.__context__
+
+
+class ChatOfTrials:
+    """A chat that is asked from any loop, and asks on the one of all trials, which has its connections."""
+
+    def __init__(self, chat: Chat) -> None:
+        self._chat, self._loop = chat, asyncio.get_running_loop()
+
+    async def ask(
+        self,
+        messages: Sequence[ChatMessage],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        response_schema: Mapping[str, Any] | None = None,
+        settings: ChatSettings = DEFAULT_SETTINGS,
+    ) -> Reply:
+        """Ask the chat, and wait for it here."""
+        asking = self._chat.ask(messages, tools=tools, response_schema=response_schema, settings=settings)
+        if asyncio.get_running_loop() is self._loop:
+            return await asking
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asking, self._loop))
+
+
+_MOST_KEYS = 8
+_WHAT_TO_RETURN = "expected a text, a map with `answer`, or pytest_agenteval.Answer(text, state)"
+
+MAP_KEYS = ("answer", "state", "messages", "usage")
+"""The keys of a map that is an answer: it has one of the first three at least, and no other key."""
+
+
+class InvalidAnswer(TrialBroken):
+    """An agent gave back something that is no answer."""
+
+    cause = "answer"
+
+
+def as_answer(value: Any, transcript: Recorder) -> Answer:
+    """Give the answer that a value is; raises InvalidAnswer for one that is none.
+
+    None is an empty answer, for an agent may do all its work in the workspace; the transcript says so. A map
+    ``{"answer", "state", "messages", "usage"}`` is one, too. Messages, as an answer's own ``transcript``, go
+    into the trial's transcript; raises UnreadableTranscript for what is none.
+    """
+    if value is None:
+        transcript.event(NO_ANSWER, f"the agent returned None: graded as an empty answer; {_WHAT_TO_RETURN}")
+        return Answer()
+    if isinstance(value, str):
+        return Answer(value)
+    if isinstance(value, Mapping) and not {*value}.isdisjoint(MAP_KEYS[:3]):
+        return _of_map(value, transcript)
+    if not isinstance(value, Answer):
+        raise InvalidAnswer(f"the agent returned {_type_in_words(value)}; {_WHAT_TO_RETURN}")
+    answer = _checked(value)
+    return answer if answer.transcript is None else _with_transcript(answer, "transcript", None, transcript)
+
+
+def as_end_state(value: Any) -> Mapping[str, Any]:
+    """Give the end state that a value is; raises InvalidAnswer for one that is none."""
+    if isinstance(value, Mapping):
+        return value
+    if inspect.iscoroutine(value):
+        value.close()  # else Python complains that nobody waited for it
+    raise InvalidAnswer(f"the agent's end_state gave {_type_in_words(value)}; expected a map")
+
+
+def _of_map(value: Mapping[str, Any], transcript: Recorder) -> Answer:
+    if any(key not in MAP_KEYS for key in value):
+        raise InvalidAnswer(
+            f"the agent returned {_type_in_words(value)}; expected no other keys than {', '.join(MAP_KEYS)}: "
+            "what else graders shall see belongs into state"
+        )
+    text = value.get("answer")
+    answer = _checked(Answer("" if text is None else text, value.get("state"), value.get("messages")))  # type: ignore[arg-type]
+    if answer.transcript is None:
+        return answer
+    return _with_transcript(answer, "messages", value.get("usage"), transcript)
+
+
+def _checked(answer: Answer) -> Answer:
+    if not isinstance(answer.text, str):
+        raise InvalidAnswer(
+            f"the agent returned an Answer whose text is {_type_in_words(answer.text)}; expected a text"
+        )
+    if answer.state is None:  # somebody's agent has none to tell
+        return Answer(answer.text, NOTHING, answer.transcript)
+    if not isinstance(answer.state, Mapping):
+        raise InvalidAnswer(
+            f"the agent returned an Answer whose state is {_type_in_words(answer.state)}; expected a map"
+        )
+    return answer
+
+
+def _with_transcript(answer: Answer, key: str, usage: Any, transcript: Recorder) -> Answer:
+    """Put what an answer tells of its course into the trial's transcript; its last words may be the text."""
+    from pytest_agenteval.cassettes.transcripts.reading import read_transcript
+
+    returned = with_prices(read_transcript(answer.transcript, (key,), usage=usage), transcript.prices)
+    transcript.add_returned(returned)
+    return Answer(answer.text or returned.last_words, answer.state)
+
+
+def _type_in_words(value: Any) -> str:
+    name = type(value).__name__
+    article = "an" if name[0].lower() in "aeiou" else "a"
+    if not isinstance(value, dict):
+        return f"{article} {name}"
+    keys = [str(key) for key in value]
+    more = ", …" if len(keys) > _MOST_KEYS else ""
+    return f"a {name} (keys: {', '.join(keys[:_MOST_KEYS])}{more})" if keys else f"an empty {name}"
 
 
 async def run_within_limits(
@@ -39,7 +338,7 @@ async def run_within_limits(
     model said that the agent asked by itself is no answer.
     """
     limits, answer, scope = ctx.limits, None, current()
-    course = _course_of(run, kind, task_input, ctx)
+    course = _start_run(run, kind, task_input, ctx)
     refusals: list[asyncio.Task[None]] = []
     timeout = asyncio.timeout(None)
     deadline = _Deadline(timeout, limits)
@@ -78,7 +377,7 @@ async def run_within_limits(
 _GRACE_S = 5.0
 """So long a user's agent may go on that was refused something: how its trial ends is decided."""
 
-_LOOK_AGAIN_S = 0.25
+_REFUSAL_CHECK_S = 0.25
 
 
 class _Deadline:
@@ -133,13 +432,13 @@ async def _end_after_refusal(is_decided: Callable[[], bool], deadline: _Deadline
     for that task's word, as who reads a stream that is fed from the background, waits for ever.
     """
     while not is_decided():
-        await asyncio.sleep(_LOOK_AGAIN_S)
+        await asyncio.sleep(_REFUSAL_CHECK_S)
     when, soon = deadline.when(), asyncio.get_running_loop().time() + _GRACE_S
     if not deadline.expired() and (when is None or when > soon):
         deadline.reschedule(soon)
 
 
-class _OnLoopOfTrials:
+class _RunOnTrialLoop:
     """One run of an agent of ours, on the loop that it is waited for on."""
 
     def __init__(self, act: Callable[[], Awaitable[Any]]) -> None:
@@ -153,11 +452,11 @@ class _OnLoopOfTrials:
         """Do nothing: it has ended."""
 
 
-def _course_of(
+def _start_run(
     run: Callable[..., Any], kind: LoopKind, task_input: Mapping[str, Any], ctx: AgentContext
-) -> AgentThread | _OnLoopOfTrials:
+) -> AgentThread | _RunOnTrialLoop:
     act = partial(run, task_input, ctx)
-    return _OnLoopOfTrials(act) if kind == "trials" else AgentThread(act, ctx.limits, kind)
+    return _RunOnTrialLoop(act) if kind == "trials" else AgentThread(act, ctx.limits, kind)
 
 
 _LATE_S = 1.0
@@ -181,126 +480,3 @@ def _deadline_extender(deadline: _Deadline, late_s: float) -> Callable[[float], 
                 loop.call_soon_threadsafe(postpone, seconds)
 
     return forgive
-
-
-_CUT_RESPONSE = "cut_response"
-_CUT = "the agent closed or gave up the response before its end; it is not recorded"
-
-
-class OwnRequests:
-    """The requests of one trial that are neither a tool's nor a chat's; its threads' are among them.
-
-    One that is refused breaks the trial, whatever the agent makes of it. Those of models are ``traffic``'s.
-    """
-
-    def __init__(
-        self, plan: Plan, box: ToolBox, recorder: Recorder, traffic: Callable[[], ModelTraffic]
-    ) -> None:
-        self._plan, self._box, self._recorder = plan, box, recorder
-        self._make_traffic = traffic
-        self._nowhere: ToolTape | None = None
-
-    @contextmanager
-    def answering(self, *, closing: bool = True) -> Iterator[Scope]:
-        """Answer what is asked inside; once it is over nothing more goes out, if it is ``closing``.
-
-        Raises CassetteMiss in place of what came of a refusal.
-        """
-        # Who records wants to keep what goes out.
-        passing = self._plan.live and self._plan.conditions.record == "none"
-        traffic = LazyTraffic(self._make_traffic)
-        ignored = self._plan.task.ignored_hosts
-        with own_requests(
-            self._tapes, passing=passing, closing=closing, traffic=traffic, ignored_hosts=ignored
-        ) as scope:
-            try:
-                yield scope
-            except (Exception, NotRecorded, BaseExceptionGroup) as raised:
-                if not scope.missed:
-                    raise
-                raise self._tape.agents_miss(scope.missed[0]) from raised
-            finally:
-                traffic.close()
-                self._tell(scope)
-
-    def _tell(self, scope: Scope) -> None:
-        for request in tuple(scope.missed):
-            miss = self._tape.agents_miss(request)
-            self._recorder.add_miss(miss)
-            self._recorder.broken = self._recorder.broken or miss
-        for (kind, text), times in scope.noted.items():
-            self._recorder.event(kind, text, {"times": times})
-        for request in tuple(scope.cuts):
-            self._recorder.event(_CUT_RESPONSE, f"{request.method} {request.uri}: {_CUT}")
-
-    def _tapes(self) -> Sequence[Tape]:
-        return self._tape.of_agent
-
-    @property
-    def _tape(self) -> ToolTape:
-        return self._box.open_tape() or self._without_cassette()
-
-    def _without_cassette(self) -> ToolTape:
-        """Give a tape of nothing, for a plan that was made by hand and has no cassette."""
-        if self._nowhere is None:
-            from pytest_agenteval.cassettes.cassette import Cassette
-            from pytest_agenteval.cassettes.tape import Tape
-            from pytest_agenteval.tools.tape import ToolTape
-
-            nothing = Cassette(Path(f"{self._plan.task.id}.yaml"), name=f"{self._plan.task.id}: no cassette")
-            self._nowhere = ToolTape(Tape(nothing, allow_repeats=True), retry_command="")
-        return self._nowhere
-
-
-class LazyTraffic:
-    """A trial's model traffic, made at its first request: most agents make none of their own."""
-
-    def __init__(self, make: Callable[[], ModelTraffic]) -> None:
-        self._make = make
-        self._making = threading.Lock()
-        self._traffic: ModelTraffic | None = None
-
-    @property
-    def sends(self) -> bool:
-        """Whether a request that is not played may be sent."""
-        return self._instance.sends
-
-    def claims(self, request: Request) -> bool:
-        """Whether a request asks a model, or something else of a model's server."""
-        return self._instance.claims(request)
-
-    def play(self, request: Request) -> Response | None:
-        """Give the recorded response; None if the request is to be sent."""
-        return self._instance.play(request)
-
-    def begin_response(self, request: Request, status: int) -> None:
-        """Take note of a response's status."""
-        self._instance.begin_response(request, status)
-
-    def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
-        """Read what was really answered, and keep it."""
-        self._instance.record(request, response, first_byte_s)
-
-    def cut(self, request: Request, response: Response) -> None:
-        """Read what came of a response that ended before its time."""
-        self._instance.cut(request, response)
-
-    def note_reply(self, request: Request, response: Response) -> None:
-        """Look at a response to a request that it does not claim."""
-        self._instance.note_reply(request, response)
-
-    def fail(self, request: Request, cut: Response, failure: Response) -> None:
-        """Read what came of a response that never came whole, and keep what the client raised."""
-        self._instance.fail(request, cut, failure)
-
-    def close(self) -> None:
-        """End what is open, if there ever was any."""
-        if self._traffic is not None:
-            self._traffic.close()
-
-    @property
-    def _instance(self) -> ModelTraffic:
-        with self._making:
-            if self._traffic is None:
-                self._traffic = self._make()
-            return self._traffic

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from pytest_agenteval.calibration.examples import CalibrationAnswers, ExampleJudgement, LabelledExample
 from pytest_agenteval.calibration.plan import CalibrationPlan
 from pytest_agenteval.chat.recording_chat import JudgeChat
-from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
-from pytest_agenteval.engine.executors.executor import CalibrationRequest, CalibrationResult
+from pytest_agenteval.engine.executor import CalibrationRequest, CalibrationResult
+from pytest_agenteval.engine.tracebacks import exception_line, user_frames_first
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, open_chat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.judge.panel import ask_judges
@@ -64,7 +64,7 @@ async def _run_calibration(
 
     async def ask(example: LabelledExample, repetition: int) -> ExampleJudgement:
         async with room:
-            judges = _judges(_plan(plan, example, repetition, conditions), example, context, recorder)
+            judges = _judges(_example_plan(plan, example, repetition, conditions), example, context, recorder)
             judgement = await ask_judges(plan.rubric, example.values, judges)
         for judge in judges:
             usage[judge.model.name] += judge.chat.usage
@@ -85,7 +85,7 @@ async def _run_calibration(
 
 def calibration_cassettes(plan: CalibrationPlan) -> tuple[str, ...]:
     """Give the files that a calibration's chats are played from: one for each repetition."""
-    task = _task(plan, {})
+    task = _calibration_task(plan, {})
     return tuple(
         chat_cassette_file(Plan(task, LABELS, repetition=repetition))
         for repetition in range(1, plan.repeats + 1)
@@ -117,18 +117,20 @@ def _judges(
     return tuple(judges)
 
 
-def _plan(plan: CalibrationPlan, example: LabelledExample, repetition: int, conditions: Conditions) -> Plan:
+def _example_plan(
+    plan: CalibrationPlan, example: LabelledExample, repetition: int, conditions: Conditions
+) -> Plan:
     # A seed of its own for each example: their back-off must not fall together.
     seed = conditions.seed + int(digest_text(example.id)[:8], 16)
     return Plan(
-        _task(plan, dict(example.values)),
+        _calibration_task(plan, dict(example.values)),
         LABELS,
         repetition=repetition,
         conditions=replace(conditions, seed=seed),
     )
 
 
-def _task(plan: CalibrationPlan, values: dict[str, str]) -> PlannedTask:
+def _calibration_task(plan: CalibrationPlan, values: dict[str, str]) -> PlannedTask:
     return PlannedTask(
         suite="calibration",
         id=plan.id,

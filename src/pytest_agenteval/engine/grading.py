@@ -1,25 +1,436 @@
-"""Grading a trial: plain graders in a thread, async ones on the loop; and the ending that its grades make."""
+"""Grading a trial: graders run on the loop or in threads, and their grades make the trial's ending."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import contextvars
+import inspect
+import reprlib
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
+from numbers import Real
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from pytest_agenteval.compare.scoring.aggregates import trial_score
-from pytest_agenteval.engine import grader_run
-from pytest_agenteval.engine.grader_run import GraderRun, JudgesFor
-from pytest_agenteval.engine.thread_batcher import BatchedThreads
-from pytest_agenteval.graders.grader import Grader, Judge
-from pytest_agenteval.records.evidence import Evidence, Grade
-from pytest_agenteval.records.plan import Kind, PlannedGrader
+from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellation, user_frames_first
+from pytest_agenteval.graders.grader import (
+    Grader,
+    Judge,
+    JudgedGrader,
+    JudgeUnavailable,
+    asks_judges,
+    is_quick,
+    own_threshold,
+)
+from pytest_agenteval.processes.threads import DaemonThread
+from pytest_agenteval.records.evidence import CRASH, UNDECIDED, Check, Evidence, Grade, Outcome
+from pytest_agenteval.records.plan import Kind, PlannedGrader, PlannedTask
 from pytest_agenteval.records.record import Record
+from pytest_agenteval.records.transcript import ToolCall, Transcript
 from pytest_agenteval.records.trial import Ending, ErrorDetails
-from pytest_agenteval.records.truncation import truncated_text
+from pytest_agenteval.records.truncation import truncated_grade, truncated_text
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.errors import CAUSES, AgentEvalError, LimitReached, ProblemsFound, TrialBroken
 
-MOST_KEPT = 1024
+
+def has_acted(task: PlannedTask, transcript: Transcript, outcome: Outcome) -> bool | None:
+    """Say whether a file that counts came, changed or went, or a tool that counts was called and answered.
+
+    None where the task has no label, or its suite does not say what acting is. Calls that failed are no act,
+    nor are those that were there before the agent came.
+    """
+    files, tools = task.acting_files, task.acting_tools
+    if not task.label or not (files or tools):
+        return None
+    return _called(tools, transcript.calls) or _changed(files, outcome)
+
+
+def _called(tools: tuple[str, ...], calls: Iterable[ToolCall]) -> bool:
+    return any(call.tool in tools and call.error is None and call.by == "agent" for call in calls)
+
+
+def _changed(files: tuple[str, ...], outcome: Outcome) -> bool:
+    if not files:
+        return False
+    from pytest_agenteval.tasks.workspace.globs import matches
+
+    diff = outcome.diff
+    paths = (*diff.created, *diff.modified, *diff.deleted)
+    return any(matches(glob, path) for path in paths for glob in files)
+
+
+_EXPECTED = "expected a Grade, a bool or a number from 0 to 1"
+ROUNDING = 1e-9
+REASONS = UNDECIDED.keys() | CAUSES.keys()
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 120
+
+
+class InvalidGrade(AgentEvalError):
+    """What a grader returned, or says of itself, cannot be taken as a grade."""
+
+
+def as_grade(label: str, returned: Any) -> Grade:
+    """Take what a grader returned as a grade: a bool is 1 or 0, a number its score.
+
+    Raises InvalidGrade for anything else, and for a grade with a part that is not what it should be.
+    """
+    if isinstance(returned, Grade):
+        return _sound_grade(returned)
+    if isinstance(returned, Real):
+        return Grade(label, _checked_score(returned, "returned"), f"returned {_short_repr(returned)}")
+    raise InvalidGrade(f"returned {_short_repr(returned)}: {_EXPECTED}")
+
+
+def threshold_of(grader: Any) -> float:
+    """Give the threshold that a grader says of itself, else 1; raises InvalidGrade for no number."""
+    own = own_threshold(grader)
+    if _is_share(own):
+        return float(own)
+    raise InvalidGrade(f"has the threshold {_short_repr(own)}: expected a number from 0 to 1")
+
+
+def _short_repr(value: object) -> str:
+    """Write a value in one short line, with its type where that is not plain to see."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    text = " ".join(_short.repr(value).split())
+    return f"{text} ({type(value).__name__})"
+
+
+def _checked_score(value: Any, where: str) -> float:
+    """Give a score from 0 to 1; what rounding carries past an end, as in twenty times 0.05, is that end."""
+    if isinstance(value, Real) and -ROUNDING <= value <= 1 + ROUNDING:  # type: ignore[operator]  # as below
+        return min(max(float(value), 0.0), 1.0) + 0.0  # -0.0 becomes 0.0
+    raise InvalidGrade(f"{where} {_short_repr(value)}: {_EXPECTED}")
+
+
+def _is_finite(value: Any) -> bool:
+    return isinstance(value, Real) and abs(value) <= sys.float_info.max  # type: ignore[operator]  # as below
+
+
+def _is_share(value: Any) -> bool:
+    if type(value) is float:
+        return 0 <= value <= 1
+    return isinstance(value, Real) and bool(0 <= value <= 1)  # type: ignore[operator]  # Real has no order
+
+
+def _sound_grade(grade: Grade) -> Grade:
+    """Give a grade whose parts are what they should be; most are already, and stay the same object."""
+    if grade.score is not None and not (type(grade.score) is float and 0 < grade.score <= 1):
+        grade = replace(grade, score=_checked_score(grade.score, "returned a Grade with the score"))
+    if not isinstance(grade.rationale, str):
+        raise InvalidGrade(
+            f"returned a Grade with the rationale {_short_repr(grade.rationale)}: expected a text"
+        )
+    if not isinstance(grade.details, dict | Mapping):
+        raise InvalidGrade(
+            f"returned a Grade with the details {_short_repr(grade.details)}: expected a mapping"
+        )
+    if grade.undecided and (grade.score is not None or grade.undecided not in REASONS):
+        raise InvalidGrade(
+            f"returned a Grade with the score {_short_repr(grade.score)} that is undecided for the reason "
+            f"{_short_repr(grade.undecided)}: expected a score, or none and one of {', '.join(UNDECIDED)}"
+        )
+    if grade.unclamped is not None and not _is_finite(grade.unclamped):
+        raise InvalidGrade(
+            f"returned a Grade with {_short_repr(grade.unclamped)} unclamped: expected a number"
+        )
+    if not isinstance(grade.checks, tuple) or not all(map(_is_plain, grade.checks)):
+        grade = replace(grade, checks=tuple(map(_plain, _list_of_checks(grade.checks))))
+    return grade
+
+
+def _list_of_checks(checks: Any) -> list[Any]:
+    if isinstance(checks, list | tuple) and all(isinstance(check, Check) for check in checks):
+        return list(checks)
+    raise InvalidGrade(f"returned a Grade with the checks {_short_repr(checks)}: expected a list of Check")
+
+
+def _is_plain(check: Any) -> bool:
+    if not isinstance(check, Check) or type(check.passed) is not bool:
+        return False
+    return type(check.claim) is type(check.expected) is type(check.found) is str
+
+
+def _plain(check: Check) -> Check:
+    """Write the sides of a check as texts: people compare numbers, and reports show words."""
+    sides = (check.claim, check.expected, check.found)
+    claim, expected, found = (side if isinstance(side, str) else _short.repr(side) for side in sides)
+    return Check(claim, bool(check.passed), expected, found)
+
+
+GRADING_S = 300.0
+"""So many seconds the plain graders of one trial may take together, and one that waits."""
+
+PACKAGE = __name__.partition(".")[0]
+
+_NOT_ASKABLE = (JudgeUnavailable, LimitReached)
+"""What our judges raise where they cannot be asked any more: the grade is undecided, and nothing broke."""
+
+JudgesFor: TypeAlias = Callable[[str], Sequence[Judge]]
+"""Gives the judges that a grader may ask, by the grader's label."""
+
+
+class GraderHangs(TrialBroken):
+    """A grader did not come back."""
+
+    cause = "grader_hangs"
+
+
+class GraderRun:
+    """One grader of one trial, and what came of it: a grade, something to wait for, or what it raised."""
+
+    __slots__ = (
+        "answered",
+        "evidence",
+        "grader",
+        "is_async",
+        "is_quick",
+        "judges",
+        "planned",
+        "raised",
+        "returned",
+    )
+
+    def __init__(
+        self,
+        planned: PlannedGrader,
+        grader_for: Callable[[PlannedGrader], Grader],
+        judges: JudgesFor,
+        evidence: Evidence,
+    ) -> None:
+        self.planned, self.judges, self.evidence = planned, judges, evidence
+        self.returned: Any = None
+        self.answered = False
+        self.raised: BaseException | None = None
+        self.is_async, self.is_quick = False, True
+        try:
+            self.grader = grader_for(planned)
+            self.is_async = inspect.iscoroutinefunction(self.grader.grade)
+            self.is_quick = not self.is_async and is_quick(self.grader)
+        except BaseException as raised:  # even SystemExit: somebody's grader must not end the run
+            self.raised = raised
+
+    async def run_here(self) -> None:
+        """Let an async grader look at the evidence."""
+        self.start()
+        await self.finish()
+
+    def start(self) -> None:
+        """Let the grader look at the evidence."""
+        if self.raised is not None:
+            return
+        try:
+            grader = self.grader
+            if asks_judges(grader):
+                grader = _with_judges(grader, self.judges(self.planned.label))
+            self.returned = grader.grade(
+                self.evidence if _is_built_in_grader(grader) else self.evidence.own_copy()
+            )
+            self.answered = True
+        except BaseException as raised:
+            self.raised = raised
+
+    def give_up(self) -> None:
+        """Wait no longer for a grader that has not come back; its thread is left to itself."""
+        if not self.answered and self.raised is None:
+            self.raised = GraderHangs(f"no grade within {GRADING_S:g} s")
+
+    async def finish(self) -> None:
+        """Wait for a grade that is still to come; those who ask judges have limits of their own."""
+        if self.raised is not None or not inspect.isawaitable(self.returned):
+            return
+        limit = None if asks_judges(self.grader) else GRADING_S
+        try:
+            async with asyncio.timeout(limit) as deadline:
+                self.returned = await self.returned
+        except BaseException as raised:
+            if is_own_cancellation(raised):
+                raise
+            late = isinstance(raised, TimeoutError) and deadline.expired()
+            self.raised = GraderHangs(f"no grade within {GRADING_S:g} s") if late else raised
+
+    def grade(self) -> Grade:
+        """Give the grade, with the task's label, threshold and weight."""
+        planned, own = self.planned, 1.0
+        grade: Grade | None = None
+        if self.raised is None:
+            try:
+                returned = as_grade(planned.label, self.returned)
+                grade, own = truncated_grade(returned), threshold_of(self.grader)
+            except Exception as raised:  # a part of it that raises when it is looked at
+                self.raised = raised
+        return replace(
+            grade or truncated_grade(self._grade_without_score()),
+            grader=planned.label,
+            threshold=own if planned.threshold is None else planned.threshold,
+            weight=planned.weight,
+            required=planned.required,
+        )
+
+    @property
+    def error(self) -> ErrorDetails | None:
+        """What breaks the trial, where this grader raised something that is no word on the trial."""
+        raised = self.raised
+        if raised is None or isinstance(raised, _NOT_ASKABLE):
+            return None
+        if isinstance(raised, TrialBroken | ProblemsFound):
+            return ErrorDetails(raised.cause, str(raised))
+        label = self.planned.label
+        if isinstance(raised, InvalidGrade):
+            return ErrorDetails(CRASH, f"{label} {raised}{_location(self.grader)}")
+        trace = "" if isinstance(raised, AgentEvalError) else user_frames_first(raised)
+        return ErrorDetails(CRASH, f"{label} raised {exception_line(raised)}", trace)
+
+    def _grade_without_score(self) -> Grade:
+        """Give the grade of one that gave none."""
+        error, label = self.error, self.planned.label
+        if error is None:
+            reason = "no_judge" if isinstance(self.raised, JudgeUnavailable) else "limit"
+            return Grade(label, None, str(self.raised), undecided=reason)
+        why = error.message.removeprefix(f"{label} ") if error.cause == CRASH else error.message
+        details = {"traceback": error.traceback} if error.traceback else {}
+        return Grade(label, None, why, details=details, undecided=error.cause)
+
+
+def _with_judges(grader: JudgedGrader, judges: Sequence[Judge]) -> Grader:
+    judged = grader.with_judges(judges)
+    if hasattr(judged, "grade"):
+        return judged
+    raise InvalidGrade(f"gave {judged!r} as the grader with its judges: expected one with grade(evidence)")
+
+
+def _is_built_in_grader(grader: Any) -> bool:
+    """Whether a grader's code came with the package: it only looks, and leaves notes for its like."""
+    module = getattr(grader.grade, "__module__", None) or ""  # of the function, where one was registered
+    return bool(module.partition(".")[0] == PACKAGE)
+
+
+def _location(grader: Any) -> str:
+    """Say where a grader's code stands, where that can be had: nothing was raised that would show it."""
+    code = getattr(getattr(grader, "grade", None), "__code__", None)
+    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+
+
+PATIENCE = 0.02
+"""Seconds that work waits behind other work before it gets a thread of its own."""
+
+
+@dataclass(slots=True)
+class _Work:
+    """A piece of work, and who waits for it."""
+
+    work: Callable[[], Any]
+    future: asyncio.Future[Any]
+    context: contextvars.Context = field(default_factory=contextvars.copy_context)
+    result: Any = None
+    raised: BaseException | None = None
+
+    def do(self) -> None:
+        if self.future.cancelled():
+            return
+        try:
+            self.result = self.context.run(self.work)
+        except BaseException as raised:  # told to whoever waits
+            self.raised = raised
+
+    def settle(self) -> None:
+        if self.future.done():
+            return
+        if self.raised is not None:
+            self.future.set_exception(self.raised)
+        else:
+            self.future.set_result(self.result)
+
+
+class BatchedThreads:
+    """Does work in daemon threads: one while all work is quick, more when some of it is slow.
+
+    Work that is given in the same turn of the loop goes to the thread together, and comes back together:
+    changing threads costs more than most of the work. Belongs to one loop.
+    """
+
+    def __init__(self) -> None:
+        self._new: list[_Work] = []
+        self._waiting: SimpleQueue[_Work | None] = SimpleQueue()
+        self._done: deque[_Work] = deque()
+        self._open = 0
+        self._first: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def run(self, work: Callable[[], Any]) -> Any:
+        """Do the work and give what it gives; it sees the context variables of who asks."""
+        self._loop = asyncio.get_running_loop()
+        job = _Work(work, self._loop.create_future())
+        if not self._new:
+            self._loop.call_soon(self._send)
+        self._new.append(job)
+        return await job.future
+
+    def close(self) -> None:
+        """Let the threads go; work that never ends does not hold up the end of the process."""
+        self._waiting.put(None)
+
+    def _send(self) -> None:
+        jobs, self._new = self._new, []
+        if self._first is None:
+            self._start()
+        if not self._open and self._loop is not None:
+            self._loop.call_later(PATIENCE, self._look_after)
+        self._open += len(jobs)
+        for job in jobs:
+            self._waiting.put(job)
+
+    def _look_after(self) -> None:
+        """Give out what is done, and more threads to what still waits."""
+        self._settle()
+        for _ in range(self._waiting.qsize()):
+            self._start()
+        if self._open and self._loop is not None:
+            self._loop.call_later(PATIENCE, self._look_after)
+
+    def _start(self) -> None:
+        # The newest is the one that stays: an older one may never come back.
+        self._first = DaemonThread(self._serve, self._loop, "agenteval-graders")
+        self._first.start()
+
+    def _serve(self) -> None:
+        job = self._next()
+        while job is not None:
+            job.do()
+            self._done.append(job)
+            if self._waiting.empty() and self._loop is not None:
+                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    self._loop.call_soon_threadsafe(self._settle)
+            job = self._next()
+
+    def _next(self) -> _Work | None:
+        thread = threading.current_thread()
+        if isinstance(thread, DaemonThread) and thread is self._first:
+            return thread.next(self._waiting.get)
+        try:
+            return self._waiting.get_nowait()
+        except Empty:
+            return None
+
+    def _settle(self) -> None:
+        while self._done:
+            self._open -= 1
+            self._done.popleft().settle()
+
+
+MOST_GRADERS = 1024
 """Graders, and plans of graders, that are remembered."""
 
 UNGRADED = "ungraded"
@@ -62,7 +473,7 @@ class GradingService:
         cached = self._by_plan.get(id(planned))
         if cached is not None and cached[0] is planned:
             return cached[1]
-        if len(self._by_plan) > MOST_KEPT or len(self._graders) > MOST_KEPT:  # of tasks long gone
+        if len(self._by_plan) > MOST_GRADERS or len(self._graders) > MOST_GRADERS:  # of tasks long gone
             self._by_plan.clear()
             self._graders.clear()
         key = planned.name + canonical(planned.config) if planned.config else planned.name
@@ -95,9 +506,7 @@ class GradingService:
     async def _run_in_thread(self, runs: Sequence[GraderRun]) -> None:
         if runs:
             try:
-                async with asyncio.timeout(
-                    grader_run.GRADING_S
-                ):  # unlike wait_for, it needs no task of its own
+                async with asyncio.timeout(GRADING_S):  # unlike wait_for, it needs no task of its own
                     await self._threads.run(partial(_start_all, runs))
             except TimeoutError:
                 for run in runs:

@@ -15,10 +15,8 @@ from msgspec.structs import replace
 from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
 from pytest_agenteval.cassettes.http.scope import belong_to_nobody
-from pytest_agenteval.engine.admission import Admission, Admissions, NotRun
-from pytest_agenteval.engine.agent_side import AgentSide, TellsAgentSide
-from pytest_agenteval.engine.exceptions import exception_line, is_own_cancellation
-from pytest_agenteval.engine.executors.executor import (
+from pytest_agenteval.engine.digests import AgentDigests, DigestsAgents
+from pytest_agenteval.engine.executor import (
     MOST_LOST,
     CalibrationRequest,
     CalibrationResult,
@@ -28,7 +26,8 @@ from pytest_agenteval.engine.executors.executor import (
     ExecutorReport,
     TrialLost,
 )
-from pytest_agenteval.engine.slots import Slot, TrialObserver
+from pytest_agenteval.engine.jobs import Admission, Admissions, NotRun, TrialJob, TrialObserver
+from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellation
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.processes.threads import DaemonThreads, end_daemon_threads
 from pytest_agenteval.records.plan import Plan
@@ -70,8 +69,8 @@ class Pool:
         self._context = context
         self._at_once = 0  # until the executor is ready: what begins before has nowhere to go
         self._observer = observer
-        self._waiting: deque[Slot] = deque()
-        self._ended: list[tuple[Slot, Trial]] = []
+        self._waiting: deque[TrialJob] = deque()
+        self._ended: list[tuple[TrialJob, Trial]] = []
         self._news = threading.Event()
         self._idle = threading.Event()
         self._failure: BaseException | None = None
@@ -79,7 +78,7 @@ class Pool:
         self._closed = False
         self._stopped = False
         self.report = ExecutorReport()
-        self.running: set[Slot] = set()
+        self.running: set[TrialJob] = set()
         self.most_running = 0
         with without_socket_guard():
             self._loop = asyncio.new_event_loop()
@@ -89,7 +88,7 @@ class Pool:
         self._thread = threading.Thread(target=self._serve, name="agenteval-loop", daemon=True)
         self._thread.start()
 
-    def hand_over(self, slots: Sequence[Slot], *, first: bool = False) -> None:
+    def hand_over(self, slots: Sequence[TrialJob], *, first: bool = False) -> None:
         """Have these trials carried out: after those handed over before, or ``first``."""
         self._idle.clear()
         self._loop.call_soon_threadsafe(self._take, slots, first)
@@ -98,7 +97,7 @@ class Pool:
         """Wait until all that was handed over has ended, at most so long."""
         self._idle.wait(seconds)
 
-    def wait(self, slot: Slot, seconds: float) -> Trial | None:
+    def wait(self, slot: TrialJob, seconds: float) -> Trial | None:
         """Wait for a trial at most so long; None when it has not ended yet, or is not run.
 
         Raises what kept trials from being written down, which is never a trial's doing.
@@ -121,11 +120,11 @@ class Pool:
             raise self._unable
         return await self._executor.calibrate(request)
 
-    def agent_side(self, teller: TellsAgentSide, plan: Plan) -> Future[AgentSide]:
+    def agent_side(self, teller: DigestsAgents, plan: Plan) -> Future[AgentDigests]:
         """Have it told what the agent of a plan's trial would be, where trials are carried out."""
         return asyncio.run_coroutine_threadsafe(self._agent_side(teller, plan), self._loop)
 
-    async def _agent_side(self, teller: TellsAgentSide, plan: Plan) -> AgentSide:
+    async def _agent_side(self, teller: DigestsAgents, plan: Plan) -> AgentDigests:
         belong_to_nobody()
         await self._up.wait()
         return await teller.agent_side(plan)
@@ -209,7 +208,7 @@ class Pool:
         self._up.set()
         self._pump()
 
-    def _take(self, slots: Sequence[Slot], first: bool) -> None:
+    def _take(self, slots: Sequence[TrialJob], first: bool) -> None:
         slots = [slot for slot in slots if not self._has_ended_before(slot)]
         if first:
             self._waiting.extendleft(reversed(slots))
@@ -219,8 +218,8 @@ class Pool:
 
     def _pump(self) -> None:
         """Begin as many waiting trials as there is room for, of those that may."""
-        beginning: list[Slot] = []
-        held: list[Slot] = []
+        beginning: list[TrialJob] = []
+        held: list[TrialJob] = []
         while self._waiting and self._may_begin():
             slot = self._waiting.popleft()
             if self._is_admitted(slot, held):
@@ -237,7 +236,7 @@ class Pool:
             for slot in beginning:
                 slot.task = self._loop.create_task(self._carry_out(slot))
 
-    def _is_admitted(self, slot: Slot, held: list[Slot]) -> bool:
+    def _is_admitted(self, slot: TrialJob, held: list[TrialJob]) -> bool:
         """Whether a trial begins now; else it is ``held``, or is not run and nobody waits for it any more."""
         try:
             decision = self._admission.decide(slot.plan)
@@ -266,7 +265,7 @@ class Pool:
         stopped = self._closed or self._failure is not None
         return not stopped and len(self.running) < self._at_once
 
-    async def _carry_out(self, slot: Slot) -> None:
+    async def _carry_out(self, slot: TrialJob) -> None:
         belong_to_nobody()
         try:
             if self._unable is not None:
@@ -293,13 +292,13 @@ class Pool:
         slot.task = None
         self._end(slot, trial)
 
-    def _end(self, slot: Slot, trial: Trial) -> None:
+    def _end(self, slot: TrialJob, trial: Trial) -> None:
         if not self._ended:
             # Not at once: a thousand quick trials would be a thousand writes.
             self._loop.call_soon(self._turn)
         self._ended.append((slot, trial))
 
-    def _begin_again(self, slot: Slot) -> None:
+    def _begin_again(self, slot: TrialJob) -> None:
         """Have a trial that was lost carried out before all others, and counted once more."""
         self.running.discard(slot)
         self._admission.ended(slot.plan, None)
@@ -309,7 +308,7 @@ class Pool:
         self._waiting.appendleft(slot)
         self._pump()
 
-    def _has_ended_before(self, slot: Slot) -> bool:
+    def _has_ended_before(self, slot: TrialJob) -> bool:
         """Whether a trial has nothing to do any more: no executor is asked, and no admission."""
         trial = slot.read_finished() if slot.read_finished is not None else None
         if trial is not None:

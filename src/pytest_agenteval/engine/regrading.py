@@ -10,9 +10,8 @@ from msgspec.structs import replace
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.recording_chat import JudgeChat
-from pytest_agenteval.engine.decision import has_acted
 from pytest_agenteval.engine.digests import grader_digests, input_digest
-from pytest_agenteval.engine.grading import UNGRADED, GradingResult
+from pytest_agenteval.engine.grading import UNGRADED, GradingResult, has_acted
 from pytest_agenteval.engine.trial_resources import TrialJudge, TrialJudges, judge_role
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.graders.grader import JudgeUnavailable

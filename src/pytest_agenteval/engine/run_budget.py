@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from math import ceil, log10, sqrt
 from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from pytest_agenteval.engine.admission import Decision, NotRun
+from pytest_agenteval.engine.jobs import Decision, NotRun
 from pytest_agenteval.records.plan import Allowance, Plan, TrialKey
 from pytest_agenteval.records.transcript import NO_USAGE, Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.records.trial import Trial
@@ -32,7 +32,7 @@ NEARLY = 0.9
 """From this share on a budget is called spent, though a little is left of it."""
 
 
-class Expected(NamedTuple):
+class ExpectedUse(NamedTuple):
     """What a trial takes on the average, what the dearest took, and of how many that is known."""
 
     mean: float
@@ -43,12 +43,12 @@ class Expected(NamedTuple):
 class Expectations(Protocol):
     """What is known of a trial before any like it has ended in this run."""
 
-    def of(self, plan: Plan, kind: Kind) -> Expected | None:
+    def of(self, plan: Plan, kind: Kind) -> ExpectedUse | None:
         """Give what such trials took in earlier runs; None where there is none."""
         ...
 
 
-class Ledger(Protocol):
+class BudgetLedger(Protocol):
     """A JSON object that all who count see as the last has left it."""
 
     def change(self, change: Callable[[State], T]) -> T:
@@ -56,7 +56,7 @@ class Ledger(Protocol):
         ...
 
 
-class OwnLedger:
+class LocalLedger:
     """The ledger of a run of one process."""
 
     def __init__(self) -> None:
@@ -80,7 +80,7 @@ class RunBudget:
     def __init__(
         self,
         allowed: Amounts,
-        ledger: Ledger,
+        ledger: BudgetLedger,
         expectations: Expectations,
         *,
         paid_before: Callable[[], Mapping[Kind, Figure]],
@@ -188,12 +188,12 @@ class RunBudget:
         first = not _in_flight(state).get(name) and taken < allowed
         return first or (most is not None and taken + most <= allowed)
 
-    def _expected(self, state: State, name: str, plan: Plan, kind: Kind) -> Expected | None:
+    def _expected(self, state: State, name: str, plan: Plan, kind: Kind) -> ExpectedUse | None:
         """Give what a trial takes: as those like it in this run, else as in runs before."""
         group = state["groups"][name]
         seen = group.get(kind)
         if seen is not None:
-            return Expected(seen["sum"] / seen["ended"], seen["most"], seen["ended"])
+            return ExpectedUse(seen["sum"] / seen["ended"], seen["most"], seen["ended"])
         before = self._expectations.of(plan, kind)
         if before is not None:  # what others of the group take that are in flight
             known = group.setdefault("before", {}).setdefault(kind, [before.most, before.known])
@@ -274,7 +274,7 @@ class RunBudget:
         )
         state.setdefault("stopped", ["untold", reason])
 
-    def _spent(self, state: State, kind: Kind, expected: Expected | None) -> NotRun:
+    def _spent(self, state: State, kind: Kind, expected: ExpectedUse | None) -> NotRun:
         allowed, paid = self.allowed[kind], state["paid"][kind]
         budget = f"the budget of {amount_text(kind, allowed)}"
         if expected is None or paid >= NEARLY * allowed:

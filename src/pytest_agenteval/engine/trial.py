@@ -17,20 +17,17 @@ from pytest_agenteval.agents.agent import Agent, AgentContext, reports_end_state
 from pytest_agenteval.agents.conversation import is_user_turn, turn_text
 from pytest_agenteval.chat.chat import Chat
 from pytest_agenteval.chat.recording_chat import AgentChat
-from pytest_agenteval.engine.agent_loops import ChatOfTrials
-from pytest_agenteval.engine.agent_run import OwnRequests, run_within_limits
-from pytest_agenteval.engine.agent_side import AgentSide
-from pytest_agenteval.engine.answer import as_end_state
-from pytest_agenteval.engine.decision import has_acted
-from pytest_agenteval.engine.digests import acted_out_digest, digests_of, tools_digest
-from pytest_agenteval.engine.exceptions import (
-    exception_line,
-    is_own_cancellation,
-    user_frames_first,
+from pytest_agenteval.engine.agent_run import ChatOfTrials, as_end_state, run_within_limits
+from pytest_agenteval.engine.digests import (
+    AgentDigests,
+    acted_out_digest,
+    digests_of,
+    tool_code_digest,
+    tools_digest,
 )
-from pytest_agenteval.engine.grading import GradingResult, no_judges
-from pytest_agenteval.engine.own_code import tool_code_digest
-from pytest_agenteval.engine.own_spans import telling_spans
+from pytest_agenteval.engine.grading import GradingResult, has_acted, no_judges
+from pytest_agenteval.engine.intercepted_requests import InterceptedRequests, recording_spans
+from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellation, user_frames_first
 from pytest_agenteval.engine.trial_resources import (
     Tapes,
     TrialJudges,
@@ -116,7 +113,7 @@ async def run_trial(plan: Plan, context: WorkerContext, *, workspace: Path | Non
     return run.trial()
 
 
-async def agent_side(plan: Plan, context: WorkerContext) -> AgentSide:
+async def agent_digests(plan: Plan, context: WorkerContext) -> AgentDigests:
     """Say what the agent of a trial would be; raises what would break the trial before the agent acts."""
     return await _TrialRun(plan, context, None).agent_side()
 
@@ -157,11 +154,11 @@ class _TrialRun:
         self.servers: TrialServers | None = None
         self.chat_tapes: list[Tapes] = []
 
-    async def agent_side(self) -> AgentSide:
+    async def agent_side(self) -> AgentDigests:
         """Make the agent, and say what it is."""
         box = self._tool_box()
         try:
-            requests = OwnRequests(self.plan, box, self.recorder, self._model_traffic)
+            requests = InterceptedRequests(self.plan, box, self.recorder, self._model_traffic)
             instance = await self._agent_instance(requests)
             box.offer_named(self._tool_names(instance.agent))
         finally:
@@ -170,20 +167,20 @@ class _TrialRun:
         prompts = {name: digest(text) for name, text in instance.prompts.texts.items()}
         tools = tools_digest(box.specs, self.context.digest_cache)
         tool_code = self._tool_code(box.specs)
-        return AgentSide(instance.prompt_digest, instance.code_digest, tools, prompts, tool_code)
+        return AgentDigests(instance.prompt_digest, instance.code_digest, tools, prompts, tool_code)
 
     async def act(self) -> None:
         """Let the agent act, and look at what it left behind, also after a crash."""
         with self.context.setup_excluded():
             box = self._tool_box()
-            own_requests = OwnRequests(self.plan, box, self.recorder, self._model_traffic)
+            own_requests = InterceptedRequests(self.plan, box, self.recorder, self._model_traffic)
         instance = await self._agent_instance(own_requests)
         with self.context.setup_excluded():
             stage = self._set_up(instance, box, own_requests)
         # What is looked at stays within: nothing that the agent has left running goes out meanwhile.
         with stage.own_requests.answering() as scope:
             try:
-                with telling_spans(scope, self.recorder, set_up=self.plan.task.form.get("otel") is True):
+                with recording_spans(scope, self.recorder, set_up=self.plan.task.form.get("otel") is True):
                     await self._run_agent(stage)
             finally:
                 if self.servers is not None:
@@ -334,7 +331,7 @@ class _TrialRun:
             registered=self.servers.connect(tools) if self.servers else tools,
         )
 
-    async def _agent_instance(self, own_requests: OwnRequests) -> AgentInstance:
+    async def _agent_instance(self, own_requests: InterceptedRequests) -> AgentInstance:
         """Give the agent; where it has to be imported and made first, that holds up no other trial."""
         task, variant = self.context.acting_task(self.plan), self.plan.variant
         instance = self.context.agent_instance(task, variant)
@@ -347,7 +344,7 @@ class _TrialRun:
                     return self.context.make_agent_instance(task, variant)
             return await in_daemon_thread(self.context.make_agent_instance, task, variant)
 
-    def _set_up(self, instance: AgentInstance, box: ToolBox, own_requests: OwnRequests) -> _Stage:
+    def _set_up(self, instance: AgentInstance, box: ToolBox, own_requests: InterceptedRequests) -> _Stage:
         """Make what the agent needs, and build its workspace: no second of this is the agent's."""
         plan, task, context, recorder = self.plan, self.plan.task, self.context, self.recorder
         inner, chat_tape = open_chat(plan.model, plan, context, self.budget, recorder)
@@ -483,7 +480,7 @@ class _Stage(NamedTuple):
 
     instance: AgentInstance
     ctx: AgentContext
-    own_requests: OwnRequests
+    own_requests: InterceptedRequests
     offered: tuple[ToolSpec, ...]
 
 

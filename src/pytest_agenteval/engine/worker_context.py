@@ -6,39 +6,136 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
 
 from pytest_agenteval.agents.adapters.forms import asks_through_context
 from pytest_agenteval.agents.agent import Agent, is_adapter, templates_of
-from pytest_agenteval.engine.agent_code import code_digest
-from pytest_agenteval.engine.agent_loops import LoopKind, loop_kind
-from pytest_agenteval.engine.agent_making import make_agent
-from pytest_agenteval.engine.digests import DigestCache
-from pytest_agenteval.engine.executors.executor import UnusedRecordings
-from pytest_agenteval.engine.first_use import FirstUse
+from pytest_agenteval.engine.agent_run import LoopKind, loop_kind
+from pytest_agenteval.engine.agent_time import FirstUse, ImportTime, StallWatch
+from pytest_agenteval.engine.digests import DigestCache, code_digest
+from pytest_agenteval.engine.executor import UnusedRecordings
 from pytest_agenteval.engine.grading import GradingService
-from pytest_agenteval.engine.import_time import ImportTime
-from pytest_agenteval.engine.loop_stalls import StallWatch
-from pytest_agenteval.engine.unused_recordings import unused_calls, unused_replies
 from pytest_agenteval.processes.closers import close_clients
+from pytest_agenteval.records.factories import AGENT
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer, Model, Plan, PlannedTask, Variant
 from pytest_agenteval.records.prompts import Prompts
 from pytest_agenteval.records.record import NOTHING, FrozenMap
+from pytest_agenteval.registry.lazy_names import exception_with_place
 from pytest_agenteval.registry.registry import Registry
+from pytest_agenteval.tasks.documents import read_document, short_path
+from pytest_agenteval.tasks.file_names import find_suite
 from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, TrialBroken
 from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from pytest_agenteval.cassettes.cassette import Cassette
     from pytest_agenteval.cassettes.library import Library
     from pytest_agenteval.chat.local.vllm_chat import ModelServers
     from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
     from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
+
+
+REFUSALS = (TypeError, ValueError, AssertionError)
+"""What is raised over a setting: a class that breaks in another way is no matter of settings."""
+
+
+class NoAgent(TrialBroken):
+    """What was made of an agent's factory and its settings cannot act."""
+
+    cause = "agent"
+
+
+def make_agent(factory: Callable[..., Any], task: PlannedTask) -> Agent:
+    """Make a task's agent with its settings.
+
+    Raises ProblemsFound where the author's code refuses them, and NoAgent where what it makes cannot act.
+    """
+    try:
+        agent: Agent = factory(**task.settings)
+    except REFUSALS as refused:
+        if not task.settings:  # it has not been told anything: the fault is its own
+            raise
+        raise ProblemsFound([_refused_settings(task, refused)]) from None
+    if not callable(getattr(agent, AGENT.method, None)):
+        raise NoAgent(f"the agent {task.agent!r} was made as {agent!r}; expected {AGENT.how}")
+    return agent
+
+
+def _refused_settings(task: PlannedTask, refused: Exception) -> Problem:
+    file, line, path = _place_of_settings(task)
+    return Problem(
+        file=file,
+        line=line,
+        path=path,
+        expected=f"settings that the agent {task.agent!r} can be made with",
+        found=f"{canonical(task.settings)}, and it raised {exception_with_place(refused)}",
+    )
+
+
+def _place_of_settings(task: PlannedTask) -> tuple[str, int, KeyPath]:
+    """Find where settings stand, in the task's file or else in its suite's."""
+    with suppress(ProblemsFound):  # what has changed since it was planned
+        task_file = Path(task.file)
+        suite_file = find_suite(task_file.parent.absolute(), Path(task_file.absolute().anchor))
+        for file in filter(None, (task_file, suite_file)):
+            document = read_document(file)
+            for path in _SETTINGS_PATHS:
+                if _has_path(document.value, path):
+                    return short_path(file), document.line_of(path), path
+    return task.row_file or task.file, task.line, ("settings",)
+
+
+_SETTINGS_PATHS: tuple[KeyPath, ...] = (("settings",), ("defaults", "settings"))
+
+
+def _has_path(value: Any, path: KeyPath) -> bool:
+    for step in path:
+        value = value.get(step) if isinstance(value, Mapping) else None
+    return value is not None
+
+
+def unused_calls(library: Library, tools: Iterable[Tool], *, agents: bool) -> dict[str, UnusedRecordings]:
+    """Look at the tool cassettes that are open, without the shared ones.
+
+    A stale call is one that no tool of the run can make any more: another name, address or schema. What
+    agents of the user's own may ask, where ``agents`` says that there are any, nobody knows.
+    """
+    cassettes = [cassette for cassette in library.cassettes if cassette.kind == "tool" and len(cassette)]
+    if not cassettes:
+        return {}
+    from pytest_agenteval.tools.tape import can_replay
+
+    can = can_replay(tools, agents=agents)
+    unused: dict[str, UnusedRecordings] = {}
+    for cassette in cassettes:
+        stale = [slot for slot, request in enumerate(cassette.requests) if not can(request)]
+        slots = sorted(cassette.unused_slots)
+        unused[cassette.name] = UnusedRecordings(len(cassette), tuple(slots), tuple(stale))
+    return unused
+
+
+def unused_replies(library: Library, whole_chats: Iterable[str]) -> dict[str, UnusedRecordings]:
+    """Look at the chat cassettes of trials that have asked all that they ask.
+
+    Such a file is one trial's, with its model, variant and repetition: what that trial has not played, nobody
+    will. It holds what judges and simulated users were asked, too, but who these are each run says anew.
+    """
+    cassettes = library.cassettes_at(map(Path, whole_chats))
+    return {cassette.name: _replies_of(cassette) for cassette in cassettes}
+
+
+def _replies_of(cassette: Cassette) -> UnusedRecordings:
+    from pytest_agenteval.cassettes.interaction import CHAT
+
+    own = {slot for slot, request in enumerate(cassette.requests) if not request.uri.startswith(CHAT)}
+    return UnusedRecordings(len(own), tuple(sorted(cassette.unused_slots & own)), kind="chat")
 
 
 STAND_IN = "tool_calling"
@@ -250,7 +347,7 @@ class WorkerContext:
         if any(is_adapter(agent) for agent in self._agents.values()):
             return True
         kinds = (agent if isinstance(agent, type) else type(agent) for agent in self._agents.values())
-        return not all(map(_is_ours, kinds))
+        return not all(map(_is_built_in, kinds))
 
     @contextmanager
     def setup_excluded(self) -> Iterator[None]:
@@ -344,7 +441,7 @@ class WorkerContext:
             await close_clients()
 
 
-def _is_ours(agent: object) -> bool:
+def _is_built_in(agent: object) -> bool:
     return str(getattr(agent, "__module__", "")).startswith("pytest_agenteval.")
 
 

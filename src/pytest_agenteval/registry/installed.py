@@ -29,9 +29,9 @@ MODELS: Mapping[str, str] = {
     "spoiler": "chat.offline.scripted:spoiler",
 }
 EXECUTORS: Mapping[str, str] = {
-    "local": "engine.executors.local:LocalExecutor",
-    "processes": "engine.executors.processes:ProcessExecutor",
-    "ray": "engine.executors.cluster.cluster_executor:ClusterExecutor",
+    "local": "engine.local_executor:LocalExecutor",
+    "processes": "engine.process_executor:ProcessExecutor",
+    "ray": "engine.cluster.ray_executor:RayExecutor",
 }
 GRADERS: Mapping[str, str] = {
     "answer_contains": "graders.outcome.answer:AnswerContains",

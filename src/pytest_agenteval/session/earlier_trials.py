@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.decision import has_acted
+from pytest_agenteval.engine.grading import has_acted
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey, Variant
 from pytest_agenteval.records.transcript import NO_USAGE, PROMPT_READ
 from pytest_agenteval.records.trial import Ending, Origin, Trial, part_paid

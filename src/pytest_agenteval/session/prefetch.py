@@ -15,7 +15,7 @@ from pytest_agenteval.registry.installed import BENCHMARK_PLUGIN
 from pytest_agenteval.session.planning.parametrization import Attempts, PlannedItem, trial_key
 
 if TYPE_CHECKING:
-    from pytest_agenteval.engine.slots import Slot
+    from pytest_agenteval.engine.jobs import TrialJob
     from pytest_agenteval.records.plan import TrialKey
     from pytest_agenteval.session.adaptive_repetitions import ExtraItems
 
@@ -32,7 +32,7 @@ class Prefetcher:
         config: pytest.Config,
         concurrency: int,
         attempts: Attempts,
-        slot_of: Callable[[PlannedItem, TrialKey], Slot | None],
+        slot_of: Callable[[PlannedItem, TrialKey], TrialJob | None],
         extra: ExtraItems | None = None,
         apart: Container[TrialKey] = (),
     ) -> None:
@@ -42,16 +42,16 @@ class Prefetcher:
         # Wide enough that slow trials at its head hold up nobody.
         self._window = max(64, 4 * concurrency)
         self._one_by_one = _is_watched(config)
-        self._slots: dict[TrialKey, Slot] = {}
+        self._slots: dict[TrialKey, TrialJob] = {}
         self._full = 0
         self._upcoming: UpcomingItems | None = None
         self._coming: deque[pytest.Item] = deque()
 
-    def take(self, key: TrialKey) -> Slot | None:
+    def take(self, key: TrialKey) -> TrialJob | None:
         """Give a trial that was begun ahead, to the item that it belongs to."""
         return self._slots.pop(key, None)
 
-    def begin(self, current: pytest.Item, *, waiting: bool = False) -> list[Slot]:
+    def begin(self, current: pytest.Item, *, waiting: bool = False) -> list[TrialJob]:
         """Give the trials that may begin now, as seen from the item that pytest is busy with.
 
         Looked for only when half of what there was after the last look has been read, or while pytest is
@@ -60,7 +60,7 @@ class Prefetcher:
         if self._one_by_one or (len(self._slots) > self._full // 2 and not waiting):
             return []
         self._look_ahead(current)
-        begun: list[Slot] = []
+        begun: list[TrialJob] = []
         while self._coming and len(self._slots) < self._window:
             if not self._consider(self._coming[0], current, begun):
                 break
@@ -77,7 +77,7 @@ class Prefetcher:
         # What stands here was looked at and may not begin yet: a wider fixture has no value so far.
         self._coming.extend(self._upcoming.next(self._window - len(self._coming)))
 
-    def _consider(self, item: pytest.Item, current: pytest.Item, begun: list[Slot]) -> bool:
+    def _consider(self, item: pytest.Item, current: pytest.Item, begun: list[TrialJob]) -> bool:
         """Begin the item's trial if that may be; False where it has to be asked again later."""
         if not isinstance(item, PlannedItem):
             return True

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.engine.provider_admission import standings_of_run
+from pytest_agenteval.engine.jobs import standings_of_run
 from pytest_agenteval.session.run_info import get_run_info
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import pytest
 
-from pytest_agenteval.engine.executors.executor import UnusedRecordings, merge_unused
+from pytest_agenteval.engine.executor import UnusedRecordings, merge_unused
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.session.stash import eval_session_key, remarks_key, run_info_key, uncollected_key
 from pytest_agenteval.tasks.documents import short_path

@@ -12,8 +12,8 @@ from typing import Any, NoReturn, TypeAlias
 import pytest
 from _pytest._code.code import ReprEntryNative, ReprExceptionInfo, ReprFileLocation, ReprTraceback
 
-from pytest_agenteval.engine.admission import NotRun
-from pytest_agenteval.engine.exceptions import exception_line, user_frames_first
+from pytest_agenteval.engine.jobs import NotRun
+from pytest_agenteval.engine.tracebacks import exception_line, user_frames_first
 from pytest_agenteval.records.explanation import error_text
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.junit_properties import place_properties, trial_properties

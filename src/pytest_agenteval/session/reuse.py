@@ -6,11 +6,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from pytest_agenteval.engine.agent_side import AgentSide
-from pytest_agenteval.engine.changes import Changes, changes
-from pytest_agenteval.engine.digests import DigestCache, acted_out_digest, digests_of
+from pytest_agenteval.engine.digests import (
+    AgentDigests,
+    DigestCache,
+    DigestChanges,
+    acted_out_digest,
+    digest_diff,
+    digests_of,
+)
 from pytest_agenteval.engine.grading import GradingService
-from pytest_agenteval.engine.slots import Slot
+from pytest_agenteval.engine.jobs import TrialJob
 from pytest_agenteval.records.plan import Plan, TrialKey
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import (
@@ -45,7 +50,7 @@ class ReuseDecision(NamedTuple):
         """Give the trial that stays as it is; None where there is something to do, or it cannot be read."""
         return self.earlier.whole() if self.earlier is not None and self.course == "keep" else None
 
-    def fill(self, slot: Slot) -> None:
+    def fill(self, slot: TrialJob) -> None:
         """Let a slot give the earlier trial, as it is or with new grades, in place of a new one."""
         earlier = self.earlier
         if earlier is None:
@@ -60,16 +65,18 @@ RUN = ReuseDecision("run")
 """Of a trial that has never finished."""
 
 
-NO_CHANGES = Changes()
+NO_CHANGES = DigestChanges()
 
 
 class ReuseDecisions:
     """Decides about trials, each once; ``ask`` says what the agent of a plan's trial would be today."""
 
-    def __init__(self, earlier: EarlierTrials, registry: Registry, ask: Callable[[Plan], AgentSide]) -> None:
+    def __init__(
+        self, earlier: EarlierTrials, registry: Registry, ask: Callable[[Plan], AgentDigests]
+    ) -> None:
         self.earlier, self._ask, self._registry = earlier, ask, registry
         self._grading, self._cache = GradingService(registry), DigestCache()
-        self._sides: dict[object, tuple[Plan, AgentSide | str]] = {}
+        self._sides: dict[object, tuple[Plan, AgentDigests | str]] = {}
         self._prompts_read: dict[tuple[str, str], Mapping[str, str]] = {}
         self._by_key: dict[TrialKey, ReuseDecision] = {}
 
@@ -115,22 +122,24 @@ class ReuseDecisions:
         keeps = earlier.is_own and earlier.is_described_as(plan)
         return ReuseDecision("keep" if keeps else "take over", "", earlier)
 
-    def _changes(self, plan: Plan, earlier: EarlierTrial, side: AgentSide) -> Changes:
+    def _changes(self, plan: Plan, earlier: EarlierTrial, side: AgentDigests) -> DigestChanges:
         old, own_models = earlier.entry.digests, earlier.entry.own_models
         acted_out = acted_out_digest(plan, self._registry, self._cache)
         new = digests_of(plan, self._grading.grader, "", "", (), own_models, self._cache, acted_out=acted_out)
         if _equal(old, new, side):
             return NO_CHANGES
-        return changes(old, new, side, self._read(earlier, side) if old.prompt != side.prompt else NOTHING)
+        return digest_diff(
+            old, new, side, self._read(earlier, side) if old.prompt != side.prompt else NOTHING
+        )
 
-    def _read(self, earlier: EarlierTrial, side: AgentSide) -> Mapping[str, str]:
+    def _read(self, earlier: EarlierTrial, side: AgentDigests) -> Mapping[str, str]:
         """Give the prompts that such a trial has read: of one trial, for all whose prompts were the same."""
         key = earlier.entry.digests.prompt, side.prompt
         if key not in self._prompts_read:
             self._prompts_read[key] = earlier.prompts_read()
         return self._prompts_read[key]
 
-    def _side(self, plan: Plan) -> AgentSide | str:
+    def _side(self, plan: Plan) -> AgentDigests | str:
         """Give what the agent would be, or why nobody can tell; asked once for all that have the same."""
         key = _side_key(plan)
         # The plan is held: while it lives nothing else has the ids that the key is made of.
@@ -142,7 +151,7 @@ class ReuseDecisions:
         return self._sides[key][1]
 
 
-def _equal(old: Digests, new: Digests, side: AgentSide) -> bool:
+def _equal(old: Digests, new: Digests, side: AgentDigests) -> bool:
     """Whether nothing has changed, as is so for most."""
     return (
         (old.input, old.fixture, old.settings, old.model, old.ruler)
@@ -230,7 +239,9 @@ class ReusePlan:
     ``ask`` says what the agent of a plan's trial would be today.
     """
 
-    def __init__(self, earlier: EarlierTrials, registry: Registry, ask: Callable[[Plan], AgentSide]) -> None:
+    def __init__(
+        self, earlier: EarlierTrials, registry: Registry, ask: Callable[[Plan], AgentDigests]
+    ) -> None:
         self._earlier, self._decisions = earlier, ReuseDecisions(earlier, registry, ask)
 
     def decide(self, plan: Plan, *, anew: bool = False) -> ReuseDecision:

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.engine.run_budget import Expected, Kind, Ledger, OwnLedger, RunBudget, amount_text
+from pytest_agenteval.engine.run_budget import (
+    BudgetLedger,
+    ExpectedUse,
+    Kind,
+    LocalLedger,
+    RunBudget,
+    amount_text,
+)
 from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.processes.locked_state import LockedState
@@ -45,7 +52,7 @@ class EarlierCosts:
         self._results = results
         self._by_group: dict[tuple[str, str], Sequence[JournalEntry]] = {}
 
-    def of(self, plan: Plan, kind: Kind) -> Expected | None:
+    def of(self, plan: Plan, kind: Kind) -> ExpectedUse | None:
         """Give what a trial of the same task and model took, else one of the same suite and model."""
         entries = self.entries(plan.task.suite, plan.model.name, plan.model.id)
         amounts = {
@@ -57,7 +64,7 @@ class EarlierCosts:
             return None
         own = [amount for key, amount in amounts.items() if key.task == plan.task.id]
         of_task = own or list(amounts.values())
-        return Expected(sum(of_task) / len(of_task), max(amounts.values()), len(amounts))
+        return ExpectedUse(sum(of_task) / len(of_task), max(amounts.values()), len(amounts))
 
     def entries(self, suite: str, model: str, id: str) -> Sequence[JournalEntry]:
         """Give the trials of a suite with a model, of all runs that are looked into."""
@@ -148,9 +155,9 @@ def ledger_file(info: RunInfo) -> Path:
     return info.folder / LEDGERS.replace("*", str(info.controller))
 
 
-def _ledger(config: pytest.Config, info: RunInfo) -> Ledger:
+def _ledger(config: pytest.Config, info: RunInfo) -> BudgetLedger:
     file = ledger_file(info)
-    return LockedState(file) if hasattr(config, "workerinput") or file.exists() else OwnLedger()
+    return LockedState(file) if hasattr(config, "workerinput") or file.exists() else LocalLedger()
 
 
 def _paid_before(folder: Path) -> Mapping[Kind, Figure]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval import __version__
 from pytest_agenteval.chat.local.loading import loading_note
-from pytest_agenteval.engine.admission import NotRun
+from pytest_agenteval.engine.jobs import NotRun
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial

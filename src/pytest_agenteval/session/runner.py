@@ -13,18 +13,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_agenteval.chat.models import rate_limits_of
-from pytest_agenteval.engine.admission import Admission, Admissions
-from pytest_agenteval.engine.agent_side import tells_agent_side
-from pytest_agenteval.engine.executors.agents_here import AgentsHere
-from pytest_agenteval.engine.executors.executor import (
+from pytest_agenteval.engine.digests import digests_agents
+from pytest_agenteval.engine.executor import (
     CalibrationRequest,
     CalibrationResult,
     ExecutorContext,
     ExecutorReport,
     make_executor,
 )
+from pytest_agenteval.engine.jobs import Admission, Admissions, TrialJob
+from pytest_agenteval.engine.local_executor import LocalAgentDigests
 from pytest_agenteval.engine.pool import Pool
-from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.processes.trial_output import redirect_trial_output
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
@@ -69,14 +68,14 @@ def _admissions(
 
 
 def _provider_admission(context: ExecutorContext, registry: Registry) -> Admission:
-    from pytest_agenteval.engine.provider_admission import ProviderAdmission
+    from pytest_agenteval.engine.jobs import ProviderAdmission
 
     return ProviderAdmission(lambda: _standings(context.rates), registry)
 
 
 def _standings(rates: str) -> Mapping[str, ModelStanding]:
     """Give how the models fare: as this process knows it, or all that have asked."""
-    from pytest_agenteval.engine.provider_admission import standings_of_run
+    from pytest_agenteval.engine.jobs import standings_of_run
 
     return standings_of_run(rates)
 
@@ -137,7 +136,7 @@ class TrialRunner:
         if earlier is not None:
             from pytest_agenteval.session.reuse import ReusePlan
 
-            teller = executor if tells_agent_side(executor) else AgentsHere(registry, context)
+            teller = executor if digests_agents(executor) else LocalAgentDigests(registry, context)
             self.takeover = ReusePlan(
                 earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
             )
@@ -199,13 +198,13 @@ class TrialRunner:
         if before is not None and before is not item:
             before.task = name_of_task(before.task)
 
-    def carry_out(self, slots: Sequence[Slot], item: pytest.Item) -> list[Trial]:
+    def carry_out(self, slots: Sequence[TrialJob], item: pytest.Item) -> list[Trial]:
         """Carry out trials that a test asks for, before those begun ahead, and wait for them."""
         self.stop.raise_if_stopped(item.session)
         self._pool.hand_over(self._to_carry_out(slots), first=True)
         return [self._wait(slot, item) for slot in slots]
 
-    def _to_carry_out(self, slots: Sequence[Slot]) -> list[Slot]:
+    def _to_carry_out(self, slots: Sequence[TrialJob]) -> list[TrialJob]:
         """Give the slots whose trials have not finished in this run before; the others have them already."""
         for slot in slots:
             plan = self._attempts.plan_of_test(slot.plan)
@@ -218,7 +217,7 @@ class TrialRunner:
             decision.fill(slot)
         return [slot for slot in slots if slot.trial is None]
 
-    async def carry_out_async(self, slots: Sequence[Slot], item: pytest.Item) -> list[Trial]:
+    async def carry_out_async(self, slots: Sequence[TrialJob], item: pytest.Item) -> list[Trial]:
         """Carry out trials that a test asks for, and let its event loop go on meanwhile."""
         self.stop.raise_if_stopped(item.session)
         self._pool.hand_over(self._to_carry_out(slots), first=True)
@@ -307,7 +306,7 @@ class TrialRunner:
         if not (getattr(option, "maxfail", 0) or getattr(option, "stepwise", False)):
             self._pool.wait_until_idle(min(QUICK_S * trials, MOST_LEFT_S))
 
-    def _next_slot(self, item: PlannedItem, key: TrialKey) -> Slot | None:
+    def _next_slot(self, item: PlannedItem, key: TrialKey) -> TrialJob | None:
         """Give the trial of an item that is begun ahead of it, unless it has finished in this run."""
         if self.journal.is_inherited(key) or (self.takeover is not None and self.takeover.keeps(key)):
             return None
@@ -317,8 +316,8 @@ class TrialRunner:
             None if decision.course == "keep" else self._slot(self._attempts.numbered(plan), None, decision)
         )
 
-    def _slot(self, plan: Plan, workspace: Path | None, decision: ReuseDecision) -> Slot:
-        slot = Slot(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
+    def _slot(self, plan: Plan, workspace: Path | None, decision: ReuseDecision) -> TrialJob:
+        slot = TrialJob(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
         decision.fill(slot)
         return slot
 
@@ -328,7 +327,7 @@ class TrialRunner:
             return RUN
         return self.takeover.decide(plan, anew=anew)
 
-    def _wait(self, slot: Slot, item: pytest.Item) -> Trial:
+    def _wait(self, slot: TrialJob, item: pytest.Item) -> Trial:
         try:
             return self._wait_until_ended(slot, item)
         except OSError as failed:  # a full disk: what cannot be written down is not given out
@@ -337,7 +336,7 @@ class TrialRunner:
                 item.session.shouldstop = f"{problem}; nothing more is begun"
             pytest.fail(problem, pytrace=False)
 
-    def _wait_until_ended(self, slot: Slot, item: pytest.Item) -> Trial:
+    def _wait_until_ended(self, slot: TrialJob, item: pytest.Item) -> Trial:
         trial = self._pool.wait(slot, 0)  # mostly it has ended long ago: nothing is looked at
         while trial is None:
             trial = self._pool.wait(slot, TICK)

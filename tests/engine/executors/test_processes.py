@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.engine.executors import processes
-from pytest_agenteval.engine.executors.executor import ExecutorContext, ExecutorReport, TrialRequest
-from pytest_agenteval.engine.executors.processes import ProcessExecutor
+from pytest_agenteval.engine import process_executor
+from pytest_agenteval.engine.executor import ExecutorContext, ExecutorReport, TrialRequest
+from pytest_agenteval.engine.process_executor import ProcessExecutor
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.registry.registry import Registry
 from tests.calibration.judges import found_in, project, rows
@@ -226,7 +226,7 @@ def wait_until_no_children(until: float) -> None:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that computes for ever is killed soon: its computing costs other tests their time."""
-    monkeypatch.setattr(processes, "CLOSING_S", 0.4)
+    monkeypatch.setattr(process_executor, "CLOSING_S", 0.4)
 
 
 @pytest.mark.usefixtures("impatient")

@@ -22,7 +22,7 @@ from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import Tool
-import pytest_agenteval.engine.grader_run as grader_run
+import pytest_agenteval.engine.grading as grader_run
 
 grader_run.GRADING_S = 3.0
 

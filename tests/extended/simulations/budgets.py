@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.run_budget import Expected, Kind, OwnLedger, RunBudget
+from pytest_agenteval.engine.run_budget import ExpectedUse, Kind, LocalLedger, RunBudget
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import NO_ERROR, Trial
@@ -49,7 +49,7 @@ COSTS: Mapping[str, Callable[[int, random.Random], list[float]]] = {
 
 
 class _NoHistory:
-    def of(self, plan: Plan, kind: Kind) -> Expected | None:
+    def of(self, plan: Plan, kind: Kind) -> ExpectedUse | None:
         return None
 
 
@@ -73,7 +73,7 @@ def run_of(costs: Sequence[float], at_once: int, chance: random.Random) -> End:
     allowed = sum(costs) / 2
     budget = RunBudget(
         {"usd": allowed},
-        OwnLedger(),
+        LocalLedger(),
         _NoHistory(),
         paid_before=dict,
         is_free=lambda plan: False,

@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from pytest_agenteval.engine.admission import NotRun
-from pytest_agenteval.engine.executors.executor import ExecutorContext
-from pytest_agenteval.engine.executors.local import LocalExecutor
+from pytest_agenteval.engine.executor import ExecutorContext
+from pytest_agenteval.engine.jobs import NotRun, TrialJob
+from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
-from pytest_agenteval.engine.slots import Slot
 from pytest_agenteval.records.plan import NO_PRICES, Plan, Prices, RecordMode
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.trial import Trial
@@ -51,15 +50,15 @@ class Environment(Protocol):
         """Whether what code asks by itself goes out untaped."""
         ...
 
-    def carry_out(self, slots: Sequence[Slot]) -> list[Trial]:
+    def carry_out(self, slots: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, and wait for them."""
         ...
 
-    async def carry_out_async(self, slots: Sequence[Slot]) -> list[Trial]:
+    async def carry_out_async(self, slots: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, without holding up the loop that asks."""
         ...
 
-    def grade(self, slots: Sequence[Slot]) -> list[Trial]:
+    def grade(self, slots: Sequence[TrialJob]) -> list[Trial]:
         """Grade stored trials again, and wait for it; nothing of it is written down."""
         ...
 
@@ -80,7 +79,7 @@ class ScriptEnvironment:
         """Whether what code asks by itself goes out untaped."""
         return bool(self.said_live)
 
-    def carry_out(self, slots: Sequence[Slot]) -> list[Trial]:
+    def carry_out(self, slots: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, and wait for them."""
         pool = self._pool()
         try:
@@ -89,7 +88,7 @@ class ScriptEnvironment:
         finally:
             _close(pool)
 
-    async def carry_out_async(self, slots: Sequence[Slot]) -> list[Trial]:
+    async def carry_out_async(self, slots: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, without holding up the loop that asks."""
         pool = self._pool()
         try:
@@ -98,7 +97,7 @@ class ScriptEnvironment:
         finally:
             await asyncio.to_thread(_close, pool)
 
-    def grade(self, slots: Sequence[Slot]) -> list[Trial]:
+    def grade(self, slots: Sequence[TrialJob]) -> list[Trial]:
         """Grade stored trials again, and wait for it."""
         return self.carry_out(slots)
 
@@ -123,14 +122,14 @@ class _Unobserved:
         """Nothing is held back here."""
 
 
-def _wait(pool: Pool, slot: Slot) -> Trial:
+def _wait(pool: Pool, slot: TrialJob) -> Trial:
     trial = None
     while trial is None:
         trial = pool.wait(slot, TICK)
     return trial
 
 
-async def wait_on_loop(pool: Pool, slot: Slot) -> Trial:
+async def wait_on_loop(pool: Pool, slot: TrialJob) -> Trial:
     """Wait for a trial of another loop, and let this one go on."""
     while (trial := pool.wait(slot, 0)) is None:
         await asyncio.sleep(POLL)

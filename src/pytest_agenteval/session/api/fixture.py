@@ -11,7 +11,7 @@ from typing import Any, Literal, overload
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.slots import Slot
+from pytest_agenteval.engine.jobs import TrialJob
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Transcript
@@ -244,8 +244,8 @@ def _sum(counts: Sequence[TapeCounts]) -> TapeCounts:
     )
 
 
-def _slots(plans: Sequence[Plan]) -> list[Slot]:
-    return [Slot(plan) for plan in plans]
+def _slots(plans: Sequence[Plan]) -> list[TrialJob]:
+    return [TrialJob(plan) for plan in plans]
 
 
 def cassette_folder(item: pytest.Item) -> Path:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
-from pytest_agenteval.engine.agent_run import LazyTraffic
+from pytest_agenteval.engine.intercepted_requests import LazyTraffic
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Prices, RecordMode
 from pytest_agenteval.records.recorder import Recorder

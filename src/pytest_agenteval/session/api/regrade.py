@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.slots import Slot
+from pytest_agenteval.engine.jobs import TrialJob
 from pytest_agenteval.records.plan import Model, Plan, PlannedGrader, PlannedTask
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.api.code_place import CodePlace
@@ -34,7 +34,7 @@ def regraded(
     if graders is not None:
         plan = replace(plan, task=replace(plan.task, graders=_planned_graders(graders, environment, place)))
     stored = trial
-    (result,) = environment.grade([Slot(plan, read_stored=lambda: stored)])
+    (result,) = environment.grade([TrialJob(plan, read_stored=lambda: stored)])
     remember(plan, result, environment)
     return result
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Literal, overload
 
-from pytest_agenteval.engine.slots import Slot
+from pytest_agenteval.engine.jobs import TrialJob
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall
@@ -80,7 +80,7 @@ def run(
     )
     environment = script_environment(task)
     plans = plans_of(environment, task, options, calling_place())
-    return given_back(environment.carry_out([Slot(plan) for plan in plans]), plans, environment)
+    return given_back(environment.carry_out([TrialJob(plan) for plan in plans]), plans, environment)
 
 
 @overload
@@ -133,7 +133,7 @@ def arun(
 async def _arun(task: TaskGiven, options: RunOptions, place: CodePlace) -> Trial | Trials:
     environment = script_environment(task)
     plans = plans_of(environment, task, options, place)
-    trials = await environment.carry_out_async([Slot(plan) for plan in plans])
+    trials = await environment.carry_out_async([TrialJob(plan) for plan in plans])
     return given_back(trials, plans, environment)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pytest_agenteval.engine.slots import Slot
+from pytest_agenteval.engine.jobs import TrialJob
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.api.environment import ScriptEnvironment
@@ -22,15 +22,15 @@ class SessionEnvironment(ScriptEnvironment):
         self._evals, self._item = evals, item
         self.keep_workspaces = str(evals.folder / "workspaces") if evals.settings.keep_workspaces else ""
 
-    def carry_out(self, slots: Sequence[Slot]) -> list[Trial]:
+    def carry_out(self, slots: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, and wait for them."""
         return self._call_hooks(self._evals.runner.carry_out(slots, self._item))
 
-    async def carry_out_async(self, slots: Sequence[Slot]) -> list[Trial]:
+    async def carry_out_async(self, slots: Sequence[TrialJob]) -> list[Trial]:
         """Carry out trials side by side, without holding up the loop that asks."""
         return self._call_hooks(await self._evals.runner.carry_out_async(slots, self._item))
 
-    def grade(self, slots: Sequence[Slot]) -> list[Trial]:
+    def grade(self, slots: Sequence[TrialJob]) -> list[Trial]:
         """Grade stored trials again, and wait for it; the run holds what came of them first."""
         trials = super().carry_out(slots)
         for trial in trials:

@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agenteval.calibration.plan import CalibrationPlan, read_calibration
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
-from pytest_agenteval.engine.executors.executor import CalibrationResult
+from pytest_agenteval.engine.executor import CalibrationResult
 from pytest_agenteval.session.eval_session import EvalSession, get_eval_session
 from pytest_agenteval.session.items.file_problems import collect_items, reported_name
 from pytest_agenteval.session.items.trial_functions import declare_marks, marks_of

@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.models import DIRECT, missing_key
-from pytest_agenteval.engine.executors.executor import checks_argument
+from pytest_agenteval.engine.executor import checks_argument
 from pytest_agenteval.engine.trial_resources import chat_cassette_file, chat_mode
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import Model

@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_agenteval.cassettes import files
 from pytest_agenteval.cassettes.files import Recording
 from pytest_agenteval.cassettes.interaction import Interaction, tool_answer, tool_call, tool_interaction
-from pytest_agenteval.engine.executors.cluster.recordings_home import RecordingsHome
+from pytest_agenteval.engine.cluster.transfer import RecordingMerger
 
 NAME = "cassettes/t.yaml"
 
@@ -39,7 +39,7 @@ def test_what_several_recorded_is_united_in_one_order(tmp_path: Path) -> None:
         (root / "cassettes").mkdir(parents=True)
         files.write(root / NAME, Recording((look("z"),), header="# by hand\n"))
         sent = {1: (look("z"), look("c"), look("a")), 2: (look("z"), look("b"), look("a"))}
-        home = RecordingsHome(root, None)
+        home = RecordingMerger(root, None)
         for actor in order:
             home.take(actor, NAME, content(tmp_path, *sent[actor]), replacing=False)
         assert list(home.finish()) == []
@@ -53,7 +53,7 @@ def test_what_several_recorded_is_united_in_one_order(tmp_path: Path) -> None:
 
 def test_another_answer_to_one_request_is_told(tmp_path: Path) -> None:
     """The first stays; that there was another is said with the file's name."""
-    home = RecordingsHome(tmp_path, None)
+    home = RecordingMerger(tmp_path, None)
     home.take(1, NAME, content(tmp_path, look("a", "sun"), look("b")), replacing=False)
     home.take(2, NAME, content(tmp_path, look("a", "rain"), look("b")), replacing=False)
 
@@ -69,7 +69,7 @@ def test_recorded_anew_what_was_there_before_the_run_goes_once(tmp_path: Path) -
     (tmp_path / "cassettes").mkdir()
     files.write(tmp_path / NAME, Recording((look("old"),)))
     os.utime(tmp_path / NAME, (1_000_000, 1_000_000))
-    home = RecordingsHome(tmp_path, 2_000_000.0)
+    home = RecordingMerger(tmp_path, 2_000_000.0)
 
     home.take(1, NAME, content(tmp_path, look("b")), replacing=True)
     home.take(2, NAME, content(tmp_path, look("a")), replacing=True)
@@ -81,7 +81,7 @@ def test_recorded_anew_what_was_there_before_the_run_goes_once(tmp_path: Path) -
 def test_what_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     """It is told at the end of the run as any recording that could not be written."""
     (tmp_path / "cassettes").write_text("a file in the folder's place")
-    home = RecordingsHome(tmp_path, None)
+    home = RecordingMerger(tmp_path, None)
 
     home.take(1, NAME, content(tmp_path, look("a")), replacing=False)
 

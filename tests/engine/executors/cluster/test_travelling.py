@@ -9,12 +9,17 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.executors.cluster import travelling_project
-from pytest_agenteval.engine.executors.cluster.kept_workspaces import pack_workspace, unpack_workspace
-from pytest_agenteval.engine.executors.cluster.named_variables import NamedVariables, usual_variables
-from pytest_agenteval.engine.executors.cluster.rerooting import Interning, Rerooting
-from pytest_agenteval.engine.executors.cluster.travelling_project import pack_project, unpack_project
-from pytest_agenteval.engine.executors.executor import ExecutorBroken, ExecutorContext
+from pytest_agenteval.engine.cluster import transfer
+from pytest_agenteval.engine.cluster.ray_executor import ReferencedVariables, usual_variables
+from pytest_agenteval.engine.cluster.transfer import (
+    PathMapping,
+    PlanInterning,
+    pack_project,
+    pack_workspace,
+    unpack_project,
+    unpack_workspace,
+)
+from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorContext
 from pytest_agenteval.records.plan import McpServer
 from tests.engine.executing import plan
 from tests.suites import write
@@ -72,7 +77,7 @@ def test_what_git_ignores_stays_at_home(tmp_path: Path) -> None:
 
 def test_a_project_that_is_too_large_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It says what is large in it, and how that stays at home."""
-    monkeypatch.setattr(travelling_project, "MOST_BYTES", 2 * 1024 * 1024)
+    monkeypatch.setattr(transfer, "MOST_BYTES", 2 * 1024 * 1024)
     write(tmp_path, {"data/large.bin": "x" * 3 * 1024 * 1024, "small.py": "1"})
 
     with pytest.raises(ExecutorBroken, match=r"at most 2 MiB.*found 3 MiB: data \(3 MiB\).*\.gitignore"):
@@ -107,7 +112,7 @@ def test_a_workspace_that_cannot_be_packed_is_none(tmp_path: Path) -> None:
 
 def test_paths_are_those_of_the_copy(tmp_path: Path) -> None:
     """Those of the project are mapped, others have to be there; what people are shown stays as it is."""
-    rerooting = Rerooting("/home/me/project", str(tmp_path))
+    rerooting = PathMapping("/home/me/project", str(tmp_path))
     server = McpServer(command=("serve",), folder="/home/me/project/evals", schemas="/home/me/project/c/s")
     task = plan(
         layers=("/home/me/project/fixtures/a", str(tmp_path)),
@@ -139,7 +144,7 @@ def test_paths_are_those_of_the_copy(tmp_path: Path) -> None:
 
 def test_plans_that_arrive_apart_share_what_is_equal() -> None:
     """What is worked out once for a part, such as an agent for its prompts, is not worked out per trial."""
-    interning = Interning(lambda task: task)
+    interning = PlanInterning(lambda task: task)
     made = [plan(f"t{number}", prompts={"system": "Be brief."}, layers=()) for number in range(2)]
 
     first, second = (interning.plan(each) for each in made)
@@ -165,6 +170,6 @@ def test_variables_travel_that_the_project_names(tmp_path: Path, monkeypatch: py
     asked = replace(asked, conditions=replace(asked.conditions, judges=(judge,)))
 
     named = {"IN_FILE", "IN_SERVER", "IN_FORM", "OF_MODEL", "OF_JUDGE"}
-    assert NamedVariables().of(asked) == {name: f"value of {name}" for name in named}
+    assert ReferencedVariables().of(asked) == {name: f"value of {name}" for name in named}
     assert usual_variables()["ANTHROPIC_API_KEY"] == "value of ANTHROPIC_API_KEY"
     assert not {"UNNAMED", "HOME", *named} & usual_variables().keys()

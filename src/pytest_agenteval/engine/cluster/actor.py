@@ -24,12 +24,14 @@ from msgspec.structs import replace
 from pytest_agenteval import __version__
 from pytest_agenteval.chat.rate_shares import LimiterReport, ModelStanding, RateShare
 from pytest_agenteval.engine.calibration_run import calibration_cassettes
-from pytest_agenteval.engine.exceptions import exception_line
-from pytest_agenteval.engine.executors.cluster.kept_workspaces import pack_workspace
-from pytest_agenteval.engine.executors.cluster.process_folders import make_folder
-from pytest_agenteval.engine.executors.cluster.rerooting import Interning, Rerooting
-from pytest_agenteval.engine.executors.cluster.travelling_project import unpack_project
-from pytest_agenteval.engine.executors.executor import (
+from pytest_agenteval.engine.cluster.transfer import (
+    PathMapping,
+    PlanInterning,
+    make_folder,
+    pack_workspace,
+    unpack_project,
+)
+from pytest_agenteval.engine.executor import (
     CalibrationRequest,
     CalibrationResult,
     ExecutorBroken,
@@ -37,16 +39,17 @@ from pytest_agenteval.engine.executors.executor import (
     ExecutorReport,
     TrialRequest,
 )
-from pytest_agenteval.engine.executors.local import LocalExecutor
-from pytest_agenteval.engine.executors.process_worker import (
-    CLOSING_S,
-    Unobserved,
+from pytest_agenteval.engine.jobs import TrialJob
+from pytest_agenteval.engine.local_executor import LocalExecutor
+from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.process_executor import (
+    WORKER_CLOSING_S,
+    NullObserver,
     hide_secrets,
     pickle_trial,
     redirect_output,
 )
-from pytest_agenteval.engine.pool import Pool
-from pytest_agenteval.engine.slots import Slot
+from pytest_agenteval.engine.tracebacks import exception_line
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.engine.trial_resources import cassette_files
 from pytest_agenteval.processes.processes import end_owned_groups
@@ -99,7 +102,7 @@ class Arrival(Record, frozen=True):
     workspace: bytes = b""
 
 
-class Question(Record, frozen=True):
+class ActorQuestion(Record, frozen=True):
     """What an actor asks whoever sent it work, meanwhile: a method of the run's ShareStore."""
 
     number: int
@@ -107,7 +110,7 @@ class Question(Record, frozen=True):
     argument: bytes
 
 
-class _SharesAtHome:
+class _RemoteShares:
     """Shares models out where pytest runs, for all actors together.
 
     What an actor had that is gone is taken back there.
@@ -130,7 +133,7 @@ class _SharesAtHome:
         return standings
 
 
-class _ArrivingSlot(Slot):
+class _ActorJob(TrialJob):
     """A trial of whose end the actor is told."""
 
     __slots__ = ("_tell",)
@@ -155,7 +158,7 @@ class TrialActor:
     def __init__(self) -> None:
         self._pool: Pool | None = None
         self._seen: set[int] = set()
-        self._unacknowledged: list[tuple[int, Arrival | Question]] = []
+        self._unacknowledged: list[tuple[int, Arrival | ActorQuestion]] = []
         self._open_questions: dict[int, Future[Any]] = {}
         self._serial = 0
         self._lock = threading.Lock()
@@ -178,7 +181,7 @@ class TrialActor:
     def _come_up(self, setup: ActorSetup, project: bytes) -> None:
         here = make_folder(FOLDER)
         self._here, home = here, setup.context.root
-        self._rerooting = Rerooting(home, str(here / "project"))
+        self._rerooting = PathMapping(home, str(here / "project"))
         unpack_project(project, here / "project")
         os.environ.update(setup.variables)
         os.chdir(self._rerooting.path(setup.folder))
@@ -192,9 +195,9 @@ class TrialActor:
         # Also under -s: nobody sees an actor's terminal, and Ray would keep all of it on the machine.
         redirect_output(replace(context, captures_output=True))
         _print_nowhere()
-        self._interning = Interning(self._rerooting.task)
-        executor = LocalExecutor(registry, _SharesAtHome(self._ask))
-        self._pool = Pool(executor, context, Unobserved())
+        self._interning = PlanInterning(self._rerooting.task)
+        executor = LocalExecutor(registry, _RemoteShares(self._ask))
+        self._pool = Pool(executor, context, NullObserver())
         gc.freeze()  # what was imported lives until the end
 
     async def begin(self, requests: Sequence[tuple[int, bytes]], variables: Mapping[str, str]) -> None:
@@ -206,7 +209,7 @@ class TrialActor:
                 self._seen.add(number)
                 self._begin(number, pickled)
 
-    async def fetch(self, received: int) -> tuple[int, list[Arrival | Question]]:
+    async def fetch(self, received: int) -> tuple[int, list[Arrival | ActorQuestion]]:
         """Give what has come up to a number, as soon as there is anything; forget what was ``received``.
 
         Where nothing comes for a while, nothing is given: whoever asks knows then that the actor is there.
@@ -233,7 +236,7 @@ class TrialActor:
         """Stop what is still running, write what was recorded, and tell what is left to tell."""
         if self._pool is None:
             return pickle.dumps((ExecutorReport(), {}))
-        await asyncio.to_thread(self._pool.close, CLOSING_S)
+        await asyncio.to_thread(self._pool.close, WORKER_CLOSING_S)
         recorded = self._changed(list(self._stamps))
         end_owned_groups()
         remove_tree(self._here)
@@ -253,9 +256,7 @@ class TrialActor:
             self._give(number, pickle.dumps(_refusal(request, problem)))
             return
         self._note_stamps(cassette_files(request.plan))
-        self._pool.hand_over(
-            [_ArrivingSlot(request, lambda trial: self._arrive(number, request.plan, trial))]
-        )
+        self._pool.hand_over([_ActorJob(request, lambda trial: self._arrive(number, request.plan, trial))])
 
     def _here_plan(self, plan: Plan) -> Plan:
         plan = self._interning.plan(plan)
@@ -297,14 +298,14 @@ class TrialActor:
         """Ask those who sent the work; called on any thread."""
         waiting: Future[Any] = Future()
 
-        def question(serial: int) -> Question:
+        def question(serial: int) -> ActorQuestion:
             self._open_questions[serial] = waiting
-            return Question(serial, method, pickle.dumps(argument))
+            return ActorQuestion(serial, method, pickle.dumps(argument))
 
         self._send(question)
         return waiting
 
-    def _send(self, make: Callable[[int], Arrival | Question]) -> None:
+    def _send(self, make: Callable[[int], Arrival | ActorQuestion]) -> None:
         with self._lock:
             self._serial += 1
             self._unacknowledged.append((self._serial, make(self._serial)))

@@ -10,8 +10,8 @@ from itertools import count
 from typing import Any, Protocol
 
 from pytest_agenteval.chat.rate_shares import LimiterReport, ShareStore
-from pytest_agenteval.engine.executors.cluster.actor import ActorSetup, ActorStarted, Arrival, Question
-from pytest_agenteval.engine.executors.executor import ExecutorBroken, ExecutorReport, TrialLost
+from pytest_agenteval.engine.cluster.actor import ActorQuestion, ActorSetup, ActorStarted, Arrival
+from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorReport, TrialLost
 
 SILENT_S = 60.0
 """So long an actor may be silent, which says every five seconds that it is there, before it is given up."""
@@ -149,7 +149,7 @@ class RemoteActor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, question: Question) -> None:
+    async def _answer(self, question: ActorQuestion) -> None:
         """Answer what the actor asks of whoever shares models out."""
         answer: object
         if question.method == "exchange":
@@ -174,7 +174,7 @@ class RemoteActor:
                 return
             received, arrivals = arrived
             for arrival in arrivals:
-                if isinstance(arrival, Question):
+                if isinstance(arrival, ActorQuestion):
                     self._in_background(self._answer(arrival))
                     continue
                 arriving = self.waiting.get(arrival.number)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import re
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -16,16 +17,13 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.local.loading import provider_of
+from pytest_agenteval.chat.models import known_key_names
 from pytest_agenteval.chat.rate_limiter import RateLimiters, limiters_at
 from pytest_agenteval.chat.rate_shares import LocalShareStore
-from pytest_agenteval.engine.exceptions import exception_line
-from pytest_agenteval.engine.executors.cluster.actor import ActorSetup, Arrival, TrialActor
-from pytest_agenteval.engine.executors.cluster.kept_workspaces import unpack_workspace
-from pytest_agenteval.engine.executors.cluster.named_variables import NamedVariables, usual_variables
-from pytest_agenteval.engine.executors.cluster.recordings_home import RecordingsHome
-from pytest_agenteval.engine.executors.cluster.remote_actor import RemoteActor
-from pytest_agenteval.engine.executors.cluster.travelling_project import pack_project
-from pytest_agenteval.engine.executors.executor import (
+from pytest_agenteval.engine.cluster.actor import ActorSetup, Arrival, TrialActor
+from pytest_agenteval.engine.cluster.remote_actor import RemoteActor
+from pytest_agenteval.engine.cluster.transfer import RecordingMerger, pack_project, unpack_workspace
+from pytest_agenteval.engine.executor import (
     MOST_LOST,
     CalibrationRequest,
     CalibrationResult,
@@ -36,6 +34,7 @@ from pytest_agenteval.engine.executors.executor import (
     UnusedRecordings,
     merge_unused,
 )
+from pytest_agenteval.engine.tracebacks import exception_line
 from pytest_agenteval.processes.threads import DaemonThreads, in_daemon_thread
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
@@ -43,7 +42,67 @@ from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import Problem, UsageMistake
 
 if TYPE_CHECKING:
-    from pytest_agenteval.engine.executors.cluster.ray_binding import RayCluster
+    from pytest_agenteval.engine.cluster.ray_cluster import RayCluster
+
+
+ALWAYS = ("PYTEST_PLUGINS", "PYTEST_DISABLE_PLUGIN_AUTOLOAD")
+"""Beside the usual keys of models: they decide which conftests and plugins there are."""
+
+OF_MACHINES = frozenset(
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "PWD", "OLDPWD", "LANG", "TERM", "TMPDIR", "HOSTNAME"}
+    | {"PYTHONPATH", "VIRTUAL_ENV", "LD_LIBRARY_PATH"}
+)
+"""Variables of which every machine has its own."""
+
+_VARIABLE = re.compile(r"\b[A-Za-z_][A-Za-z0-9_]*\b")
+
+
+def usual_variables() -> dict[str, str]:
+    """Give what is sent in any case: keys of models, by their usual names."""
+    return _set_here({*known_key_names(), *ALWAYS})
+
+
+class ReferencedVariables:
+    """Finds the variables that plans name: for models, commands, endpoints, servers, in tool files."""
+
+    def __init__(self) -> None:
+        self._of_files: dict[str, frozenset[str]] = {}
+
+    def of(self, plan: Plan) -> dict[str, str]:
+        """Give those that are set here."""
+        task = plan.task
+        names = {plan.model.api_key_env, *_names_of_models(plan.conditions)}
+        for entry in task.tools:
+            names |= self._of_file(entry) if isinstance(entry, str) else _words(repr(entry))
+        return _set_here(names | _words(repr(task.form)) if task.form else names)
+
+    def of_models(self, conditions: Conditions) -> dict[str, str]:
+        """Give those of judges and users that are set here."""
+        return _set_here(set(_names_of_models(conditions)))
+
+    def _of_file(self, path: str) -> frozenset[str]:
+        if path not in self._of_files:
+            try:
+                text = Path(path).read_text(encoding="utf-8", errors="replace")
+            except OSError:  # the name of a toolset, which is no file
+                text = ""
+            self._of_files[path] = frozenset(_words(text))
+        return self._of_files[path]
+
+
+def _names_of_models(conditions: Conditions) -> Iterator[str]:
+    yield from (judge.api_key_env for judge in conditions.judges)
+    if conditions.user is not None:
+        yield conditions.user.api_key_env
+
+
+def _words(text: str) -> set[str]:
+    return set(_VARIABLE.findall(text))
+
+
+def _set_here(names: set[str]) -> dict[str, str]:
+    return {name: os.environ[name] for name in sorted(names & os.environ.keys() - OF_MACHINES)}
+
 
 ACTORS = 2
 """How many there are where nobody says otherwise, and the cluster has no more machines."""
@@ -64,7 +123,7 @@ CONNECTING_S = 3.0
 """Seconds for which the end of a run waits for a cluster that is still being joined."""
 
 
-class ClusterExecutor:
+class RayExecutor:
     """Runs each plan on one of several actors, each of which works in its own copy of the project.
 
     A trial whose actor is lost is begun again on another; the last time alone, so that one that ends whoever
@@ -87,15 +146,15 @@ class ClusterExecutor:
         self._cluster: RayCluster | None = None
         self._thread = DaemonThreads()
         self._connecting: asyncio.Future[int] | None = None
-        self._variables = NamedVariables()
+        self._variables = ReferencedVariables()
         self._unsaved: list[Problem] = []
-        self._home = RecordingsHome(Path(), None)
+        self._home = RecordingMerger(Path(), None)
         self._shares = LocalShareStore()
 
     @staticmethod
     def check_argument(argument: str) -> None:
         """Take a number of actors, where there is Ray and no -n; else raises UsageMistake."""
-        _number(argument)
+        _actor_count(argument)
         if find_spec("ray") is None:
             raise UsageMistake("--agent-executor=ray needs Ray: pip install 'pytest-agenteval[ray]'")
         if "PYTEST_XDIST_WORKER" in os.environ:
@@ -106,8 +165,8 @@ class ClusterExecutor:
 
     async def ready(self, context: ExecutorContext) -> int:
         """Join the cluster or start one, and have actors come up; as many trials run as the run allows."""
-        root, asked_for = Path(context.root), _number(context.argument)
-        self._home = RecordingsHome(root, context.started)
+        root, asked_for = Path(context.root), _actor_count(context.argument)
+        self._home = RecordingMerger(root, context.started)
         # Of this process, which no actor's number is of: known to all here who look how models fare.
         gates = limiters_at(context.rates, lambda: RateLimiters(most=context.concurrency))
         self._shares = LocalShareStore(gates.ledger)
@@ -183,7 +242,7 @@ class ClusterExecutor:
         return self._cluster, machines
 
     def _connect_here(self, actors: int) -> int:
-        from pytest_agenteval.engine.executors.cluster.ray_binding import RayCluster
+        from pytest_agenteval.engine.cluster.ray_cluster import RayCluster
 
         self._cluster = RayCluster()
         return self._cluster.connect(actors)
@@ -328,7 +387,7 @@ def _refuse_unable(request: TrialRequest) -> None:
 def _actor_setup(context: ExecutorContext) -> ActorSetup:
     return ActorSetup(
         context,
-        folder=_inside(os.getcwd(), context.root) or context.root,
+        folder=_below(os.getcwd(), context.root) or context.root,
         python_path=tuple(_project_places(context.root)),
         variables=usual_variables(),
     )
@@ -337,15 +396,15 @@ def _actor_setup(context: ExecutorContext) -> ActorSetup:
 def _project_places(root: str) -> Iterator[str]:
     """Give the folders of the project in which Python looks, as for a package installed from its sources."""
     for place in sys.path:
-        if _inside(place, root) and not {"site-packages", "dist-packages"}.intersection(Path(place).parts):
+        if _below(place, root) and not {"site-packages", "dist-packages"}.intersection(Path(place).parts):
             yield place
 
 
-def _inside(path: str, root: str) -> str:
+def _below(path: str, root: str) -> str:
     return path if path == root or path.startswith(f"{root}{os.sep}") else ""
 
 
-def _number(argument: str) -> int:
+def _actor_count(argument: str) -> int:
     """Read how many actors there should be; none where nobody says."""
     if not argument:
         return 0

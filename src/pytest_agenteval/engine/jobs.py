@@ -1,16 +1,16 @@
-"""Trials begin only where every model that they need can be had."""
+"""Trials as the pool takes them, and what decides whether they begin: a run's budget and its models."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec.structs import replace
 
-from pytest_agenteval.engine.admission import Decision, NotRun
-from pytest_agenteval.engine.executors.executor import ExecutorContext
+from pytest_agenteval.engine.executor import ExecutorContext, TrialRequest
 from pytest_agenteval.graders.grader import asks_judges
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
 from pytest_agenteval.records.trial import Trial
@@ -21,7 +21,113 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.rate_limiter import RateLimiters
     from pytest_agenteval.chat.rate_shares import ModelStanding, ShareStore
 
-LOOK_S = 0.5
+
+class NotRun(NamedTuple):
+    """A trial that does not begin in this run: ``cause`` in one word, ``reason`` for people.
+
+    Trials of one reason are counted together: it names no trial.
+    """
+
+    cause: str
+    reason: str
+
+
+Decision: TypeAlias = Literal["begin", "wait"] | NotRun
+"""It begins now, it is asked about again later, or it does not begin in this run."""
+
+
+class Admission(Protocol):
+    """Has a say in which trials begin. All of it is called on the pool's loop, and must not block."""
+
+    def decide(self, plan: Plan) -> Decision:
+        """Say whether a trial may begin; ``begin`` takes what it will need.
+
+        Asked in the order of the items. After ``wait`` others are asked about, and this one again when a
+        trial has ended or a moment has passed.
+        """
+        ...
+
+    def ended(self, plan: Plan, trial: Trial | None) -> None:
+        """Take note of how a trial ended that was let begin; None where it came to no end, or never began."""
+        ...
+
+
+class Admissions:
+    """Several that all have a say: a trial begins where each of them lets it."""
+
+    def __init__(self, admissions: Sequence[Admission] = ()) -> None:
+        self._admissions = tuple(admissions)
+
+    def decide(self, plan: Plan) -> Decision:
+        """Give the first decision that is against it, after giving back what the others took for it."""
+        for number, admission in enumerate(self._admissions):
+            decision = admission.decide(plan)
+            if decision != "begin":
+                for before in self._admissions[:number]:
+                    before.ended(plan, None)
+                return decision
+        return "begin"
+
+    def ended(self, plan: Plan, trial: Trial | None) -> None:
+        """Tell all of them."""
+        for admission in self._admissions:
+            admission.ended(plan, trial)
+
+
+class TrialJob:
+    """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never begins.
+
+    ``workspace`` is a tree that stands already. ``read_stored`` gives the trial that is to be graded again,
+    ``read_finished`` one that has ended before and is only to be written down, or None where it cannot be
+    read any more: each is read when its turn comes, for a run of them would not fit into memory. ``lost`` is
+    how often it was begun and never heard of again.
+    """
+
+    __slots__ = ("lost", "not_run", "plan", "read_finished", "read_stored", "task", "trial", "workspace")
+
+    def __init__(
+        self,
+        plan: Plan,
+        workspace: Path | None = None,
+        read_stored: Callable[[], Trial] | None = None,
+        read_finished: Callable[[], Trial | None] | None = None,
+    ) -> None:
+        self.plan = plan
+        self.workspace = workspace
+        self.read_stored = read_stored
+        self.read_finished = read_finished
+        self.trial: Trial | None = None
+        self.not_run: NotRun | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.lost = 0
+
+    def request(self) -> TrialRequest:
+        """Give what the executor is asked for; raises what keeps a stored trial from being read."""
+        stored = self.read_stored() if self.read_stored else None
+        return TrialRequest(self.plan, str(self.workspace or ""), stored, self.lost)
+
+    def end(self, trial: Trial) -> None:
+        """Take the trial, as it is given out."""
+        self.trial = trial
+
+
+class TrialObserver(Protocol):
+    """Who is told, on the pool's thread, before anyone else learns of it."""
+
+    def started(self, plans: Sequence[Plan]) -> None:
+        """These trials begin now."""
+        ...
+
+    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
+        """These trials have ended; gives them as they are to be given out."""
+        ...
+
+    def not_run(self, plan: Plan, why: NotRun) -> None:
+        """This trial does not begin in this run."""
+        ...
+
+
+MODEL_CHECK_S = 0.5
 """Seconds for which is believed what was seen of the models."""
 
 
@@ -62,7 +168,10 @@ class ProviderAdmission:
     """
 
     def __init__(
-        self, standings: Callable[[], Mapping[str, ModelStanding]], registry: Registry, look_s: float = LOOK_S
+        self,
+        standings: Callable[[], Mapping[str, ModelStanding]],
+        registry: Registry,
+        look_s: float = MODEL_CHECK_S,
     ) -> None:
         self._standings, self._registry, self._look_s = standings, registry, look_s
         self._seen: dict[str, ModelStanding] = {}

@@ -1,4 +1,4 @@
-"""Exceptions of other people's code: their frames first in tracebacks, and an order to stop told apart."""
+"""Exceptions of other people's code: their frames come first in tracebacks; and orders to stop."""
 
 from __future__ import annotations
 

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
+import os
 import pickle
 import signal
 import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from multiprocessing import get_context
+from multiprocessing import connection, get_context, parent_process
 from multiprocessing.context import SpawnContext, SpawnProcess
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
+from pathlib import Path
 from time import monotonic, sleep
 from types import ModuleType
 from typing import Any, TypeVar
 
-from pytest_agenteval.engine.exceptions import exception_line
-from pytest_agenteval.engine.executors import process_worker
-from pytest_agenteval.engine.executors.executor import (
+from pytest_agenteval.engine.executor import (
     CalibrationRequest,
     CalibrationResult,
     ExecutorBroken,
@@ -30,9 +33,161 @@ from pytest_agenteval.engine.executors.executor import (
     UnusedRecordings,
     merge_unused,
 )
+from pytest_agenteval.engine.jobs import NotRun, TrialJob
+from pytest_agenteval.engine.local_executor import LocalExecutor
+from pytest_agenteval.engine.pool import Pool
+from pytest_agenteval.engine.tracebacks import exception_line
+from pytest_agenteval.engine.trial import errored_trial
+from pytest_agenteval.processes.processes import end_owned_groups
+from pytest_agenteval.processes.trial_output import TrialLogHandler, redirect
+from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
+from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+
+STOP_CHECK_S = 0.1
+"""Seconds between two looks at whether the run has been stopped."""
+
+WORKER_CLOSING_S = 1.5
+"""Seconds that what is still running has to come to its end."""
+
+
+class NullObserver:
+    """Keeps no journal: the process that asked does."""
+
+    def started(self, plans: Sequence[Plan]) -> None:
+        """Nothing is written down here."""
+
+    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
+        """Give the trials as they are."""
+        return trials
+
+    def not_run(self, plan: Plan, why: NotRun) -> None:
+        """Nothing is held back here."""
+
+
+class _Worker:
+    """The pool of this process; where it could not be made, what kept it from that."""
+
+    pool: Pool | None = None
+    broken = "nothing was started"
+    stopping: Event
+
+
+def start_worker(context: ExecutorContext, stopping: Event) -> None:
+    """Make ready for requests; never raises, for whoever asks would only learn that the process is gone."""
+    _Worker.stopping = stopping
+    _ignore_interrupts()
+    threading.Thread(target=_end_with_parent, name="agenteval-orphan", daemon=True).start()
+    try:
+        registry = load_registry(map(Path, context.conftests), context.pytest_options)
+        hide_secrets(context)
+        redirect_output(context)
+        _Worker.pool = Pool(LocalExecutor(registry), context, NullObserver())
+    except UsageMistake as mistake:
+        _Worker.broken = str(mistake)
+    except BaseException as raised:  # a conftest may raise anything
+        _Worker.broken = exception_line(raised)
+    gc.freeze()  # what was imported lives until the end
+
+
+def process_id() -> int:
+    """Give the process's number, by which it can be ended."""
+    return os.getpid()
+
+
+def run_pickled(pickled: bytes) -> bytes:
+    """Carry out a pickled request; give the pickled trial, and nothing where the run was stopped."""
+    try:
+        request: TrialRequest = pickle.loads(pickled)
+    except Exception as raised:  # an object of a class that only the process that asked can import
+        message = f"the plan cannot be read in another process: {exception_line(raised)}"
+        raise ExecutorBroken(message) from None
+    if _Worker.pool is None:
+        return pickle.dumps(errored_trial(request.plan, ExecutorBroken(_Worker.broken)))
+    workspace = Path(request.workspace) if request.workspace else None
+    stored = request.stored
+    slot = TrialJob(request.plan, workspace, None if stored is None else lambda: stored)
+    _Worker.pool.hand_over([slot])
+    trial = _Worker.pool.wait(slot, STOP_CHECK_S)
+    while trial is None:
+        if _Worker.stopping.is_set():
+            return b""
+        trial = _Worker.pool.wait(slot, STOP_CHECK_S)
+    return pickle_trial(trial, request.plan)
+
+
+def calibrate_pickled(pickled: bytes) -> bytes:
+    """Carry out a pickled calibration; give the pickled result, and nothing where the run was stopped."""
+    request: CalibrationRequest = pickle.loads(pickled)
+    if _Worker.pool is None:
+        error = ErrorDetails(ExecutorBroken.cause, _Worker.broken)
+        return pickle.dumps(CalibrationResult(error=error))
+    future = _Worker.pool.calibrate(request)
+    while not wait([future], STOP_CHECK_S).done:
+        if _Worker.stopping.is_set():
+            return b""
+    return pickle.dumps(future.result())
+
+
+def close_worker() -> ExecutorReport:
+    """Stop what is still running, write what was recorded, and tell what is left to tell."""
+    if _Worker.pool is None:
+        return ExecutorReport()
+    _Worker.pool.close(WORKER_CLOSING_S)
+    return _Worker.pool.report
+
+
+def pickle_trial(trial: Trial, plan: Plan) -> bytes:
+    """Pickle a trial, with the text of what cannot be sent: a run's files have no more of it either."""
+    with suppress(Exception):  # somebody's object, in an agent's state for one
+        return pickle.dumps(trial)
+    try:
+        return pickle.dumps(Trial.from_json(trial.to_json()))
+    except Exception as raised:
+        problem = f"what came of the trial cannot be sent to another process: {exception_line(raised)}"
+        return pickle.dumps(errored_trial(plan, ExecutorBroken(problem)))
+
+
+def _ignore_interrupts() -> None:
+    """Leave Ctrl-C to the process that asked: a terminal sends it to all.
+
+    A function that does nothing, for what is ignored would be ignored by programs that tools start, too.
+    """
+    signal.signal(signal.SIGINT, lambda *_: None)
+    if hasattr(signal, "pthread_sigmask"):  # it was held back while this process came up
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+def _end_with_parent() -> None:
+    """End with the process that asked, also where that is killed: nobody would see what comes of it."""
+    parent = parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        end_owned_groups()
+        os._exit(1)
+
+
+def hide_secrets(context: ExecutorContext) -> None:
+    """Know what must not be written down, in a process that has read no settings."""
+    KNOWN_SECRETS.know_environment()
+    KNOWN_SECRETS.know(context.secrets)
+    KNOWN_SECRETS.know_patterns(context.secret_patterns)
+
+
+def redirect_output(context: ExecutorContext) -> None:
+    """Keep what a trial prints and logs with the trial, as the process that asked would."""
+    root = logging.getLogger()
+    root.addHandler(TrialLogHandler())
+    if context.log_level is not None:
+        root.setLevel(min(root.level, context.log_level))
+    if context.captures_output:
+        streams: list[Any] = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
+        with suppress(AttributeError):
+            redirect([stream for stream in streams if stream is not None])
+
 
 T = TypeVar("T")
 
@@ -64,11 +219,11 @@ class ProcessExecutor:
     @staticmethod
     def check_argument(argument: str) -> None:
         """Take a number of processes; raises UsageMistake for anything else."""
-        _number(argument)
+        _process_count(argument)
 
     async def ready(self, context: ExecutorContext) -> int:
         """Say how many processes there may be; none is started yet."""
-        number = min(_number(context.argument), context.concurrency)
+        number = min(_process_count(context.argument), context.concurrency)
         self._processes = [_Process(context, self._stopping) for _ in range(number)]
         for process in reversed(self._processes):  # the last that is put here is the first to be taken
             self._idle.put_nowait(process)
@@ -76,15 +231,13 @@ class ProcessExecutor:
 
     async def run(self, request: TrialRequest) -> Trial:
         """Have one plan carried out, or a stored trial graded again; raises ExecutorBroken."""
-        trial: Trial = pickle.loads(await self._in_idle_process(process_worker.run, request))
+        trial: Trial = pickle.loads(await self._in_idle_process(run_pickled, request))
         return trial
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         """Have judges asked about labelled examples, in one of the processes."""
         try:
-            result: CalibrationResult = pickle.loads(
-                await self._in_idle_process(process_worker.calibrate, request)
-            )
+            result: CalibrationResult = pickle.loads(await self._in_idle_process(calibrate_pickled, request))
         except ExecutorBroken as broken:
             return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
         return result
@@ -140,7 +293,7 @@ class _Process:
         if self._pool is None:
             return ExecutorReport()
         try:
-            closing = _result_of(self._pool.submit(process_worker.close))
+            closing = _result_of(self._pool.submit(close_worker))
             return await asyncio.wait_for(closing, CLOSING_S)
         except (TimeoutError, BrokenProcessPool):
             self.has_died = True
@@ -160,10 +313,10 @@ class _Process:
     def _start(self) -> ProcessPoolExecutor:
         starting = _Starting()
         initargs = (self._context, self._stopping)
-        pool = self._pool = ProcessPoolExecutor(1, starting, process_worker.start, initargs)
+        pool = self._pool = ProcessPoolExecutor(1, starting, start_worker, initargs)
         try:
             with _interrupts_held_back(), _main_hidden():
-                self._came_up = pool.submit(process_worker.process_id)
+                self._came_up = pool.submit(process_id)
         except OSError as refused:  # no memory, too many processes
             self._pool = None
             raise ExecutorBroken(f"no process could be started: {exception_line(refused)}") from None
@@ -229,7 +382,7 @@ class _Starting(SpawnContext):
         return process
 
 
-def _number(argument: str) -> int:
+def _process_count(argument: str) -> int:
     if not argument:
         return PROCESSES
     if not argument.isdecimal() or int(argument) == 0:

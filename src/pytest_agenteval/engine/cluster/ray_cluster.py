@@ -16,8 +16,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.engine.executors.cluster.process_folders import make_folder
-from pytest_agenteval.engine.executors.executor import ExecutorBroken
+from pytest_agenteval.engine.cluster.transfer import make_folder
+from pytest_agenteval.engine.executor import ExecutorBroken
 from pytest_agenteval.processes.files import SHORT_TEMP
 from pytest_agenteval.processes.signal_handlers import handlers_kept
 from pytest_agenteval.processes.tree_removal import remove_tree

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.engine.agent_side import AgentSide
-from pytest_agenteval.engine.executors.executor import (
+from pytest_agenteval.engine.digests import AgentDigests
+from pytest_agenteval.engine.executor import (
     CalibrationRequest,
     CalibrationResult,
     ExecutorContext,
     ExecutorReport,
     TrialRequest,
 )
-from pytest_agenteval.engine.provider_admission import gates_of_run
-from pytest_agenteval.engine.trial import agent_side, run_trial
+from pytest_agenteval.engine.jobs import gates_of_run
+from pytest_agenteval.engine.trial import agent_digests, run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import Trial
@@ -71,9 +71,9 @@ class LocalExecutor:
         workspace = Path(request.workspace) if request.workspace else None
         return await run_trial(request.plan, self._context, workspace=workspace)
 
-    async def agent_side(self, plan: Plan) -> AgentSide:
+    async def agent_side(self, plan: Plan) -> AgentDigests:
         """Say what the agent of a plan's trial would be."""
-        return await agent_side(plan, self._context)
+        return await agent_digests(plan, self._context)
 
     async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
         """Ask judges about labelled examples, as many side by side as trials may be."""
@@ -90,3 +90,18 @@ class LocalExecutor:
             unsaved = broken.problems
         unused = self._context.unused_recordings() if self._setup.reports_unused else {}
         return ExecutorReport(unsaved, unused)
+
+
+class LocalAgentDigests:
+    """Makes agents in this process, which are never let act: only to look at them."""
+
+    def __init__(self, registry: Registry, context: ExecutorContext) -> None:
+        self._executor, self._context = LocalExecutor(registry), context
+        self._is_ready = False
+
+    async def agent_side(self, plan: Plan) -> AgentDigests:
+        """Make the agent if need be, and say what it is; raises what keeps it from being made."""
+        if not self._is_ready:
+            self._is_ready = True
+            await self._executor.ready(self._context)
+        return await self._executor.agent_side(plan)

@@ -1,0 +1,381 @@
+"""What travels between pytest and the actors of a cluster: the project, plans, workspaces and recordings."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import subprocess
+import tarfile
+import tempfile
+from collections import Counter, OrderedDict, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec.structs import replace
+
+from pytest_agenteval.cassettes import files
+from pytest_agenteval.cassettes.interaction import Body, Interaction
+from pytest_agenteval.cassettes.request_identity import Key, key_of
+from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorContext
+from pytest_agenteval.processes.files import locked
+from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.tree_removal import remove_tree
+from pytest_agenteval.records.plan import Conditions, McpServer, Plan, PlannedTask
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.trial import Trial
+from pytest_agenteval.text.errors import Problem, ProblemsFound
+
+
+def make_folder(name: str, parent: str | None = None) -> Path:
+    """Make a folder of this process's own, after removing those of the name whose processes are gone."""
+    for left in Path(parent or tempfile.gettempdir()).glob(f"{name}-*"):
+        pid = left.name.removeprefix(f"{name}-").partition("-")[0]
+        if pid.isdecimal() and not is_running(int(pid)):
+            remove_tree(left)
+    return Path(tempfile.mkdtemp(prefix=f"{name}-{os.getpid()}-", dir=parent)).resolve()
+
+
+LEFT_HOME = frozenset({".git", ".hg", ".agenteval", "__pycache__", "node_modules", ".tox", ".nox", ".eggs"})
+"""Folders that never travel, beside caches (``.*_cache``) and virtual environments."""
+
+MOST_BYTES = 512 * 1024 * 1024
+"""Of all files together: more is hardly meant to be sent, and every actor holds it once."""
+
+MOST_NAMED = 3
+
+
+def pack_project(root: Path) -> bytes:
+    """Give the project as a compressed archive; raises ExecutorBroken for one that is too large to travel.
+
+    In a git repository what git ignores stays at home. A link that leads out of the project travels as what
+    it leads to.
+    """
+    files = {name: path for path in _files(root) for name, path in _followed(path, root)}
+    _check_size(root, files)
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as packed:
+        for name, path in files.items():
+            with suppress(FileNotFoundError):  # gone since it was listed: another run's, say
+                packed.add(
+                    path, name.as_posix(), recursive=False, filter=partial(_leading_within, path, root)
+                )
+    return archive.getvalue()
+
+
+def unpack_project(archive: bytes, folder: Path) -> None:
+    """Write the project of an archive into a folder, with the times of its files."""
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as packed:
+        packed.extractall(folder, filter="tar")
+
+
+def _files(root: Path) -> Iterator[Path]:
+    known = _known_to_git(root)
+    if known is not None:
+        yield from known
+        return
+    for folder, folders, names in os.walk(root):
+        here = Path(folder)
+        folders[:] = sorted(name for name in folders if _travels(here / name))
+        yield from (here / name for name in sorted(names))
+        # A link to a folder is not walked into, and an empty folder may be a workspace.
+        yield from (here / name for name in folders if (here / name).is_symlink())
+        if not folders and not names and here != root:
+            yield here
+
+
+def _known_to_git(root: Path) -> list[Path] | None:
+    """List what git does not ignore; None where there is no repository, or no git."""
+    command = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard", "."]
+    try:
+        listed = subprocess.run(command, capture_output=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError):
+        return None
+    names = dict.fromkeys(os.fsdecode(listed).split("\0"))
+    paths = (root / name for name in names if name)
+    there = [path for path in paths if os.path.lexists(path)]
+    # A repository within it, which git lists as a folder, has files of its own.
+    inner = [path for path in there if path.is_dir() and not path.is_symlink()]
+    files = [path for path in there if path not in inner and _all_travel(path, root)]
+    return files + [file for folder in inner for file in _files(folder)]
+
+
+def _all_travel(path: Path, root: Path) -> bool:
+    return not LEFT_HOME.intersection(path.relative_to(root).parts[:-1])
+
+
+def _travels(folder: Path) -> bool:
+    name = folder.name
+    is_cache = name.startswith(".") and name.endswith("_cache")
+    return not (name in LEFT_HOME or is_cache or (folder / "pyvenv.cfg").is_file())
+
+
+def _followed(path: Path, root: Path) -> Iterator[tuple[Path, Path]]:
+    """Give what is packed for a path, by its name: of a link out of the project, all that it leads to."""
+    name = path.relative_to(root)
+    if not path.is_symlink() or path.resolve().is_relative_to(root.resolve()):
+        yield name, path
+        return
+    yield name, (real := path.resolve())
+    if real.is_dir():
+        yield from ((name / inner.relative_to(real), inner) for inner in _files(real))
+
+
+def _leading_within(path: Path, root: Path, member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Have a link within the project lead to the copy, however it is written."""
+    if member.issym() and os.path.isabs(member.linkname) and path.resolve().is_relative_to(root.resolve()):
+        member.linkname = os.path.relpath(path.resolve(), path.parent.resolve())
+    return member
+
+
+def _check_size(root: Path, files: Mapping[Path, Path]) -> None:
+    sizes: Counter[str] = Counter()
+    for name, path in files.items():
+        with suppress(OSError):
+            sizes[name.parts[0]] += path.lstat().st_size
+    if (whole := sum(sizes.values())) <= MOST_BYTES:
+        return
+    largest = ", ".join(f"{name} ({_mb(size)})" for name, size in sizes.most_common(MOST_NAMED))
+    raise ExecutorBroken(
+        f"{root}: expected a project of at most {_mb(MOST_BYTES)}, for it travels to the cluster; "
+        f"found {_mb(whole)}: {largest}. What .gitignore names stays at home"
+    )
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1024 / 1024:.0f} MiB"
+
+
+def pack_workspace(folder: Path) -> bytes:
+    """Give a workspace as an archive, and remove it; nothing for one that cannot be packed."""
+    archive = io.BytesIO()
+    try:
+        with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as packed:
+            packed.add(folder, ".")
+    except (OSError, RecursionError, ValueError):  # removed, thousands of folders deep, changed meanwhile
+        return b""
+    finally:
+        remove_tree(folder)
+    return archive.getvalue()
+
+
+def unpack_workspace(archive: bytes, parent: Path) -> Path:
+    """Write a workspace into a folder of its own, but for links that lead out of it."""
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="agenteval-", dir=parent))
+    with tarfile.open(fileobj=io.BytesIO(archive), mode="r:gz") as packed:
+        packed.extractall(folder, filter=_safe_member)
+    return folder
+
+
+def _safe_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo | None:
+    try:
+        return tarfile.data_filter(member, folder)
+    except tarfile.FilterError:  # an agent may have made anything
+        return None
+
+
+class RecordingMerger:
+    """Adds to each cassette what actors have recorded into theirs, as soon as a trial has ended.
+
+    Of equal requests as many are kept as one actor has made, as between processes of one machine: the answers
+    that came first. Where several actors have recorded into one file, what is new in it is put into one order
+    at the end, whoever came first.
+    """
+
+    def __init__(self, root: Path, started: float | None) -> None:
+        self._root, self._started = root, started or 0.0
+        self._before: dict[str, int] = {}
+        self._actors: defaultdict[str, set[int]] = defaultdict(set)
+        self._dropped: defaultdict[str, set[Key]] = defaultdict(set)
+        self.problems: list[Problem] = []
+
+    def take(self, actor: int, name: str, content: bytes, *, replacing: bool) -> None:
+        """Add what an actor's file holds; ``replacing``, what was there before the run is dropped."""
+        try:
+            self._add(actor, name, _recording(name, content), replacing)
+        except ProblemsFound as broken:
+            self.problems += broken.problems
+
+    def _add(self, actor: int, name: str, recording: files.Recording, replacing: bool) -> None:
+        path, theirs = self._root / name, recording.interactions
+        if name not in self._before:
+            before = files.read(path, name)
+            self._before[name] = (
+                0 if replacing and not before.since(self._started) else len(before.interactions)
+            )
+        files.save(
+            path,
+            theirs,
+            name=name,
+            since=self._started if replacing else None,
+            started=self._started,
+            unfinished=recording.unfinished,
+        )
+        self._actors[name].add(actor)
+        kept = set(map(_identity, files.read(path, name).interactions))
+        self._dropped[name] |= {key_of(each.request) for each in theirs if _identity(each) not in kept}
+
+    def finish(self) -> Iterator[str]:
+        """Put what several have recorded into one order; say where answers to one request differed."""
+        for name, actors in sorted(self._actors.items()):
+            if len(actors) > 1:
+                self._sort(name)
+        for name, dropped in sorted(self._dropped.items()):
+            if dropped:
+                calls = f"{len(dropped)} recorded call{'' if len(dropped) == 1 else 's'}"
+                yield f"{name}: actors have other answers to {calls}; those that came first are kept"
+
+    def _sort(self, name: str) -> None:
+        path, old = self._root / name, self._before[name]
+        try:
+            with locked(path):
+                recording = files.read(path, name)
+                new = sorted(recording.interactions[old:], key=_order_key)
+                interactions = (*recording.interactions[:old], *new)
+                files.write(path, files.Recording(interactions, recording.header, recording.rest), name)
+        except (OSError, ProblemsFound) as broken:
+            self.problems.append(Problem(name, None, (), "a file that can be written", str(broken)))
+
+
+def _identity(interaction: Interaction) -> tuple[Key, int, Body]:
+    return key_of(interaction.request), interaction.response.status, interaction.response.body
+
+
+def _order_key(interaction: Interaction) -> tuple[tuple[int | str, ...], ...]:
+    """Say where an interaction stands: by repetition and number of the ask, then by what was asked."""
+    request = interaction.request
+    steps = request.uri.split("/")
+    return tuple(
+        (0, int(step), "") if step.isdecimal() else (1, 0, step) for step in [*steps, str(request.body)]
+    )
+
+
+def _recording(name: str, content: bytes) -> files.Recording:
+    with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
+        beside = Path(folder, Path(name).name)
+        beside.write_bytes(content)
+        return files.read(beside, name)
+
+
+T = TypeVar("T")
+
+PATH_OPTIONS = ("--rootdir=", "-c")
+MOST_INTERNED = 4096
+
+
+class PathMapping(NamedTuple):
+    """Maps what lies below ``home``, the project as it is where pytest runs, to ``here``, its copy."""
+
+    home: str
+    here: str
+
+    def path(self, text: str) -> str:
+        """Give the path of the copy; a path outside of the project has to be there by itself."""
+        inside = text == self.home or text.startswith(f"{self.home}/")
+        if inside:
+            return self.here + text[len(self.home) :]
+        if text.startswith("/") and not Path(text).exists():
+            raise ExecutorBroken(
+                f"{text}: expected below the rootdir {self.home}, which is what travels to the cluster, "
+                "or on each of its machines"
+            )
+        return text
+
+    def context(self, context: ExecutorContext, **more: Any) -> ExecutorContext:
+        """Give what a run tells its executor, for the copy."""
+        return replace(
+            context,
+            root=self.here,
+            conftests=tuple(map(self.path, context.conftests)),
+            pytest_options=tuple(map(self._option, context.pytest_options)),
+            **more,
+        )
+
+    def _option(self, option: str) -> str:
+        for name in PATH_OPTIONS:
+            if option.startswith(name):
+                return name + self.path(option[len(name) :])
+        return option
+
+    def task(self, task: PlannedTask) -> PlannedTask:
+        """Give a task with the places of the copy; what is shown to people stays as it is."""
+        return replace(
+            task,
+            layers=tuple(map(self.path, task.layers)),
+            cassette=self.cassette(task.cassette),
+            shared=tuple(map(self.path, task.shared)),
+            tools=tuple(map(self._tools, task.tools)),
+            form=self._form(task.form) if task.form else NOTHING,
+        )
+
+    def cassette(self, name: str) -> str:
+        """Give the path of a cassette of the copy, whether it is there or will be."""
+        return self.here + name[len(self.home) :] if name.startswith(f"{self.home}/") else name
+
+    def _tools(self, entry: str | McpServer) -> str | McpServer:
+        if isinstance(entry, str):
+            return self.path(entry)
+        return replace(entry, folder=self.path(entry.folder), schemas=self.cassette(entry.schemas))
+
+    def _form(self, form: Mapping[str, Any]) -> Mapping[str, Any]:
+        places: dict[str, Any] = {}
+        if form.get("folder"):
+            places["folder"] = self.path(form["folder"])
+        if form.get("paths"):
+            places["paths"] = list(map(self.path, form["paths"]))
+        return {**form, **places}
+
+    def conditions(self, conditions: Conditions, workspaces: str) -> Conditions:
+        """Give the run's conditions; workspaces that are to be kept are kept here first."""
+        return replace(conditions, keep_workspaces=workspaces) if conditions.keep_workspaces else conditions
+
+    def at_home(self, trial: Trial) -> Trial:
+        """Give a trial that names the project's own files, not those of the copy."""
+        texts = ("message", "traceback", "output", "log")
+        named = {name: text for name in texts if self.here in (text := getattr(trial, name))}
+        changed = {name: text.replace(self.here, self.home) for name, text in named.items()}
+        return replace(trial, **changed) if changed else trial
+
+
+class PlanInterning:
+    """Has equal parts of plans that arrived apart be one object again, as they were where they were made.
+
+    What is worked out once for a part, its digest for one, is remembered by the object.
+    """
+
+    def __init__(self, arrived: Callable[[PlannedTask], PlannedTask]) -> None:
+        self._arrived = arrived
+        self._kept: OrderedDict[bytes, Any] = OrderedDict()
+
+    def plan(self, plan: Plan) -> Plan:
+        """Give the plan with its task as it is ``arrived``, of parts that plans share."""
+        return replace(
+            plan,
+            task=self._once(plan.task, lambda: self._of_shared_parts(self._arrived(plan.task))),
+            model=self._shared(plan.model),
+            variant=self._shared(plan.variant),
+            conditions=self._shared(plan.conditions),
+        )
+
+    def _of_shared_parts(self, task: PlannedTask) -> PlannedTask:
+        values = {name: getattr(task, name) for name in task.__struct_fields__}
+        parts = {name: value for name, value in values.items() if isinstance(value, tuple | Mapping)}
+        return replace(task, **{name: self._shared(value) for name, value in parts.items()})
+
+    def _shared(self, value: T) -> T:
+        return self._once(value, lambda: value)
+
+    def _once(self, value: T, make: Callable[[], T]) -> T:
+        key = pickle.dumps(value)
+        if key in self._kept:
+            self._kept.move_to_end(key)
+        else:
+            self._kept[key] = make()
+            if len(self._kept) > MOST_INTERNED:
+                self._kept.popitem(last=False)
+        kept: T = self._kept[key]
+        return kept
