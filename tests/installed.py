@@ -24,7 +24,7 @@ def import_ours() -> None:
     for module in walk_packages(pytest_agenteval.__path__, f"{pytest_agenteval.__name__}."):
         # Of what a benchmark names as a plugin of pytest, pytest 8 says that it was imported too early.
         # Ray is an extra: what imports it is imported only where it was chosen.
-        if not module.name.endswith(("__main__", "memex.plugin", "ray_binding")):
+        if not module.name.endswith(("__main__", "memex.plugin", "ray_cluster")):
             import_module(module.name)
 
 

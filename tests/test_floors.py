@@ -98,9 +98,9 @@ NAMED_ONLY = {
     ("session/items/trial_functions.py", "plugin"): "pytest's plugins are compared with this name",
     ("registry/registration.py", "plugin"): "pytest's plugins are compared with this name",
     ("registry/installed.py", "benchmarks"): "a group of entry points has this name",
-    ("registry/installed.py", "engine.executors.local"): "executors are offered by name, as a benchmark does",
-    ("registry/installed.py", "engine.executors.processes"): "the same",
-    ("registry/installed.py", "engine.executors.cluster.cluster_executor"): "the same",
+    ("registry/installed.py", "engine.local_executor"): "executors are offered by name, as a benchmark does",
+    ("registry/installed.py", "engine.process_executor"): "the same",
+    ("registry/installed.py", "engine.cluster.ray_executor"): "the same",
 }
 """Modules of ours that stand in a text and are not imported by whoever names them, and why."""
 
@@ -133,11 +133,11 @@ def test_a_module_that_is_named_in_a_text_counts_as_imported() -> None:
     texts = """
         import_module("pytest_agenteval.records.trial")
         import_module(f"pytest_agenteval.cli.{verb}")
-        {"local": 'engine.executors.local:LocalExecutor', "other": "json.decoder", "no.module": "trial.py"}
+        {"local": 'engine.local_executor:LocalExecutor', "other": "json.decoder", "no.module": "trial.py"}
         import_module(f"{__package__}.anthropic")
     """
     found = {name.removeprefix(f"{PACKAGE}.") for name in _named(texts)}
-    assert found == {"records.trial", "cli", "engine.executors.local"}
+    assert found == {"records.trial", "cli", "engine.local_executor"}
 
 
 def test_modules_import_only_from_lower_floors() -> None:
@@ -218,7 +218,7 @@ def _named_in(library: str) -> set[str]:
         ("opentelemetry", {"reports/exports/otel_sdk.py", "engine/otel_processor.py"}),
         ("vcr", {"cassettes/vcrpy_reader.py"}),
         ("jinja2", {"records/prompts.py", "reports/html_report.py", "loop/feedback/markdown.py"}),
-        ("ray", {"engine/executors/cluster/ray_binding.py"}),
+        ("ray", {"engine/cluster/ray_cluster.py"}),
         ("xdist", {"session/xdist.py"}),
         ("jsonschema", {"text/patterns.py", "tools/tool.py", "graders/outcome/json_schema.py"}),
         ("regex", {"text/patterns.py"}),

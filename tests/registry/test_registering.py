@@ -154,7 +154,7 @@ def test_a_built_in_name_cannot_be_claimed_again(pytester: pytest.Pytester, work
 
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(
-        ["ERROR: *'answer_contains' is taken: by *builtin.py:*, and again by *conftest.py:*"]
+        ["ERROR: *'answer_contains' is taken: by *installed.py:*, and again by *conftest.py:*"]
     )
 
 
