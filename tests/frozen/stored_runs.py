@@ -132,7 +132,8 @@ def screens(scratch: Scratch) -> dict[str, str]:
         printed = agenteval(folder, *shlex.split(command))
         files = {file: folder / file for file in WRITTEN if (folder / file).is_file()}
         written = [f"--- {file}\n{path.read_text(encoding='utf-8')}" for file, path in files.items()]
-        texts[f"{name}.txt"] = placed("\n".join([f"$ agenteval {command}", str(printed), *written]), folder)
+        text = "\n".join([f"$ agenteval {command}", str(printed), *written])
+        texts[f"{name}.txt"] = placed(text.replace("><", ">\n<"), folder)
     folder = scratch.project(ROOT / "evals" / "pkm", runs=PROJECTS / "stored_pkm", name="pkm")
     for name, command in OF_PKM.items():
         printed = agenteval(folder, *shlex.split(command))
