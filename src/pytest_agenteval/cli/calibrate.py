@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -24,7 +22,6 @@ if TYPE_CHECKING:
 STANDARD_ERROR = 2
 USAGE_ERROR = 4
 YAML = (".yaml", ".yml")
-PYTEST = ("-m", "pytest", "-p", "agenteval", "-o", "addopts=", "-p", "no:cacheprovider", "-rs")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,13 +93,16 @@ def _pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
     Where the document goes to the standard output, what pytest prints goes to the standard error.
     """
     from pytest_agenteval.registry.registration import without_addopts
+    from pytest_agenteval.session.inner_pytest import UNCACHED, start_pytest
 
     options = [f"--agent-judge={judge}" for judge in args.judge]
     options += [f"--agent-record-chat={args.record_chat}"] if args.record_chat else []
     options += [f"--agent-results={args.results}"] if args.results else []
     with without_addopts():
-        command = [sys.executable, *PYTEST, *more, *options, str(file)]
-        process = subprocess.Popen(command, stdout=STANDARD_ERROR if args.json == STDOUT else None)
+        process = start_pytest(
+            ["-p", "agenteval", *UNCACHED, "-rs", *more, *options, str(file)],
+            output=STANDARD_ERROR if args.json == STDOUT else None,
+        )
     while True:
         try:
             return process.wait()

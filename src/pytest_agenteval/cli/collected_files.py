@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Sequence
-from contextlib import redirect_stdout
 from typing import Any
 
 import pytest
 
 from pytest_agenteval.records.record import Document, FrozenValue
-from pytest_agenteval.registry.registration import get_registry, without_addopts
+from pytest_agenteval.registry.registration import get_registry
+from pytest_agenteval.session.inner_pytest import collect_here
 from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
 from pytest_agenteval.text.errors import Problem, dotted
-
-COLLECT = ("--collect-only", "--continue-on-collection-errors", "-o", "addopts=", "-p", "no:cacheprovider")
 
 
 class FileProblem(FrozenValue, frozen=True):
@@ -114,15 +111,14 @@ def collect_files(paths: Sequence[str]) -> CollectedFiles:
 
     For a mistake in use, status 4, pytest says why. Ctrl-C raises KeyboardInterrupt.
     """
-    listener, output = _Listener(), io.StringIO()
-    with redirect_stdout(output), without_addopts():
-        status = pytest.main([*COLLECT, *paths], plugins=[listener])
+    listener = _Listener()
+    status, output = collect_here(paths, listener)
     if listener.interrupted:
         raise KeyboardInterrupt
     if status == pytest.ExitCode.INTERNAL_ERROR:
-        listener.texts.append(output.getvalue())
-        listener.unreadable.append(UnreadableFile("", output.getvalue()))
-    return CollectedFiles(int(status), _document(listener), tuple(listener.texts))
+        listener.texts.append(output)
+        listener.unreadable.append(UnreadableFile("", output))
+    return CollectedFiles(status, _document(listener), tuple(listener.texts))
 
 
 def _document(listener: _Listener) -> ValidationDocument:

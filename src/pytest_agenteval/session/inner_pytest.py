@@ -1,30 +1,38 @@
-"""A pytest run that we start ourselves: what it is told, where its run lies, how it is ended."""
+"""Every pytest that pytest-agenteval starts itself: its arguments and variables, and how it ends.
+
+A recheck, ``audit``, ``calibrate`` and ``improve`` start it in a process; ``validate`` collects in its own.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from pytest_agenteval.processes.interrupts import interrupt
 from pytest_agenteval.processes.processes import GROUP, end_group
 from pytest_agenteval.store.runs import HEADER
 from pytest_agenteval.text.errors import AgentEvalError
 
-QUIET = ("-q", "-p", "agenteval", "-p", "no:cacheprovider", "-o", "addopts=")
+UNCACHED = ("-p", "no:cacheprovider", "-o", "addopts=")
+"""The user's cache stays as his own run left it, and his ``addopts`` are for his own run."""
+
+QUIET = ("-q", "-p", "agenteval", *UNCACHED)
 NO_REPORTS = tuple(f"--agent-{name}=none" for name in ("baseline", "gate", "report", "comment"))
 
 BESIDE = "AGENTEVAL_BESIDE"
-"""Variable that names the run at whose side another is made: both together are one look at held-out tasks."""
+"""Names the run that is made at the same time: both together are one look at held-out tasks."""
 
 GRACE = 20
-"""Seconds that the other pytest has after Ctrl-C to write down what it knows."""
+"""Seconds that an inner pytest has after Ctrl-C to write its journal."""
 
 STARTED_BY = "AGENTEVAL_STARTED_BY"
-"""The variable by which the other pytest knows whose process started it: killed, that one ends nobody."""
+"""Names the process that started an inner pytest: when it is killed, the inner one ends by itself."""
 
 NOT_INHERITED = frozenset(
     {
@@ -37,7 +45,7 @@ NOT_INHERITED = frozenset(
         *(f"AGENTEVAL_{name}" for name in ("SPLIT", "COMMENT", "PROMPT", "AUDIT", "SHARD")),
     }
 )
-"""Variables by which a user tells his own run what the other is told in its own way, or not at all."""
+"""Variables for the run that the user started: an inner pytest is given options instead, or none."""
 
 
 def inner_environment(*inherited: str) -> dict[str, str]:
@@ -46,8 +54,41 @@ def inner_environment(*inherited: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in left_out}
 
 
+def start_pytest(
+    arguments: Sequence[str],
+    *,
+    output: BinaryIO | int | None,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    own_group: bool = False,
+) -> subprocess.Popen[bytes]:
+    """Start pytest in a process of its own; without an ``output`` it shares this process's streams.
+
+    In a group of its own it does not hear a terminal's Ctrl-C.
+    """
+    streams: dict[str, Any] = {}
+    if output is not None:
+        streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+    command = [sys.executable, "-m", "pytest", *arguments]
+    group = GROUP if own_group else {}
+    return subprocess.Popen(command, cwd=folder, env=environment, **streams, **group)
+
+
+def collect_here(paths: Sequence[str], plugin: object) -> tuple[int, str]:
+    """Collect files in this process for a plugin to look at; give the exit status and what pytest printed."""
+    import pytest
+
+    from pytest_agenteval.registry.registration import without_addopts
+
+    output = io.StringIO()
+    options = ("--collect-only", "--continue-on-collection-errors", *UNCACHED)
+    with redirect_stdout(output), without_addopts():
+        status = pytest.main([*options, *paths], plugins=[plugin])
+    return int(status), output.getvalue()
+
+
 class InnerPytest:
-    """A pytest in a process of its own, whose run lies in ``results / name``; its output goes to a file.
+    """A pytest whose run lies in ``results / name``; its output goes to a file.
 
     ``arguments`` are paths, node ids and options; ``folder`` is where it works. Several may run side by side:
     each has a group of its own, so that Ctrl-C reaches it once, through whoever waits for it.
@@ -66,14 +107,12 @@ class InnerPytest:
         self.run, self.output = results / name, output
         own = (*QUIET, *NO_REPORTS, f"--agent-results={results}", f"--agent-run-name={name}")
         with output.open("ab") as file:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "pytest", *own, *arguments],
-                cwd=folder,
-                env={**inner_environment(), STARTED_BY: str(os.getpid()), **(variables or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=subprocess.STDOUT,
-                **GROUP,
+            self._process = start_pytest(
+                [*own, *arguments],
+                output=file,
+                folder=folder,
+                environment={**inner_environment(), STARTED_BY: str(os.getpid()), **(variables or {})},
+                own_group=True,
             )
 
     def wait(self) -> int:
@@ -112,13 +151,9 @@ def wait_for(process: subprocess.Popen[bytes]) -> int:
             process.wait(GRACE)
         raise
     finally:
-        _kill(process)
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        process.kill()
-        process.wait()
+        if process.poll() is None:
+            process.kill()
+            process.wait()
 
 
 def last_line(path: Path) -> str:

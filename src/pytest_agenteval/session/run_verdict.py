@@ -5,8 +5,6 @@ is read from the run's folder."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +18,13 @@ from pytest_agenteval.compare.sides import Side
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.session.ended_run import ended_run
-from pytest_agenteval.session.inner_pytest import inner_environment, last_line, wait_for
+from pytest_agenteval.session.inner_pytest import (
+    UNCACHED,
+    inner_environment,
+    last_line,
+    start_pytest,
+    wait_for,
+)
 from pytest_agenteval.session.run_info import RunInfo
 from pytest_agenteval.session.selection import ENDINGS
 from pytest_agenteval.session.settings import Settings
@@ -116,18 +120,11 @@ def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -
     folder = info.folder / FOLDER
     folder.mkdir(exist_ok=True)
     before = set(folder.glob(f"*/{HEADER}"))
-    command = [sys.executable, "-m", "pytest", *_arguments(config, folder, times), *_node_ids(config, tasks)]
+    arguments = [*_arguments(config, folder, times), *_node_ids(config, tasks)]
+    environment = inner_environment("AGENTEVAL_SPLIT", "AGENTEVAL_PROMPT")
+    here = config.invocation_params.dir
     with (folder / OUTPUT).open("ab") as output:
-        wait_for(
-            subprocess.Popen(
-                command,
-                cwd=config.invocation_params.dir,
-                env=inner_environment("AGENTEVAL_SPLIT", "AGENTEVAL_PROMPT"),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-            )
-        )
+        wait_for(start_pytest(arguments, output=output, folder=here, environment=environment))
     runs = [path for path in set(folder.glob(f"*/{HEADER}")) - before if path.parent.name != LATEST]
     if len(runs) != 1:
         raise AgentEvalError(f"pytest left no run: {last_line(folder / OUTPUT)}")
@@ -144,7 +141,7 @@ def _node_ids(config: pytest.Config, tasks: Sequence[BrokenTask]) -> Iterator[st
 def _arguments(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:
     """Give the options that matter, as this run was given them; no workers, reports, gates or caches."""
     option = config.option
-    yield from ("-q", "-p", "no:cacheprovider", "-o", "addopts=", f"--rootdir={config.rootpath}")
+    yield from ("-q", *UNCACHED, f"--rootdir={config.rootpath}")
     for name in dict.fromkeys(getattr(option, "plugins", None) or ()):
         yield from ("-p", str(name))
     if config.inipath is not None:

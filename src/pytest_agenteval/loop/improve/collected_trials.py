@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 from pytest_agenteval.loop.improve.import_places import python_path
 from pytest_agenteval.loop.improve.paired_runs import RunFailed, RunOrder, paths_from_folder, rootdir
-from pytest_agenteval.session.inner_pytest import NO_REPORTS, QUIET, inner_environment
+from pytest_agenteval.session.inner_pytest import NO_REPORTS, QUIET, inner_environment, start_pytest
 
 _COLLECTED = re.compile(r"(?:^|\n)(\d+)(?:/\d+)? tests? collected")
 
@@ -19,16 +18,14 @@ def count_collected(tree: Path, order: RunOrder) -> int:
     own = [f"--agent-split={order.split}", f"--repetitions={order.repetitions}", *rootdir(tree, order)]
     paths = paths_from_folder(order)
     only = ("--agent-results=none", "--collect-only")
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *QUIET, *NO_REPORTS, *only, *own, *order.options, *paths],
-        cwd=tree / order.folder,
-        env={**inner_environment(), "PYTHONPATH": python_path(order.checkout, tree)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        check=False,
+    collecting = start_pytest(
+        [*QUIET, *NO_REPORTS, *only, *own, *order.options, *paths],
+        output=subprocess.PIPE,
+        folder=tree / order.folder,
+        environment={**inner_environment(), "PYTHONPATH": python_path(order.checkout, tree)},
     )
-    text = done.stdout.decode("utf-8", "replace")
+    with collecting:
+        text = collecting.communicate()[0].decode("utf-8", "replace")
     counts = _COLLECTED.findall(text)
     if not counts:
         last = (text.strip().splitlines() or ["it printed nothing"])[-1]
