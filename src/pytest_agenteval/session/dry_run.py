@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from pytest_agenteval.chat.model_prices import is_priced
 from pytest_agenteval.engine.run_budget import amount_text
-from pytest_agenteval.records.plan import OWN_MODEL, Model, Plan
+from pytest_agenteval.records.plan import OWN_MODEL, Model
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.plan_table import PlanRow, plan_table, total_row
 from pytest_agenteval.reports.tables import ReportTable, TableNote
@@ -34,11 +35,23 @@ from pytest_agenteval.session.run_costs import EarlierCosts, acts_for_nothing, a
 from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.text.formatting import model_label, pluralize
 
+_ACTIONS: Mapping[ReuseAction, str] = {"keep": "reused", "take over": "reused", "regrade": "regraded"}
+_SOURCES: Mapping[str, str] = {
+    BEFORE: "{} of tasks that were tried before with the model",
+    OTHERS: "{} of tasks that other models were tried with",
+    ALIKE: "{} as other tasks of the suite took",
+    SIZE: "{} by the size of the task, a guess",
+    UNKNOWN: "{} of agents whose prompts nobody knows here",
+}
 
-class SessionPlanned(NamedTuple):
-    """What a session would do: its trials, of which ``extra`` are made only where the others decide nothing.
 
-    ``course`` says what becomes of each. ``calibrations`` and ``tests`` count what is no trial of a task.
+@dataclass(eq=False)  # pytest keeps plugins in sets
+class DryRun:
+    """A plugin that keeps a session from running anything, and shows the table of what it would run.
+
+    ``extra`` are the trials that run only where the others leave a comparison open; ``action`` says what
+    becomes of each trial. ``calibrations`` and ``tests`` count what is no trial of a task.
+    ``would_refuse`` is the usage mistake with which the run itself would end.
     """
 
     config: pytest.Config
@@ -49,168 +62,137 @@ class SessionPlanned(NamedTuple):
     extra: Sequence[PlannedItem]
     judges: tuple[Model, ...]
     user: Model | None
-    course: Callable[[PlannedItem], ReuseAction]
+    action: Callable[[PlannedItem], ReuseAction]
     calibrations: int
     tests: int
-
-
-_COURSES: Mapping[ReuseAction, str] = {"keep": "reused", "take over": "reused", "regrade": "regraded"}
-_SOURCES: Mapping[str, str] = {
-    BEFORE: "{} of tasks that were tried before with the model",
-    OTHERS: "{} of tasks that other models were tried with",
-    ALIKE: "{} as other tasks of the suite took",
-    SIZE: "{} by the size of the task, a guess",
-    UNKNOWN: "{} of agents whose prompts nobody knows here",
-}
-
-
-class DryRun:
-    """Plans the selected trials of a session."""
-
-    def __init__(self, planned: SessionPlanned) -> None:
-        self._planned, settings = planned, planned.settings
-        earlier = EarlierCosts(settings.results or planned.config.rootpath / RESULTS)
-        self._estimator = Estimator(earlier, TaskSizes(planned.registry), settings.prices)
-        self._conditions = run_conditions(settings, planned.judges, planned.user, planned.folder)
-        self._is_free = free_trials(settings)
-        self._sources: Counter[str] = Counter()
-
-    def table(self, *, brief: bool) -> ReportTable:
-        """Give the plan as a table with its notes; in brief with the grave ones alone."""
-        rows = [self._row(name, items) for name, items in self._groups()]
-        return plan_table(rows, [note for note in self._notes(rows) if note.bad or not brief])
-
-    def _groups(self) -> Iterator[tuple[str, list[PlannedItem]]]:
-        groups: dict[tuple[str, str, str], list[PlannedItem]] = {}
-        for item in self._planned.trials:
-            case = item.case
-            groups.setdefault((item.task.suite, case.model.name, case.variant.name), []).append(item)
-        for (suite, model, variant), items in groups.items():
-            yield f"{suite}[{model_label(model, variant)}]", items
-
-    def _row(self, name: str, items: Sequence[PlannedItem]) -> PlanRow:
-        extra = set(map(id, self._planned.extra))
-        courses = [self._course(item) for item in items]
-        plans = [self._plan(item) for item in items]
-        paid = [
-            (plan, course)
-            for plan, course in zip(plans, courses, strict=True)
-            if course != "reused" and not self._is_free(plan)
-        ]
-        judged = {id(plan) for plan, course in paid if course == "regraded" or acts_for_nothing(plan)}
-        amounts = Amounts(ZERO, ZERO, {})
-        if paid:
-            amounts = self._estimator.amounts(
-                [plan for plan, _ in paid], judges_only=lambda plan: id(plan) in judged
-            )
-        self._sources.update(amounts.sources)
-        held_back = sum(id(item) in extra for item in items)
-        counts = Counter(courses)
-        return PlanRow(
-            name,
-            len(items),
-            held_back,
-            counts["reused"],
-            counts["regraded"],
-            self._widened(amounts.tokens, len(items), held_back),
-            self._widened(amounts.usd, len(items), held_back),
-            amounts.more_tokens,
-            amounts.more_usd,
-        )
-
-    @staticmethod
-    def _widened(amount: Range | None, trials: int, held_back: int) -> Range | None:
-        """Give the amount where some of the trials may not be made."""
-        return None if amount is None else Range(amount.low * (trials - held_back) / trials, amount.high)
-
-    def _plan(self, item: PlannedItem) -> Plan:
-        return replace(item.case.plan(item.task), conditions=self._conditions)
-
-    def _course(self, item: PlannedItem) -> str:
-        """Say what becomes of a trial: ``reused``, ``regraded``, or ``run``."""
-        return _COURSES.get(self._planned.course(item), "run")
-
-    def _notes(self, rows: Sequence[PlanRow]) -> Iterator[TableNote]:
-        known = [
-            text.format(pluralize(self._sources[kind], "trial"))
-            for kind, text in _SOURCES.items()
-            if self._sources[kind]
-        ]
-        if known:
-            yield TableNote(f"tokens and cost: {'; '.join(known)}")
-        if self._planned.judges and rows:
-            yield TableNote(f"with the judges {', '.join(judge.name for judge in self._planned.judges)}")
-        if any(row.tokens is None or row.tokens != ZERO for row in rows):
-            yield from self._notes_on_prices()
-        if rows:
-            yield from self._notes_on_budget(total_row(rows))
-        yield from self._notes_on_others()
-
-    def _notes_on_prices(self) -> Iterator[TableNote]:
-        from pytest_agenteval.chat.model_prices import price_source
-
-        own = self._planned.settings.prices
-        dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in own.items()]
-        said = f"; your own: {', '.join(dated)}" if dated else ""
-        yield TableNote(f"prices: {price_source() or 'no table'}{said}")
-        unknown = [model.name for model in self._real_models() if not is_priced(own, model.name, model.id)]
-        if unknown:
-            names = ", ".join(dict.fromkeys(unknown))
-            yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
-
-    def _real_models(self) -> Iterator[Model]:
-        for item in self._planned.trials:
-            if not item.case.model.offline and item.case.model.id != OWN_MODEL:
-                yield item.case.model
-        yield from (judge for judge in self._planned.judges if not judge.offline)
-
-    def _notes_on_budget(self, total: PlanRow) -> Iterator[TableNote]:
-        amounts = {"usd": total.usd, "tokens": total.tokens}
-        for kind, allowed in allowed_amounts(self._planned.settings).items():
-            amount = amounts[kind]
-            if amount is not None and amount[1] > allowed:
-                is_less = amount[0] > allowed
-                share = "less than" if is_less else "perhaps less than"
-                yield TableNote(
-                    f"the budget of {amount_text(kind, allowed)} is {share} that", bad=amount[0] > allowed
-                )
-
-    def _notes_on_others(self) -> Iterator[TableNote]:
-        calibrations, tests = self._planned.calibrations, self._planned.tests
-        if calibrations:
-            yield TableNote(f"{pluralize(calibrations, 'calibration')} not counted")
-        if tests:
-            yield TableNote(f"{pluralize(tests, 'test')} with trials of code not counted")
-
-
-class DryRunPlugin:
-    """Keeps a session from running anything, and shows what would be run.
-
-    ``would_refuse`` is the usage mistake with which the run itself would end.
-    """
-
-    def __init__(self, planned: SessionPlanned, would_refuse: str) -> None:
-        self._planned, self._would_refuse = planned, would_refuse
+    would_refuse: str
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
-        """Run nothing; what could not be collected is pytest's to tell."""
+        """Run nothing; what could not be collected is pytest's to report."""
         broken = session.testsfailed and not session.config.option.continue_on_collection_errors
         return None if broken else True
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
-        """Show the plan; in brief without what stands below it."""
+        """Show the table; under ``-q`` without the notes below it."""
         from pytest_agenteval.reports.tables import table_lines
         from pytest_agenteval.session.styled_writing import write_line
         from pytest_agenteval.text.formatting import wrapped_lines
 
         reporter = terminalreporter
         width, brief = reporter._tw.fullwidth, reporter.config.getoption("verbose") < 0
-        table = DryRun(self._planned).table(brief=brief)
+        table = self.table(brief=brief)
         if not brief:
             reporter.write_sep("=", "agent evals: dry run")
         for line in table_lines(table, width):
             write_line(reporter, line)
-        for text in self._would_refuse.splitlines():
+        for text in self.would_refuse.splitlines():
             for line in wrapped_lines(text if text[:1] == " " else f"! {text}", width, "red", indent=""):
                 write_line(reporter, line)
+
+    def table(self, *, brief: bool) -> ReportTable:
+        """Give the plan as a table with its notes; in brief only the notes that warn."""
+        earlier = EarlierCosts(self.settings.results or self.config.rootpath / RESULTS)
+        estimator = Estimator(earlier, TaskSizes(self.registry), self.settings.prices)
+        sources: Counter[str] = Counter()
+        rows = []
+        for name, items in self._groups():
+            amounts = self._amounts(items, estimator)
+            sources.update(amounts.sources)
+            rows.append(self._row(name, items, amounts))
+        return plan_table(rows, [note for note in self._notes(rows, sources) if note.bad or not brief])
+
+    def _groups(self) -> Iterator[tuple[str, list[PlannedItem]]]:
+        groups: dict[tuple[str, str, str], list[PlannedItem]] = {}
+        for item in self.trials:
+            case = item.case
+            groups.setdefault((item.task.suite, case.model.name, case.variant.name), []).append(item)
+        for (suite, model, variant), items in groups.items():
+            yield f"{suite}[{model_label(model, variant)}]", items
+
+    def _amounts(self, items: Sequence[PlannedItem], estimator: Estimator) -> Amounts:
+        """Estimate the trials of a suite with one model that cost anything."""
+        conditions = run_conditions(self.settings, self.judges, self.user, self.folder)
+        is_free = free_trials(self.settings)
+        paid, judged = [], set()
+        for item in items:
+            plan = replace(item.case.plan(item.task), conditions=conditions)
+            action = self._action_of(item)
+            if action != "reused" and not is_free(plan):
+                paid.append(plan)
+                if action == "regraded" or acts_for_nothing(plan):
+                    judged.add(id(plan))
+        if not paid:
+            return Amounts(ZERO, ZERO, {})
+        return estimator.amounts(paid, judges_only=lambda plan: id(plan) in judged)
+
+    def _row(self, name: str, items: Sequence[PlannedItem], amounts: Amounts) -> PlanRow:
+        extra = set(map(id, self.extra))
+        deferred = sum(id(item) in extra for item in items)
+        # Trials that may not run lower only the lower end.
+        share = (len(items) - deferred) / len(items)
+        tokens, usd = (
+            None if amount is None else Range(amount.low * share, amount.high)
+            for amount in (amounts.tokens, amounts.usd)
+        )
+        actions = Counter(map(self._action_of, items))
+        return PlanRow(
+            name,
+            len(items),
+            deferred,
+            actions["reused"],
+            actions["regraded"],
+            tokens,
+            usd,
+            amounts.more_tokens,
+            amounts.more_usd,
+        )
+
+    def _action_of(self, item: PlannedItem) -> str:
+        return _ACTIONS.get(self.action(item), "run")
+
+    def _notes(self, rows: Sequence[PlanRow], sources: Counter[str]) -> Iterator[TableNote]:
+        known = [
+            text.format(pluralize(sources[kind], "trial")) for kind, text in _SOURCES.items() if sources[kind]
+        ]
+        if known:
+            yield TableNote(f"tokens and cost: {'; '.join(known)}")
+        if self.judges and rows:
+            yield TableNote(f"with the judges {', '.join(judge.name for judge in self.judges)}")
+        if any(row.tokens is None or row.tokens != ZERO for row in rows):
+            yield from self._notes_on_prices()
+        if rows:
+            yield from self._notes_on_budget(total_row(rows))
+        if self.calibrations:
+            yield TableNote(f"{pluralize(self.calibrations, 'calibration')} not counted")
+        if self.tests:
+            yield TableNote(f"{pluralize(self.tests, 'test')} with trials of code not counted")
+
+    def _notes_on_prices(self) -> Iterator[TableNote]:
+        from pytest_agenteval.chat.model_prices import price_source
+
+        prices = self.settings.prices
+        dated = [f"{name} as of {price.as_of}" if price.as_of else name for name, price in prices.items()]
+        of_user = f"; your own: {', '.join(dated)}" if dated else ""
+        yield TableNote(f"prices: {price_source() or 'no table'}{of_user}")
+        models = [
+            *(item.case.model for item in self.trials if item.case.model.id != OWN_MODEL),
+            *self.judges,
+        ]
+        unknown = [
+            model.name
+            for model in models
+            if not model.offline and not is_priced(prices, model.name, model.id)
+        ]
+        if unknown:
+            names = ", ".join(dict.fromkeys(unknown))
+            yield TableNote(f"no price is known of {names}: [tool.agenteval.prices] says one", bad=True)
+
+    def _notes_on_budget(self, total: PlanRow) -> Iterator[TableNote]:
+        amounts = {"usd": total.usd, "tokens": total.tokens}
+        for kind, allowed in allowed_amounts(self.settings).items():
+            amount = amounts[kind]
+            if amount is not None and amount[1] > allowed:
+                is_less = amount[0] > allowed
+                share = "less than" if is_less else "perhaps less than"
+                yield TableNote(f"the budget of {amount_text(kind, allowed)} is {share} that", bad=is_less)

@@ -135,7 +135,7 @@ class EvalSession:
         return EarlierTrials(folders, is_own=bool(info.resumed_at))
 
     @cached_property
-    def takeover_line(self) -> str:
+    def reuse_summary(self) -> str:
         """What becomes of the selected trials that have been tried before, in one line; else empty."""
         if self.earlier is None or not self.selected or self.config.getoption("collectonly", False):
             return ""
@@ -148,7 +148,7 @@ class EvalSession:
             left_out = {id(item) for item in undecided if not self._is_tried(item)}
             perhaps = len(left_out) if dropped is None else 0
         items = [item for item in self.selected if id(item) not in left_out]
-        return self.runner.takeover_line(items, perhaps=perhaps)
+        return self.runner.reuse_summary(items, perhaps=perhaps)
 
     def _is_tried(self, item: PlannedItem) -> bool:
         """Whether an earlier run holds anything of an item's trial."""
@@ -206,8 +206,8 @@ class EvalSession:
         yield from self._unreadable
         if self.stored is not None:
             yield from self.stored.remarks()
-        if self.takeover_line and hasattr(self.config, "workerinput"):  # elsewhere the header says it
-            yield self.takeover_line
+        if self.reuse_summary and hasattr(self.config, "workerinput"):  # elsewhere the header says it
+            yield self.reuse_summary
         for agent in self._silent_agents:
             yield f"{agent}: the agent answered nothing in trials that missed: each had an empty answer"
         yield from self._deaf_agents()
@@ -355,9 +355,9 @@ class EvalSession:
 
     def _plan_only(self) -> None:
         """Have the plan shown in the place of a run."""
-        from pytest_agenteval.session.dry_run import DryRunPlugin, SessionPlanned
+        from pytest_agenteval.session.dry_run import DryRun
 
-        planned = SessionPlanned(
+        plugin = DryRun(
             self.config,
             self.settings,
             self.registry,
@@ -366,17 +366,18 @@ class EvalSession:
             self.extra.items if self.extra else (),
             self.cases.judges,
             self.cases.user,
-            self._course,
+            self._reuse_action,
             len(self.calibrations),
             len(self.tests),
+            self.would_refuse,
         )
-        self.config.pluginmanager.register(DryRunPlugin(planned, self.would_refuse), "agenteval-dry-run")
+        self.config.pluginmanager.register(plugin, "agenteval-dry-run")
 
-    def _course(self, item: PlannedItem) -> ReuseAction:
+    def _reuse_action(self, item: PlannedItem) -> ReuseAction:
         """Say what becomes of an item's trial in this run."""
         if self.stored is not None:
             return "regrade"
-        return self.runner.course(item) if self.earlier is not None else "run"
+        return self.runner.reuse_action(item) if self.earlier is not None else "run"
 
     def _nowhere_to_write(self, failed: OSError) -> None:
         """Refuse to ask anybody for what could not be kept."""
@@ -427,7 +428,7 @@ class EvalSession:
         )
         hold_run(self.config, info.folder, info.controller)
         if hasattr(self.config, "workerinput"):  # said at the end, and decided before anything is tried
-            self.takeover_line  # noqa: B018  # a property that is worked out once
+            self.reuse_summary  # noqa: B018  # a property that is worked out once
         if self.audit is not None:
             from pytest_agenteval.store.run_audit import write_audit
 

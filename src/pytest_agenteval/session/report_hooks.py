@@ -60,7 +60,7 @@ def annotate_report(item: Any, report: pytest.TestReport) -> None:
     for_junit = item.config.getoption("xmlpath", None)
     if report.when == telling_phase or (report.when == "teardown" and for_junit):
         report.user_properties += trial_properties(trial, _transcripts(item))
-        report.user_properties += _takeover(item)
+        report.user_properties += _origin_label(item)
         report.user_properties += _task_place(item) if for_junit else []
     if report.when == telling_phase:
         report.sections += _sections(trial)
@@ -96,8 +96,8 @@ def _word(outcome: str, expected_to_fail: bool, score: str, taken_over: str) -> 
     return None
 
 
-def _takeover(item: Any) -> list[tuple[str, str]]:
-    word = item.evals.runner.takeover_word(item.trial)
+def _origin_label(item: Any) -> list[tuple[str, str]]:
+    word = item.evals.runner.trial_origin_label(item.trial)
     return [(TAKEN_OVER, word)] if word else []
 
 

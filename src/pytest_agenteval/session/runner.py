@@ -38,7 +38,6 @@ from pytest_agenteval.session.planning.parametrization import (
 )
 from pytest_agenteval.session.prefetch import Prefetcher, replaces_task
 from pytest_agenteval.session.report_hooks import skip_item
-from pytest_agenteval.session.reuse import RUN, ReuseAction, ReuseDecision
 from pytest_agenteval.session.run_info import SERVERS, get_run_info
 from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import RATE_OPTIONS, Settings
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.engine.run_budget import RunBudget
     from pytest_agenteval.session.adaptive_repetitions import ExtraItems
     from pytest_agenteval.session.earlier_trials import EarlierTrials, RegradedTrials
+    from pytest_agenteval.session.reuse import ReuseAction, ReuseDecision, ReusePlan
 
 
 def _admissions(
@@ -132,12 +132,12 @@ class TrialRunner:
         admission = _admissions(config, settings, context, registry)
         self._pool = Pool(executor, context, self.journal, admission, self._attempts.numbered)
         self.budget: RunBudget | None = config.stash.get(budget_key, None)
-        self.takeover: ReusePlan | None = None
+        self.reuse: ReusePlan | None = None
         if earlier is not None:
             from pytest_agenteval.session.reuse import ReusePlan
 
             teller = executor if digests_agents(executor) else LocalAgentDigests(registry, context)
-            self.takeover = ReusePlan(
+            self.reuse = ReusePlan(
                 earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
             )
         if hasattr(config, "workerinput"):
@@ -179,11 +179,11 @@ class TrialRunner:
         if slot is None:
             task = change(item.task)
             plan = self._attempts.plan(task, item.case)
-            decision = self._decide(plan, anew=task is not item.task)
-            kept = decision.unchanged_trial()
-            if kept is not None:
-                self._attempts.take_over(kept)
-                return kept
+            decision = self._decide(plan, task_changed=task is not item.task)
+            unchanged = decision.unchanged_trial() if decision else None
+            if unchanged is not None:
+                self._attempts.take_over(unchanged)
+                return unchanged
             slot = self._slot(self._attempts.numbered(plan), workspace, decision)
             # Before those begun ahead: pytest waits for this one and for no other.
             self._pool.hand_over([slot], first=True)
@@ -209,12 +209,13 @@ class TrialRunner:
         for slot in slots:
             plan = self._attempts.plan_of_test(slot.plan)
             decision = self._decide(plan)
-            slot.trial = decision.unchanged_trial()
+            slot.trial = decision.unchanged_trial() if decision else None
             if slot.trial is not None:
                 self._attempts.take_over(slot.trial)
                 continue
             slot.plan = self._attempts.numbered(plan)
-            decision.fill(slot)
+            if decision:
+                decision.fill(slot)
         return [slot for slot in slots if slot.trial is None]
 
     async def carry_out_async(self, slots: Sequence[TrialJob], item: pytest.Item) -> list[Trial]:
@@ -246,26 +247,27 @@ class TrialRunner:
 
     def transcripts(self, trial: Trial) -> str:
         """Give the file that holds the transcript of a trial that was given out."""
-        kept = self.takeover.transcripts(trial) if self.takeover is not None else ""
-        return kept or self.journal.transcripts(trial)
+        earlier = self.reuse.transcripts(trial) if self.reuse is not None else ""
+        return earlier or self.journal.transcripts(trial)
 
-    def takeover_word(self, trial: Trial) -> str:
-        """Say in one word that a trial was given out that had ended before; empty of all others."""
-        return self.takeover.word(trial) if self.takeover is not None else ""
+    def trial_origin_label(self, trial: Trial) -> str:
+        """Give ``resumed``, ``reused`` or ``regraded``; empty for a trial that this process carried out."""
+        return self.reuse.trial_origin_label(trial) if self.reuse is not None else ""
 
-    def course(self, item: PlannedItem) -> ReuseAction:
+    def reuse_action(self, item: PlannedItem) -> ReuseAction:
         """Say what becomes of an item's trial; what a fixture may change yet is run."""
         if replaces_task(item):
-            return RUN.course
-        return self._decide(self._attempts.plan(item.task, item.case)).course
+            return "run"
+        decision = self._decide(self._attempts.plan(item.task, item.case))
+        return decision.action if decision else "run"
 
-    def takeover_line(self, items: Sequence[PlannedItem], *, perhaps: int) -> str:
+    def reuse_summary(self, items: Sequence[PlannedItem], *, perhaps: int) -> str:
         """Say in one line what becomes of the items' trials, and why; ``perhaps`` so many more are tried."""
-        if self.takeover is None:
+        if self.reuse is None:
             return ""
         fixed = [item for item in items if not replaces_task(item)]
         plans = (self._attempts.plan(item.task, item.case) for item in fixed)
-        return self.takeover.line(plans, later=len(items) - len(fixed), perhaps=perhaps)
+        return self.reuse.summary(plans, later=len(items) - len(fixed), perhaps=perhaps)
 
     @property
     def report(self) -> ExecutorReport:
@@ -308,24 +310,28 @@ class TrialRunner:
 
     def _next_slot(self, item: PlannedItem, key: TrialKey) -> TrialJob | None:
         """Give the trial of an item that is begun ahead of it, unless it has finished in this run."""
-        if self.journal.is_inherited(key) or (self.takeover is not None and self.takeover.keeps(key)):
+        if self.journal.is_inherited(key) or (self.reuse is not None and self.reuse.keeps(key)):
             return None
         plan = self._attempts.plan(item.task, item.case)
         decision = self._decide(plan)
-        return (
-            None if decision.course == "keep" else self._slot(self._attempts.numbered(plan), None, decision)
-        )
+        if decision and decision.action == "keep":
+            return None
+        return self._slot(self._attempts.numbered(plan), None, decision)
 
-    def _slot(self, plan: Plan, workspace: Path | None, decision: ReuseDecision) -> TrialJob:
+    def _slot(self, plan: Plan, workspace: Path | None, decision: ReuseDecision | None) -> TrialJob:
         slot = TrialJob(plan, workspace, self._stored.reader(plan.key) if self._stored else None)
-        decision.fill(slot)
+        if decision:
+            decision.fill(slot)
         return slot
 
-    def _decide(self, plan: Plan, *, anew: bool = False) -> ReuseDecision:
-        """Say what becomes of a trial; what has begun here already, as under ``--reruns``, is tried again."""
-        if self.takeover is None or self._attempts.has_begun(plan.key):
-            return RUN
-        return self.takeover.decide(plan, anew=anew)
+    def _decide(self, plan: Plan, *, task_changed: bool = False) -> ReuseDecision | None:
+        """Decide what is reused of an earlier trial; None where it simply runs.
+
+        A trial that has begun here already, as under ``--reruns``, runs again.
+        """
+        if self.reuse is None or self._attempts.has_begun(plan.key):
+            return None
+        return self.reuse.decide(plan, task_changed=task_changed)
 
     def _wait(self, slot: TrialJob, item: pytest.Item) -> Trial:
         try:

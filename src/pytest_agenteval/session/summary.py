@@ -67,8 +67,8 @@ def collection_header(evals: EvalSession) -> list[str]:
         shard = evals.settings.shard
         part = f"shard {shard.number} of {shard.total}: " if shard else ""
         lines.append(f"agenteval: {part}{counts}{again}: {', '.join(who)}{judged}")
-    if evals.takeover_line:
-        lines.append(f"agenteval: {evals.takeover_line}")
+    if evals.reuse_summary:
+        lines.append(f"agenteval: {evals.reuse_summary}")
     if evals.in_flight:
         names = [key.label for key in sorted(evals.in_flight)]
         more = f" and {len(names) - MOST_IN_FLIGHT} more" if len(names) > MOST_IN_FLIGHT else ""
