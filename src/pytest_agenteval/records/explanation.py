@@ -37,8 +37,8 @@ LARGE = 64 * 1024
 """Characters of a file from which on its diff is not shown: ``difflib`` would take too long."""
 
 
-class EndedTrial(Protocol):
-    """What a ``Trial`` and its line of a journal both know of how the trial ended."""
+class _EndedTrial(Protocol):
+    """What a ``Trial`` and its entry in a journal both know of how the trial ended."""
 
     @property
     def ending(self) -> str: ...
@@ -56,8 +56,8 @@ class EndedTrial(Protocol):
     def traceback(self) -> str: ...
 
 
-class WholeTrial(EndedTrial, Protocol):
-    """What only a ``Trial`` knows: ``Trial.explain`` calls this module, which so cannot import it."""
+class _WholeTrial(_EndedTrial, Protocol):
+    """What a ``Trial`` alone knows: its module imports this one, so that ``Trial.explain`` can call it."""
 
     @property
     def transcript(self) -> Transcript: ...
@@ -65,7 +65,7 @@ class WholeTrial(EndedTrial, Protocol):
     def outcome(self) -> Outcome: ...
 
 
-def short_reason(trial: EndedTrial) -> str:
+def short_reason(trial: _EndedTrial) -> str:
     """Say in one line how a trial ended: its score, the worst grader, and why."""
     if trial.ending == "errored":
         return ending_reason(trial)
@@ -73,7 +73,7 @@ def short_reason(trial: EndedTrial) -> str:
     return one_line(": ".join(part for part in (score, ending_reason(trial)) if part), MOST_REASON)
 
 
-def ending_reason(trial: EndedTrial) -> str:
+def ending_reason(trial: _EndedTrial) -> str:
     """Say in one line what went wrong: cause and message, or limit and worst grader; or nothing."""
     if trial.ending == "errored":
         parts = [part for part in (trial.cause, trial.message.partition("\n")[0]) if part]
@@ -90,12 +90,22 @@ def worst_grade(grades: tuple[Grade, ...]) -> Grade | None:
     return max(below, key=lambda grade: (grade.threshold - (grade.score or 0.0), grade.weight), default=None)
 
 
-def reason_below(trial: EndedTrial) -> str:
+def failed_checks(checks: Iterable[Check]) -> list[Check]:
+    """Give the checks that did not pass, in their order."""
+    return [check for check in checks if not check.passed]
+
+
+def check_sides(check: Check) -> list[tuple[str, str]]:
+    """Give what a check expected and what it found, each with its word; an empty side is left out."""
+    return [(label, text) for label, text in (("expected", check.expected), ("found", check.found)) if text]
+
+
+def reason_below(trial: _EndedTrial) -> str:
     """Give the reason of a miss or a failure; where it is shown, its word and its score stand before it."""
     return ending_reason(trial) or "below its threshold"
 
 
-def error_text(trial: EndedTrial, transcript: Transcript | None = None) -> str:
+def error_text(trial: _EndedTrial, transcript: Transcript | None = None) -> str:
     """Say why a trial broke: in one line, with the traceback where somebody's code raised, and all grades."""
     head = short_reason(trial)
     first, _, body = printable(trial.message).partition("\n")
@@ -106,7 +116,7 @@ def error_text(trial: EndedTrial, transcript: Transcript | None = None) -> str:
     return "\n".join(part for part in (head, body, trace, *grade_lines(trial), *notes) if part)
 
 
-def explain_trial(trial: WholeTrial, width: int = 100) -> list[str]:
+def explain_trial(trial: _WholeTrial, width: int = 100) -> list[str]:
     """Say at length why a trial ended as it did: graders, failed checks, last answer, changed files.
 
     The first line is ``short_reason``. Every part is bounded, and says so where it was cut.
@@ -122,8 +132,8 @@ def explain_trial(trial: WholeTrial, width: int = 100) -> list[str]:
     return [lines[0], *(piece for line in lines[1:] for piece in wrap(line, width))]
 
 
-def _not_recorded(trial: WholeTrial) -> Iterator[str]:
-    """Name what was asked and not recorded, but for what the message of a broken trial tells already."""
+def _not_recorded(trial: _WholeTrial) -> Iterator[str]:
+    """Name requests that were not recorded, without the one that an errored trial's message names."""
     times = count_unrecorded(trial.transcript.events)
     calls = [call for call in times if not trial.message.startswith(f"{call.file}: {call.question}")]
     for call in calls[:MOST_CHECKS]:
@@ -142,11 +152,11 @@ def transcript_notes(transcript: Transcript) -> list[str]:
     ]
 
 
-def grade_lines(trial: EndedTrial) -> Iterator[str]:
+def grade_lines(trial: _EndedTrial) -> Iterator[str]:
     """Give what each grader found, with the checks that failed."""
-    name = max((cell_width(printable(grade.grader)) for grade in trial.grades), default=0)
+    names = max((cell_width(printable(grade.grader)) for grade in trial.grades), default=0)
     for grade in trial.grades:
-        yield from _about(grade, min(name, 32))
+        yield from _grade_lines(grade, min(names, 32))
 
 
 def _score(grade: Grade) -> str:
@@ -158,43 +168,37 @@ def _score(grade: Grade) -> str:
 
 def _main_reason(grade: Grade) -> str:
     """Give the first failed check, else the rationale."""
-    failed = [check for check in grade.checks if not check.passed]
+    failed = failed_checks(grade.checks)
     if not failed:
         return one_line(grade.rationale, MOST_REASON) or "no reason given"
     more = f"; {len(failed) - 1} more" if len(failed) > 1 else ""
-    check = failed[0]
-    sides = [f"{label} {one_line(text, 60)}" for label, text in _sides(check)]
-    return f"no: {one_line(check.claim, 90)}" + (f" ({', '.join(sides)})" if sides else "") + more
+    sides = [f"{label} {one_line(text, 60)}" for label, text in check_sides(failed[0])]
+    return f"no: {one_line(failed[0].claim, 90)}" + (f" ({', '.join(sides)})" if sides else "") + more
 
 
-def _about(grade: Grade, name: int) -> Iterator[str]:
-    label = pad(shorten_middle(one_line(grade.grader, 60), name), name)
-    failed = [check for check in grade.checks if not check.passed]
+def _grade_lines(grade: Grade, name_width: int) -> Iterator[str]:
+    label = pad(shorten_middle(one_line(grade.grader, 60), name_width), name_width)
+    rationale = one_line(grade.rationale, MOST_SIDE) or "no reason given"
+    failed = failed_checks(grade.checks)
     if grade.crashed:
-        yield f"  {label}  crashed: {_rationale(grade)}"
+        yield f"  {label}  crashed: {rationale}"
     elif grade.score is None:
-        yield f"  {label}  undecided{' (required)' if grade.required else ''}: {_rationale(grade)}"
+        yield f"  {label}  undecided{' (required)' if grade.required else ''}: {rationale}"
     elif grade.passed:
         yield f"  {label}  {_score(grade)}"
     else:
-        reason = f"{len(failed)} of {len(grade.checks)} checks failed" if failed else _rationale(grade)
+        reason = f"{len(failed)} of {len(grade.checks)} checks failed" if failed else rationale
         yield f"  {label}  {_score(grade)}  {reason}"
     for check in failed[:MOST_CHECKS]:
         yield f"    no: {one_line(check.claim, MOST_SIDE)}"
-        yield from (f"      {label + ':':<10}{one_line(text, MOST_SIDE)}" for label, text in _sides(check))
+        yield from (
+            f"      {label + ':':<10}{one_line(text, MOST_SIDE)}" for label, text in check_sides(check)
+        )
     if len(failed) > MOST_CHECKS:
         yield f"    and {len(failed) - MOST_CHECKS} more failed checks"
 
 
-def _rationale(grade: Grade) -> str:
-    return one_line(grade.rationale, MOST_SIDE) or "no reason given"
-
-
-def _sides(check: Check) -> list[tuple[str, str]]:
-    return [(label, text) for label, text in (("expected", check.expected), ("found", check.found)) if text]
-
-
-def _message_lines(trial: EndedTrial) -> list[str]:
+def _message_lines(trial: _EndedTrial) -> list[str]:
     """Give what the first line left out of the message, and the end of a traceback where there is one."""
     first, *others = printable(trial.message).splitlines() or [""]
     message = [first, *others] if len(first) > MOST_REASON - len(trial.cause) - 2 else others
@@ -225,11 +229,9 @@ def _file_diff(outcome: Outcome, path: str, most: int) -> list[str]:
     if any(len(tree.text(path) or "") > LARGE for tree in (outcome.before, outcome.after)):
         return [_diff_line(f"{path}: too large to show")]
     lines = unified(outcome.before, outcome.after, path) or [f"{path}: differs only in how its lines end"]
-    diff_lines = [_diff_line(line) for line in lines[:most]]
     left = len(lines) - most
-    return (
-        [*diff_lines, f"... {pluralize(left, 'more line')} of {_diff_line(path)}"] if left > 0 else diff_lines
-    )
+    more = [f"... {pluralize(left, 'more line')} of {_diff_line(path)}"] if left > 0 else []
+    return [*map(_diff_line, lines[:most]), *more]
 
 
 def _diff_line(line: str) -> str:
@@ -258,12 +260,10 @@ class UnrecordedCall(NamedTuple):
 
 
 def count_unrecorded(events: Iterable[Event]) -> Counter[UnrecordedCall]:
-    """Count what a trial asked and was not recorded, in the order of asking."""
-    return Counter(_unrecorded_call(event) for event in events if event.kind == "cassette_miss")
-
-
-def _unrecorded_call(event: Event) -> UnrecordedCall:
-    details = event.details
-    return UnrecordedCall(
-        *(printable(str(details.get(name, ""))) for name in ("file", "asked", "found", "hint"))
+    """Count the requests of a trial that were not recorded, in their order."""
+    names = ("file", "asked", "found", "hint")
+    return Counter(
+        UnrecordedCall(*(printable(str(event.details.get(name, ""))) for name in names))
+        for event in events
+        if event.kind == "cassette_miss"
     )

@@ -162,7 +162,16 @@ class _Suite:
         below = [entry for entry in self.entries if entry.key.model == ORACLE and not entry.full]
         spoilt = list(self._spoilt({entry.key.task for entry in below}))
         unseen = [entry for entry in spoilt if entry.ending == "passed"]
-        for_judges = _left_to_judges(unseen, self._seen_places(spoilt), self._spoilers)
+        for_judges = _left_to_judges(
+            unseen,
+            {
+                (entry.key.task, place)
+                for entry in spoilt
+                if entry.ending != "passed" and (spoiler := self._spoiler(entry))
+                for place in spoiler.places
+            },
+            self._spoilers,
+        )
         decidable = [entry for entry in spoilt if entry not in for_judges]
         return SuiteAudit(
             self.suite,
@@ -175,7 +184,9 @@ class _Suite:
             self._wrong(
                 entry for entry in self.entries if entry.key.model == NOP and entry.ending == "passed"
             ),
-            self._wrong(entry for entry in self.entries if self._is_broken(entry)),
+            self._wrong(
+                entry for entry in self.entries if entry.ending == "errored" and entry.key.model != ORACLE
+            ),
         )
 
     def _spoilt(self, below: Collection[str]) -> Iterator[JournalEntry]:
@@ -184,20 +195,8 @@ class _Suite:
             if self._spoiler(entry) and entry.ending != "errored" and entry.key.task not in below:
                 yield entry
 
-    def _is_broken(self, entry: JournalEntry) -> bool:
-        return entry.ending == "errored" and entry.key.model != ORACLE
-
     def _spoiler(self, entry: JournalEntry) -> PlannedSpoiler | None:
         return self._spoilers.get((entry.key.task, entry.key.model, entry.key.repetition))
-
-    def _seen_places(self, spoilt: Sequence[JournalEntry]) -> set[tuple[str, str]]:
-        """Give the places, by task, of which code has seen any change."""
-        return {
-            (entry.key.task, place)
-            for entry in spoilt
-            if entry.ending != "passed" and (spoiler := self._spoiler(entry))
-            for place in spoiler.places
-        }
 
     def _sights(self, decidable: Sequence[JournalEntry]) -> Mapping[str, Sight]:
         tried, seen = Counter[str](), Counter[str]()
@@ -220,7 +219,14 @@ class _Suite:
                 tried[name, player_of(entry)] += 1
                 seen[name, player_of(entry)] += saw
         return tuple(
-            GraderSight(grader, _sights_of(grader, seen, tried))
+            GraderSight(
+                grader,
+                {
+                    name: Sight(seen[who, name], count)
+                    for (who, name), count in tried.items()
+                    if who == grader
+                },
+            )
             for grader in sorted({grader for grader, _ in tried})
         )
 
@@ -259,12 +265,6 @@ def _left_to_judges(
         if judged and places and not any((entry.key.task, place) in seen_places for place in places):
             left.append(entry)
     return left
-
-
-def _sights_of(
-    grader: str, seen: Mapping[tuple[str, str], int], tried: Mapping[tuple[str, str], int]
-) -> Mapping[str, Sight]:
-    return {name: Sight(seen[who, name], count) for (who, name), count in tried.items() if who == grader}
 
 
 def player_of(entry: JournalEntry) -> str:

@@ -198,21 +198,16 @@ def _judge_notes(data: JsonObject, judge: str) -> Iterator[str]:
             yield format_unreadable(row)
     for agreement in _agreements(data, judge):
         name = agreement["dimension"]
-        yield _confusion(agreement)
+        confusion = agreement["confusion"]
+        categories = ", ".join(f"{category:g}" for category in confusion["categories"])
+        rows = " / ".join(" ".join(map(str, row)) for row in confusion["rows"])
+        yield f"{agreement['dimension']}, labels {categories} by scores: {rows}"
         unscored = agreement["examples"] - agreement["scored"]
         if unscored:
             yield f"{name}: no score for {unscored} of {pluralize(agreement['examples'], 'example')}"
         yield from (f"{name}: {text}" for text in _undefined(agreement["figures"]))
         if "noise" in agreement:
             yield f"{name}, asked {data['repeats']} times: {format_noise(agreement['noise'])}"
-
-
-def _confusion(agreement: JsonObject) -> str:
-    """Write how often each category of the labels met each of the scores: a row for each label."""
-    confusion = agreement["confusion"]
-    categories = ", ".join(f"{category:g}" for category in confusion["categories"])
-    rows = " / ".join(" ".join(map(str, row)) for row in confusion["rows"])
-    return f"{agreement['dimension']}, labels {categories} by scores: {rows}"
 
 
 def _undefined(figures: JsonObject) -> Iterator[str]:

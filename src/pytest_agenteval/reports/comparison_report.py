@@ -39,7 +39,12 @@ from pytest_agenteval.reports.comparison_text import (
     too_few_text,
     verdict_text,
 )
-from pytest_agenteval.reports.tables import ReportTable, TableColumn, body_lines
+from pytest_agenteval.reports.tables import (
+    ReportTable,
+    TableColumn,
+    body_lines,
+    folded_markdown,
+)
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_comparison import RULES
 from pytest_agenteval.text.formatting import (
@@ -111,7 +116,17 @@ def _suite_lines(
     yield from _tasks(suite, width, whole)
     if whole:
         yield from _graders(suite, width)
-        yield from wrapped_lines(_cost_text(suite), width)
+
+        def both(pair: Pair, form: Callable[[float], str], unknown: str) -> str:
+            if pair.old is None and pair.new is None:
+                return unknown
+            return " -> ".join("unknown" if value is None else form(value) for value in (pair.old, pair.new))
+
+        tokens = both(suite.tokens, lambda value: f"{value:,.0f} tokens", "tokens unknown")
+        parts = [tokens.replace(" tokens ->", " ->"), both(suite.seconds, format_duration, NOT_KNOWN)]
+        if suite.cost_usd != Pair(0, 0):
+            parts.append(both(suite.cost_usd, lambda value: f"${value:.4f}", "cost unknown"))
+        yield from wrapped_lines(f"a trial: {', '.join(parts)}", width)
 
 
 def _tasks_text(suite: SuiteComparison) -> str:
@@ -202,7 +217,14 @@ def _buckets(suite: SuiteComparison, width: int, whole: bool, basis: bool) -> It
     if len(moved_most) < len(moved):
         yield StyledLine(f"  {len(moved) - len(moved_most)} more that moved (-v)", "dim")
     if others:
-        yield from wrapped_lines(_no_verdict_text(others, moved), width, "dim")
+        sizes = sorted({change.tasks for change in others})
+        tasks = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
+        buckets = f"{pluralize(len(others), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
+        yield from wrapped_lines(
+            f"-  too few differences for a verdict: {buckets}, {len(moved) or 'none'} of which changed",
+            width,
+            "dim",
+        )
 
 
 def _bucket_table(changes: Sequence[Change], basis: bool) -> ReportTable:
@@ -232,13 +254,6 @@ def _furthest(changes: Iterable[Change]) -> list[Change]:
     return [*up[:MOST_EACH_WAY], *down[-MOST_EACH_WAY:]]
 
 
-def _no_verdict_text(others: Sequence[Change], moved: Sequence[Change]) -> str:
-    sizes = sorted({change.tasks for change in others})
-    tasks = f"{sizes[0]}" if len(sizes) == 1 else f"{sizes[0]} to {sizes[-1]}"
-    buckets = f"{pluralize(len(others), 'bucket')} of {tasks} {'task' if sizes[-1] == 1 else 'tasks'}"
-    return f"-  too few differences for a verdict: {buckets}, {len(moved) or 'none'} of which changed"
-
-
 def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
     changes = [(task, task.change) for task in suite.tasks if task.change is not None]
     up = sum(change > UNCHANGED for _, change in changes)
@@ -252,16 +267,6 @@ def _tasks(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLi
             yield from wrapped_lines(_task_text(task), width, indent="    ")
     elif moved and moved[0][1] < 0:
         yield from wrapped_lines(f"Fell most: {_task_text(moved[0][0])}", width)
-    yield from _settled(suite, width, whole)
-
-
-def _task_text(task: TaskChange) -> str:
-    old, new = (" ".join(map(format_figure, scores)) for scores in (task.old, task.new))
-    return f"{printable(task.task)}  {old} -> {new}"
-
-
-def _settled(suite: SuiteComparison, width: int, whole: bool) -> Iterator[StyledLine]:
-    """Name tasks that were mended or broken; with fewer repetitions too many would be so by chance alone."""
     mended = [printable(task.task) for task in suite.tasks if task.mended]
     broken = [printable(task.task) for task in suite.tasks if task.broken]
     if mended:
@@ -270,6 +275,11 @@ def _settled(suite: SuiteComparison, width: int, whole: bool) -> Iterator[Styled
         by_chance = f"chance alone breaks about {suite.broken_by_chance:.1f}"
         text = f"Broken (all passed, now none does): {', '.join(broken) or 'none'} ({by_chance})"
         yield from wrapped_lines(text, width, "red" if broken else "")
+
+
+def _task_text(task: TaskChange) -> str:
+    old, new = (" ".join(map(format_figure, scores)) for scores in (task.old, task.new))
+    return f"{printable(task.task)}  {old} -> {new}"
 
 
 def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
@@ -285,19 +295,6 @@ def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
     names = tuple(_name(grader.grader) for grader in suite.graders)
     yield StyledLine("")
     yield from body_lines(ReportTable("", "grader", names, (columns,)), width)
-
-
-def _cost_text(suite: SuiteComparison) -> str:
-    def both(pair: Pair, form: Callable[[float], str], unknown: str) -> str:
-        if pair.old is None and pair.new is None:
-            return unknown
-        return " -> ".join("unknown" if value is None else form(value) for value in (pair.old, pair.new))
-
-    tokens = both(suite.tokens, lambda value: f"{value:,.0f} tokens", "tokens unknown")
-    parts = [tokens.replace(" tokens ->", " ->"), both(suite.seconds, format_duration, NOT_KNOWN)]
-    if suite.cost_usd != Pair(0, 0):
-        parts.append(both(suite.cost_usd, lambda value: f"${value:.4f}", "cost unknown"))
-    return f"a trial: {', '.join(parts)}"
 
 
 def _remarks(comparison: Comparison, width: int, whole: bool) -> Iterator[StyledLine]:
@@ -331,14 +328,38 @@ def verdict_lines(comparison: Comparison, width: int, verbosity: int) -> list[St
 def _brief(comparison: Comparison, width: int) -> Iterator[StyledLine]:
     for suite in comparison.suites:
         if suite.suite is not None and suite.suite.verdict != "identical":
-            yield from wrapped_lines(_suite_text(suite, suite.suite), width)
+            parts = [
+                f"{suite_label(suite)}  {format_figure(suite.suite.old)} -> {format_figure(suite.suite.new)}"
+            ]
+            if suite.suite.interval is not None:
+                low, high = (
+                    format_change(end) for end in (suite.suite.interval.low, suite.suite.interval.high)
+                )
+                parts.append(f"{format_change(suite.suite.change)}, between {low} and {high}")
+            if pooled := pooled_text(suite):
+                parts.append(pooled)
+            if suite.look is not None:
+                parts.append(f"x {suite.look.repetitions}{look_text(suite.look)}")
+            if any(suite.errored):
+                parts.append(f"errored {suite.errored[0]} -> {suite.errored[1]}")
+            yield from wrapped_lines("   ".join(parts), width)
             for text in drift_text(suite):
                 yield from wrapped_lines(printable(text), width, "yellow", indent="    ")
             for change in _changed(suite)[:MOST_BUCKETS]:
                 worse = change.verdict == "worse"
-                yield from wrapped_lines(_bucket_text(change), width, "red" if worse else "", indent="    ")
+                scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
+                yield from wrapped_lines(
+                    f"{bucket_name(change)}  {scores}  {verdict_text(change)}",
+                    width,
+                    "red" if worse else "",
+                    indent="    ",
+                )
     if comparison.obstacles:
-        yield from wrapped_lines(_left_out_text(comparison), width, "yellow")
+        first = printable(str(comparison.obstacles[0]))
+        left = len(comparison.obstacles) - 1
+        yield from wrapped_lines(
+            f"not compared: {first}{f', and {left} more (-v)' if left else ''}", width, "yellow"
+        )
     tasks = pluralize(len(tasks_compared(comparison)), "task")
     yield from wrapped_lines(f"{tasks} compared with {printable(comparison.old)}", width, "dim")
 
@@ -346,31 +367,6 @@ def _brief(comparison: Comparison, width: int) -> Iterator[StyledLine]:
 def _changed(suite: SuiteComparison) -> list[Change]:
     changed = [change for change in suite.buckets if change.verdict in ("better", "worse")]
     return sorted(changed, key=lambda change: change.change)
-
-
-def _suite_text(suite: SuiteComparison, change: Change) -> str:
-    parts = [f"{suite_label(suite)}  {format_figure(change.old)} -> {format_figure(change.new)}"]
-    if change.interval is not None:
-        low, high = (format_change(end) for end in (change.interval.low, change.interval.high))
-        parts.append(f"{format_change(change.change)}, between {low} and {high}")
-    if pooled := pooled_text(suite):
-        parts.append(pooled)
-    if suite.look is not None:
-        parts.append(f"x {suite.look.repetitions}{look_text(suite.look)}")
-    if any(suite.errored):
-        parts.append(f"errored {suite.errored[0]} -> {suite.errored[1]}")
-    return "   ".join(parts)
-
-
-def _bucket_text(change: Change) -> str:
-    scores = f"{format_figure(change.old)} -> {format_figure(change.new)}"
-    return f"{bucket_name(change)}  {scores}  {verdict_text(change)}"
-
-
-def _left_out_text(comparison: Comparison) -> str:
-    first = printable(str(comparison.obstacles[0]))
-    left = len(comparison.obstacles) - 1
-    return f"not compared: {first}{f', and {left} more (-v)' if left else ''}"
 
 
 FORMAT = RULES
@@ -382,16 +378,16 @@ WIDE = 120
 
 def comparison_markdown(comparison: Comparison) -> str:
     """Give the verdict as a heading, and the screen folded away below it."""
-    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
     verdict = KNOWN_SECRETS.text(headline(comparison))
-    return "\n".join([f"### {escape_markdown(verdict, len(verdict))}", "", *_folded(lines), ""])
+    block = "\n".join(["```text", *basis_lines(comparison), "```"])
+    folded = folded_markdown("what the verdict rests on", block)
+    return f"### {escape_markdown(verdict, len(verdict))}\n\n{folded}\n"
 
 
-def _folded(lines: list[str]) -> Iterator[str]:
-    first_blank = lines.index("") if "" in lines else len(lines)
-    yield from ("<details><summary>what the verdict rests on</summary>", "", "```text")
-    yield from lines[first_blank + 1 :]
-    yield from ("```", "", "</details>")
+def basis_lines(comparison: Comparison) -> list[str]:
+    """Give what the verdict rests on, for a block of code in Markdown: the screen without its headline."""
+    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
+    return lines[lines.index("") + 1 :] if "" in lines else []
 
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The figures of a comparison in words, and its verdict in one sentence: the same on screens and in Markdown."""
+"""The figures of a comparison in words, and its verdict in one sentence, for screens and Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from pytest_agenteval.compare.findings import share_of_look
 from pytest_agenteval.compare.scoring.difference_interval import tasks_to_exclude
 from pytest_agenteval.compare.sent import SentDifference
 from pytest_agenteval.compare.verdict import Change
-from pytest_agenteval.reports.run_view import acting_model
+from pytest_agenteval.reports.run_view import (
+    SuiteView,
+    acting_model,
+)
 from pytest_agenteval.store.repetitions import Reading, SuiteLook
 from pytest_agenteval.text.formatting import NOT_KNOWN, format_figure, one_line, pluralize
 
@@ -243,6 +246,13 @@ def suite_label(suite: SuiteComparison) -> str:
 
 def _who(model: str, variant: str, own_models: Sequence[str]) -> str:
     return "@".join(filter(None, (acting_model(model, own_models), variant)))
+
+
+def suite_comparison(comparison: Comparison | None, suite: SuiteView) -> SuiteComparison | None:
+    """Give what a comparison has of a suite with its model and variant, None where it has nothing."""
+    of_suite = (suite.suite, (suite.model, suite.variant))
+    parts = comparison.suites if comparison else ()
+    return next((part for part in parts if (part.name, part.new_who) == of_suite), None)
 
 
 def bucket_name(change: Change) -> str:

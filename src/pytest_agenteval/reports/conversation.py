@@ -123,17 +123,12 @@ def _reply_messages(messages: Sequence[Message]) -> tuple[Mapping[Place, Message
         for at, call in enumerate(call_requests(message)):
             waiting[message.phase, call.id].append((number, at))
         if message.role == "tool" and (places := waiting[message.phase, message.call_id]):
-            place = _next_place(places)
+            last = places[-1][0]
+            place = next(place for place in places if place[0] == last)
             places.remove(place)
             replies[place] = message
             answers.add(number)
     return replies, answers
-
-
-def _next_place(waiting: Sequence[Place]) -> Place:
-    """Give the call that a tool's message answers: of the last message that asks, the first one."""
-    last = waiting[-1][0]
-    return next(place for place in waiting if place[0] == last)
 
 
 def _executions(

@@ -10,20 +10,38 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from pytest_agenteval.compare.comparison import Comparison, SuiteComparison
+from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.plan import trial_name
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.reports.comparison_report import comparison_lines
-from pytest_agenteval.reports.comparison_text import fallen_tasks, format_change, headline, verdict_text
+from pytest_agenteval.reports.comparison_report import (
+    basis_lines,
+)
+from pytest_agenteval.reports.comparison_text import (
+    fallen_tasks,
+    format_change,
+    headline,
+    suite_comparison,
+    verdict_text,
+)
 from pytest_agenteval.reports.run_view import RunView, SuiteView, worst_first
 from pytest_agenteval.reports.run_warnings import run_warnings
 from pytest_agenteval.reports.suite_tables import remarks_on_all, suite_columns
-from pytest_agenteval.reports.tables import markdown_rows
+from pytest_agenteval.reports.tables import (
+    folded_markdown,
+    markdown_rows,
+)
 from pytest_agenteval.reports.task_lines import TaskFileLines
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.formatting import NOT_KNOWN, escape_markdown, format_figure, one_line, pluralize
+from pytest_agenteval.text.formatting import (
+    NOT_KNOWN,
+    ending_word,
+    escape_markdown,
+    format_figure,
+    one_line,
+    pluralize,
+)
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.text.workflow_commands import workflow_command
 
@@ -89,7 +107,7 @@ def _level(entry: JournalEntry, strict: bool) -> str:
 
 def _command(task: MissedTask, task_lines: TaskFileLines, root: Path) -> str:
     worst = task.worst
-    word = "ERROR" if worst.ending == "errored" else f"{worst.ending.upper()} {format_figure(worst.score)}"
+    word = ending_word(worst.ending, worst.score)
     of_all = f"{task.count} of {pluralize(task.trials, 'trial')}, the worst: " if task.trials > 1 else ""
     return workflow_command(
         task.level,
@@ -117,9 +135,6 @@ MOST_SUITES = 30
 MOST_NOTES = 5
 MOST_VERDICT = 1000
 WORST = 3
-WIDE = 120
-"""Columns of what is not written into a terminal."""
-
 COLUMNS = ("score", "95 %", "tasks passed", "trials", "cost")
 
 
@@ -135,7 +150,12 @@ def comment_markdown(
     Below the table stands what makes figures doubtful. ``comparison`` is that with the run's baseline,
     ``remarks`` are what came of gates, and what benchmarks make of suites: a paragraph for each.
     """
-    parts = [f"### {_verdict(view, comparison)}", *map(_remark, remarks), _table(view, comparison)]
+    verdict = headline(comparison) if comparison is not None else totals_text(view)
+    parts = [f"### {_plain(verdict)}"]
+    for remark in remarks:
+        text = _plain(remark, links=True)
+        parts.append(f"**{text}**" if remark.startswith("gate: broken") else text)
+    parts.append(_table(view, comparison))
     parts += [_plain(line) for line in islice(remarks_on_all(view), 1)]  # who acted
     if notes := [f"- {_plain(note.text)}" for note in islice(run_warnings(view), MOST_NOTES)]:
         parts.append("\n".join(notes))
@@ -151,19 +171,9 @@ def _plain(text: str, *, links: bool = False) -> str:
     return escape_markdown(text, MOST_VERDICT, links=links)
 
 
-def _remark(text: str) -> str:
-    plain = _plain(text, links=True)
-    return f"**{plain}**" if text.startswith("gate: broken") else plain
-
-
 def code(text: str, most: int) -> str:
     """Put foreign text on one line, as code."""
     return f"`{one_line(text, most).replace('`', chr(39)) or ' '}`"
-
-
-def _verdict(view: RunView, comparison: Comparison | None) -> str:
-    """Give the comparison's verdict, else how much was passed."""
-    return _plain(headline(comparison) if comparison is not None else totals_text(view))
 
 
 def totals_text(view: RunView) -> str:
@@ -198,21 +208,12 @@ def _table(view: RunView, comparison: Comparison | None) -> str:
 
 def _before(suite: SuiteView, comparison: Comparison | None) -> tuple[str, str, str]:
     """Give what a suite scored before, by how much that changed, and what can be said of it."""
-    for part in comparison.suites if comparison else ():
-        if (part.name, part.new_who) == (
-            suite.suite,
-            (suite.model, suite.variant),
-        ) and part.suite is not None:
-            change = part.suite
-            return format_figure(change.old), format_change(change.change), _verdict_text(part)
-    return NOT_KNOWN, NOT_KNOWN, NOT_KNOWN
-
-
-def _verdict_text(part: SuiteComparison) -> str:
+    part = suite_comparison(comparison, suite)
+    if part is None or part.suite is None:
+        return NOT_KNOWN, NOT_KNOWN, NOT_KNOWN
     change = part.suite
-    if change is None:
-        return NOT_KNOWN
-    return verdict_text(change) if change.testable else change.verdict
+    verdict = verdict_text(change) if change.testable else change.verdict
+    return format_figure(change.old), format_change(change.change), verdict
 
 
 def _worst(run: Run, task_lines: TaskFileLines, comparison: Comparison | None) -> Iterator[str]:
@@ -228,11 +229,11 @@ def _worst(run: Run, task_lines: TaskFileLines, comparison: Comparison | None) -
         pluralize(len(worst), "task") if count == len(worst) else f"the {count} worst of {len(worst)} tasks"
     )
     items = (_item(entry, task_lines, fallen.get(entry.key[:2])) for entry in islice(worst, WORST))
-    yield _folded(f"{title} with trials not passed", "\n\n".join(items))
+    yield folded_markdown(f"{title} with trials not passed", "\n\n".join(items))
 
 
 def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) -> str:
-    word = "ERROR" if entry.ending == "errored" else f"{entry.ending.upper()} {format_figure(entry.score)}"
+    word = ending_word(entry.ending, entry.score)
     fell = f" ({format_change(change)})" if change else ""
     line = task_lines.line_of(entry)
     place = f" in {code(f'{entry.file}:{line}' if line else entry.file, 300)}" if entry.file else ""
@@ -241,12 +242,11 @@ def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) 
 
 def _rest(comparison: Comparison, room: int) -> str:
     """Give the comparison's whole screen below its verdict, as much of it as has room."""
-    lines = [line.text.replace("`", "'") for line in comparison_lines(comparison, WIDE, basis=True)]
-    lines = lines[lines.index("") + 1 :] if "" in lines else []
+    lines = basis_lines(comparison)
     fitting = list(_fitting(lines, room - 300))
     rest = len(lines) - len(fitting)
     more = [f"... {pluralize(rest, 'more line')}: agenteval compare OLD NEW shows them"] if rest else []
-    return _folded("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))
+    return folded_markdown("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))
 
 
 def _fitting(lines: Iterable[str], room: int) -> Iterator[str]:
@@ -255,7 +255,3 @@ def _fitting(lines: Iterable[str], room: int) -> Iterator[str]:
         if room < 0:
             return
         yield line
-
-
-def _folded(head: str, body: str) -> str:
-    return f"<details><summary>{head}</summary>\n\n{body}\n\n</details>"

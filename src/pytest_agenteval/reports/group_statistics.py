@@ -134,7 +134,9 @@ def group_statistics(name: str, entries: Sequence[JournalEntry], scope: GroupSco
         pass_at_k=_rate(trials_and_passes, scope.k, pass_at_k),
         tasks_passed=sum(map(bool, passed)),
         tasks_decided=len(passed),
-        errored=_causes(entries) if len(averaged) < len(entries) else Counter(),
+        errored=Counter(entry.cause for entry in entries if not entry.averaged)
+        if len(averaged) < len(entries)
+        else Counter(),
         not_run=planned - len(entries),
         interrupted=scope.interrupted,
         limited=Counter(filter(None, map(_LIMIT, entries))),
@@ -233,10 +235,6 @@ def _resource_use(usages: Sequence[Usage], seconds: float | None = None) -> Reso
         cost=Figure(sum(costs)) if costs_known else sum(map(cost_figure, usages), Figure()),
         seconds=Figure(0, len(usages)) if seconds is None else Figure(seconds),
     )
-
-
-def _causes(entries: Sequence[JournalEntry]) -> Counter[str]:
-    return Counter(entry.cause for entry in entries if not entry.averaged)
 
 
 def _usages(entries: Sequence[JournalEntry]) -> list[Usage]:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.compare.comparison import Comparison, SuiteComparison, TaskChange
+from pytest_agenteval.compare.comparison import SuiteComparison, TaskChange
 from pytest_agenteval.compare.scoring.aggregates import decided_scores
 from pytest_agenteval.compare.scoring.sensitivity import mean
 from pytest_agenteval.compare.sides import Side, group_of
@@ -18,7 +18,11 @@ from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Ending
-from pytest_agenteval.reports.comparison_text import headline, verdict_text
+from pytest_agenteval.reports.comparison_text import (
+    headline,
+    suite_comparison,
+    verdict_text,
+)
 from pytest_agenteval.reports.group_statistics import GroupStatistics, TaskName, group_by_task
 from pytest_agenteval.reports.leaderboard import suite_entries
 from pytest_agenteval.reports.report_source import ReportSource
@@ -212,7 +216,7 @@ def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialReference
     tasks: list[TaskRow] = []
     for at, (run, view) in enumerate(zip(source.runs, views, strict=True), start=int(compared)):
         for suite in view.suites:
-            comparison = _suite_comparison(source.comparison, suite)
+            comparison = suite_comparison(source.comparison, suite)
             label = _unlike(labels[len(suites)], {other.label for other in suites})
             suites.append(_suite_figures(suite, label, at, comparison))
             tasks += _task_rows(source, run, suite, (len(suites) - 1, at), comparison, trials)
@@ -248,13 +252,6 @@ def _run_head(view: RunView) -> RunHead:
         notes=view.notes,
         warnings=tuple(note.text for note in run_warnings(view)),
     )
-
-
-def _suite_comparison(comparison: Comparison | None, suite: SuiteView) -> SuiteComparison | None:
-    if comparison is None:
-        return None
-    of_suite = (suite.suite, (suite.model, suite.variant))
-    return next((part for part in comparison.suites if (part.name, part.new_who) == of_suite), None)
 
 
 def _labels(views: Sequence[RunView]) -> list[str]:
@@ -329,28 +326,26 @@ class _Trials:
         """Take the trials of a task, and give their places."""
         first = len(self.rows)
         for entry in entries:
-            self.rows.append(_trial_row(number, entry))
+            key = entry.key
+            self.rows.append(
+                TrialRow(
+                    run=number,
+                    name=key.label,
+                    repetition=key.repetition,
+                    ending=entry.ending,
+                    score=entry.score if entry.averaged else None,
+                    limit=entry.limit,
+                    cause=entry.cause,
+                    reason=ending_reason(entry),
+                    undecided=any(grade.score is None for grade in entry.grades),
+                    tokens=entry.all_tokens,
+                    usd=entry.all_cost_usd,
+                    seconds=entry.all_seconds,
+                    attempts=entry.attempts,
+                )
+            )
             self.sources.append(TrialReference(run, entry))
         return tuple(range(first, len(self.rows)))
-
-
-def _trial_row(run: int, entry: JournalEntry) -> TrialRow:
-    key = entry.key
-    return TrialRow(
-        run=run,
-        name=key.label,
-        repetition=key.repetition,
-        ending=entry.ending,
-        score=entry.score if entry.averaged else None,
-        limit=entry.limit,
-        cause=entry.cause,
-        reason=ending_reason(entry),
-        undecided=any(grade.score is None for grade in entry.grades),
-        tokens=entry.all_tokens,
-        usd=entry.all_cost_usd,
-        seconds=entry.all_seconds,
-        attempts=entry.attempts,
-    )
 
 
 def _task_rows(

@@ -203,17 +203,14 @@ class ChunkWriter:
     def flush(self) -> None:
         """Write what waits as one chunk."""
         if self._waiting:
-            packed = base64.b64encode(_gzip(b"[" + b",".join(self._waiting) + b"]"))
+            data = b"[" + b",".join(self._waiting) + b"]"
+            packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
+            packed = base64.b64encode(packer.compress(data) + packer.flush())
             head = f'<script type="text/plain" class="chunk" id="c{self._chunk}">'.encode()
             self._file.write(head + packed + b"</script>\n")
             self.bytes += len(packed)
             self._waiting.clear()
             self._chunk += 1
-
-
-def _gzip(data: bytes) -> bytes:
-    packer = zlib.compressobj(6, zlib.DEFLATED, GZIP)
-    return packer.compress(data) + packer.flush()
 
 
 def write_chunks(
@@ -293,19 +290,16 @@ def write_html(path: Path, source: ReportSource) -> None:
         index_rows, left_out = write_chunks(chunks, index.trials, trials)
         chunks.seek(0)
         whole = replace(index, trials=index_rows, left_out=f"{not_listed} {left_out}".strip())
-        _replace_file(path, _before_chunks(whole, source, lists_all=not not_listed), chunks)
-
-
-def _replace_file(path: Path, head: bytes, chunks: IO[bytes]) -> None:
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with beside.open("wb") as file:
-            file.write(head)
-            shutil.copyfileobj(chunks, file)
-            file.write(b"</body>\n</html>\n")
-        replace_file(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
+        head = _before_chunks(whole, source, lists_all=not not_listed)
+        beside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            with beside.open("wb") as file:
+                file.write(head)
+                shutil.copyfileobj(chunks, file)
+                file.write(b"</body>\n</html>\n")
+            replace_file(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 def _before_chunks(index: ReportIndex, source: ReportSource, *, lists_all: bool = True) -> bytes:

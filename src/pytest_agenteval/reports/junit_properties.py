@@ -20,7 +20,6 @@ from pytest_agenteval.text.formatting import format_figure, one_line
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
-    from pytest_agenteval.reports.group_statistics import GroupStatistics
     from pytest_agenteval.reports.run_view import RunView, SuiteView
     from pytest_agenteval.store.journal_entry import JournalEntry
 
@@ -146,7 +145,16 @@ def _figure(name: str, value: float, digits: int = 4) -> Property:
 
 def _suite_facts(suite: SuiteView) -> Iterator[Property]:
     total = suite.total
-    yield from _averages(total)
+    if total.mean is not None:
+        yield "mean_score", _number(total.mean.mean)
+        if total.mean.interval is not None:
+            yield "interval_95", format_interval(total.mean.interval)
+    rates = {"pass@1": total.pass_1}
+    if total.k > 1:
+        rates |= {f"pass^{total.k}": total.pass_hat_k, f"pass@{total.k}": total.pass_at_k}
+    for name, rate in rates.items():
+        if rate is not None:
+            yield name, _number(rate.value)
     yield "trials", str(total.averaged)
     yield "planned", str(total.planned)
     yield "errored", str(sum(total.errored.values()))
@@ -162,19 +170,6 @@ def _suite_facts(suite: SuiteView) -> Iterator[Property]:
         yield "cost_usd", _number(cost, 6)
     if suite.note:
         yield "note", suite.note
-
-
-def _averages(total: GroupStatistics) -> Iterator[Property]:
-    if total.mean is not None:
-        yield "mean_score", _number(total.mean.mean)
-        if total.mean.interval is not None:
-            yield "interval_95", format_interval(total.mean.interval)
-    rates = {"pass@1": total.pass_1}
-    if total.k > 1:
-        rates |= {f"pass^{total.k}": total.pass_hat_k, f"pass@{total.k}": total.pass_at_k}
-    for name, rate in rates.items():
-        if rate is not None:
-            yield name, _number(rate.value)
 
 
 def bounded(text: str, most: int = MOST_VALUE) -> str:

@@ -1,4 +1,4 @@
-"""Stored runs as JUnit files, with the cases, words and properties of pytest's own file, and shards merged."""
+"""Stored runs as JUnit files, with the cases, texts and properties of pytest's own, and shards merged."""
 
 from __future__ import annotations
 
@@ -93,7 +93,16 @@ def _case(run: Run, entry: JournalEntry, lines: TaskFileLines) -> Element:
     transcripts = str(run.folder / entry.location.file)
     places = place_properties(entry.file, lines.line_of(trial))
     case.append(_properties([*trial_properties(trial, transcripts), *places]))
-    _add_ending(case, trial)
+    if trial.ending == "missed":
+        SubElement(case, "skipped", type="pytest.xfail", message=_xml(reason_below(trial)))
+    elif trial.ending == "failed":
+        text = "\n".join(explain_trial(trial)) if isinstance(trial, Trial) else ending_reason(trial)
+        SubElement(case, "failure", message=_xml(reason_below(trial))).text = _xml(text)
+    elif trial.ending == "errored":
+        transcript = trial.transcript if isinstance(trial, Trial) else None
+        text = "\n".join(error_text(trial, transcript).splitlines())
+        message = f'failed on setup with "{text.partition(chr(10))[0]}"'
+        SubElement(case, "error", message=_xml(message[:MOST_MESSAGE])).text = _xml(text)
     return case
 
 
@@ -118,20 +127,6 @@ def _trial_case(key: TrialKey, classname: str, seconds: float | None) -> Element
     if seconds is not None:
         case.set("time", f"{seconds:.3f}")
     return case
-
-
-def _add_ending(case: Element, trial: Trial | JournalEntry) -> None:
-    """Add what pytest adds to a case that did not pass."""
-    if trial.ending == "missed":
-        SubElement(case, "skipped", type="pytest.xfail", message=_xml(reason_below(trial)))
-    elif trial.ending == "failed":
-        text = "\n".join(explain_trial(trial)) if isinstance(trial, Trial) else ending_reason(trial)
-        SubElement(case, "failure", message=_xml(reason_below(trial))).text = _xml(text)
-    elif trial.ending == "errored":
-        transcript = trial.transcript if isinstance(trial, Trial) else None
-        text = "\n".join(error_text(trial, transcript).splitlines())
-        message = f'failed on setup with "{text.partition(chr(10))[0]}"'
-        SubElement(case, "error", message=_xml(message[:MOST_MESSAGE])).text = _xml(text)
 
 
 def _properties(pairs: list[Property]) -> Element:
@@ -196,12 +191,6 @@ def write_merged_junit(path: Path, files: Iterable[Sequence[Element]], run: Run)
     """
     suites = [suite for of_file in files for suite in of_file]
     root = Element("testsuites", name="pytest tests")
-    root.append(_merged_suite(suites, run))
-    with export_file(path) as place:
-        ElementTree.ElementTree(root).write(place, encoding="utf-8", xml_declaration=True)
-
-
-def _merged_suite(suites: Sequence[Element], run: Run) -> Element:
     cases = list(_each_once(case for suite in suites for case in suite.iter("testcase")))
     _name_transcripts(cases, run)
     tags = Counter(child.tag for case in cases for child in case)
@@ -220,7 +209,9 @@ def _merged_suite(suites: Sequence[Element], run: Run) -> Element:
     for name, value in [*figures, *_of_others(suites)]:
         SubElement(properties, "property", name=name, value=KNOWN_SECRETS.text(value))
     suite.extend(cases)
-    return suite
+    root.append(suite)
+    with export_file(path) as place:
+        ElementTree.ElementTree(root).write(place, encoding="utf-8", xml_declaration=True)
 
 
 def _of_others(suites: Iterable[Element]) -> Iterator[Property]:

@@ -1,4 +1,4 @@
-"""Suites with their models, best first, as tables and as JSON, and the scorecards that benchmarks make of them."""
+"""Suites with their models, best first, as tables and as JSON, and the scorecards of benchmarks."""
 
 from __future__ import annotations
 

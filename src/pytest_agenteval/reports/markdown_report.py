@@ -23,9 +23,14 @@ from pytest_agenteval.reports.suite_tables import (
     suite_table,
     worst_buckets,
 )
-from pytest_agenteval.reports.tables import ReportTable, markdown_rows, table_markdown
+from pytest_agenteval.reports.tables import (
+    ReportTable,
+    folded_markdown,
+    markdown_rows,
+    table_markdown,
+)
 from pytest_agenteval.store.file_writing import replace_text
-from pytest_agenteval.text.formatting import StyledLine, escape_markdown, format_figure, pluralize, printable
+from pytest_agenteval.text.formatting import StyledLine, ending_word, escape_markdown, pluralize, printable
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 MOST_MISSES = 50
@@ -53,9 +58,10 @@ def summary_markdown(
     parts += _paragraphs(footer)
     if view.suites:
         tables = "\n\n".join(table_markdown(suite_table(suite)) for suite in view.suites)
-        parts.append(_folded("all buckets", tables))
+        parts.append(folded_markdown("all buckets", tables))
     if view.misses:
-        parts.append(_folded(f"{pluralize(len(view.misses), 'trial')} not passed", _misses(view.misses)))
+        head = f"{pluralize(len(view.misses), 'trial')} not passed"
+        parts.append(folded_markdown(head, _misses(view.misses)))
     parts.append(f"run: {escape_markdown(view.path)}")
     return "\n\n".join(parts) + "\n"
 
@@ -75,10 +81,6 @@ def _buckets(suite: WorstBuckets) -> str:
     rows = [[name, row.score, row.interval, row.passed] for row in suite.rows for name in row.names]
     table = markdown_rows([[suite.title, "score", "95 %", "tasks passed"], *rows])
     return f"{table}\n\n{suite.more} more with misses" if suite.more else table
-
-
-def _folded(head: str, body: str) -> str:
-    return f"<details><summary>{head}</summary>\n\n{body}\n\n</details>"
 
 
 def append_summary(path: Path, text: str) -> str:
@@ -110,7 +112,7 @@ def _misses(misses: Sequence[Miss]) -> str:
 
 
 def _miss_item(miss: Miss) -> str:
-    word = "ERROR" if miss.ending == "errored" else f"{miss.ending.upper()} {format_figure(miss.score)}"
+    word = ending_word(miss.ending, miss.score)
     line = f"- **{word}** {escape_markdown(trial_name(miss.key))}: {escape_markdown(miss.reason)}"
     if not miss.traceback:
         return line

@@ -23,6 +23,7 @@ class FileKind(NamedTuple):
 
     @property
     def write(self) -> Callable[[Path, ReportSource], None]:
+        """The function itself."""
         # Imported here: most runs write no file, and each kind brings libraries of its own.
         module, _, function = self.place.partition(":")
         write: Callable[[Path, ReportSource], None] = getattr(import_module(module), function)

@@ -1,7 +1,7 @@
 """The end of a run on one screen: each suite in a line, its worst buckets, warnings, and the worst misses.
 
-Names of buckets and runs are never cut: they are there to be copied. With -v the tables of all buckets stand
-in the place of the worst. With -q only suites, the model that an agent chose by itself, and warnings are left."""
+Names of buckets and runs are never cut: they are there to be copied. With -v the tables of all buckets
+replace the worst. With -q only suites, the model that an agent chose by itself, and warnings are left."""
 
 from __future__ import annotations
 
@@ -35,18 +35,17 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import (
     BETWEEN,
-    CUT,
     INDENT,
     Style,
     StyledLine,
     cell_width,
     clamp_width,
+    cut,
     ending_word,
     flow,
     pad,
     pluralize,
     printable,
-    truncate,
     wrap,
 )
 
@@ -113,16 +112,12 @@ def _in_brief(entry: JournalEntry, width: int) -> Iterator[StyledLine]:
     head = f"{word}  {trial_name(entry.key)}"
     reason, left = ending_reason(entry), width - cell_width(head) - len(INDENT)
     if left >= LEAST_REASON or cell_width(reason) <= left:
-        yield StyledLine(f"{head}{INDENT}{_cut(reason, left)}".rstrip(), _style(entry))
+        yield StyledLine(f"{head}{INDENT}{cut(reason, left)}".rstrip(), _style(entry))
         return
     pieces = [head] if cell_width(head) <= width else [word, INDENT + trial_name(entry.key)]
     yield from (StyledLine(piece, _style(entry)) for piece in pieces)
     if reason:
-        yield StyledLine(INDENT + _cut(reason, width - len(INDENT)))
-
-
-def _cut(text: str, most: int) -> str:
-    return text if cell_width(text) <= most else truncate(text, most - 1) + CUT
+        yield StyledLine(INDENT + cut(reason, width - len(INDENT)))
 
 
 def _style(entry: JournalEntry) -> Style:

@@ -140,6 +140,11 @@ class SuiteView(FrozenValue, frozen=True):
     is_without_requests: bool = False
 
     @property
+    def group(self) -> Group:
+        """The suite, the model and the variant."""
+        return self.suite, self.model, self.variant
+
+    @property
     def kinds(self) -> str:
         """The suite's kind, and how many of its tasks are of another: ``capability, 3 tasks regression``."""
         return f"{self.kind}, {pluralize(self.promoted, 'task')} regression" if self.promoted else self.kind

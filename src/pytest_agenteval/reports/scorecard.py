@@ -158,28 +158,24 @@ def scorecard_of(
     Raises BrokenScorecard where a benchmark's own code raises, or gives what is no scorecard.
     """
     for registered in relevant_scorecards(entries, scorecards):
-        scorecard = _make_scorecard(registered, entries)
+        try:
+            maker = registered.load()
+        except AgentEvalError as lost:
+            raise BrokenScorecard(str(lost)) from None
+        try:
+            made = maker(entries, **registered.settings)
+        except AgentEvalError:  # of what the command line says for its options
+            raise
+        except Exception as raised:  # an author's code may raise anything
+            last = extract_tb(raised.__traceback__)[-1]
+            reason = f"{type(raised).__name__}: {exception_text(raised)} ({last.filename}:{last.lineno})"
+            raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be made: {reason}") from raised
+        if mistake := next(_mistakes(made), None):
+            raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be drawn: {mistake}")
+        scorecard = made
         if scorecard is not None:
             return scorecard
     return None
-
-
-def _make_scorecard(registered: RegisteredScorecard, entries: Sequence[JournalEntry]) -> Scorecard | None:
-    try:
-        maker = registered.load()
-    except AgentEvalError as lost:
-        raise BrokenScorecard(str(lost)) from None
-    try:
-        made = maker(entries, **registered.settings)
-    except AgentEvalError:  # of what the command line says for its options
-        raise
-    except Exception as raised:  # an author's code may raise anything
-        last = extract_tb(raised.__traceback__)[-1]
-        reason = f"{type(raised).__name__}: {exception_text(raised)} ({last.filename}:{last.lineno})"
-        raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be made: {reason}") from raised
-    if mistake := next(_mistakes(made), None):
-        raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be drawn: {mistake}")
-    return made
 
 
 def _mistakes(made: object) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Suites and buckets in tables: a row for each, a column for each figure, the worst buckets first on a screen.
+"""Suites and buckets in tables: a row for each, a column for each figure; which buckets are worst.
 
 A new column is one line in ``figure_columns``, over a field of ``GroupStatistics``."""
 

@@ -129,6 +129,11 @@ def markdown_rows(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([head, rule, *body])
 
 
+def folded_markdown(head: str, body: str) -> str:
+    """Give a text that GitHub shows folded away below its head."""
+    return f"<details><summary>{head}</summary>\n\n{body}\n\n</details>"
+
+
 def _blocks(table: ReportTable, room: int) -> Iterator[_Block]:
     everything = table.columns
     longest = min(WIDEST_NAME, max(map(cell_width, (table.head, *table.names))))

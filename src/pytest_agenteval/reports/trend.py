@@ -492,7 +492,7 @@ def trend_of(
 
 
 def _all_series(samples: Sequence[Sample]) -> Iterator[Series]:
-    tasks = _most_tasks(_to_work_with(samples))
+    tasks = max((set(sample.tasks) for sample in reversed(_to_work_with(samples))), key=len, default=set())
     groups: dict[tuple[str, str], list[Sample]] = {}
     for sample in samples:
         groups.setdefault((sample.model.name, sample.variant), []).append(sample)
@@ -520,11 +520,6 @@ def _note(samples: Sequence[Sample], model: str) -> str:
 def _to_work_with(samples: Sequence[Sample]) -> Sequence[Sample]:
     """Leave out those of held-out tasks, unless there are no others."""
     return [sample for sample in samples if not sample.held_out] or samples
-
-
-def _most_tasks(samples: Sequence[Sample]) -> set[str]:
-    """Give the tasks of the sample that has most, of several the newest: no run knows of the whole suite."""
-    return max((set(sample.tasks) for sample in reversed(samples)), key=len, default=set())
 
 
 def _too_little(sample: Sample, tasks: set[str]) -> str:

@@ -78,7 +78,12 @@ def suspect_lines(trend: Trend, width: int) -> Iterator[StyledLine]:
     kinds = list(_kinds(suspects))
     for kind in kinds:
         if kind.suspects:
-            yield from _kind_lines(kind, width)
+            yield from wrapped_lines(f"{kind.title} ({len(kind.suspects)}): {kind.meaning}", width)
+            for suspect in kind.suspects[:MOST_SUSPECTS]:
+                text = f"{one_line(suspect.task, MOST_NAME)}  {kind.evidence(suspect)}"
+                yield from wrapped_lines(text, width, indent=INNER)
+            if len(kind.suspects) > MOST_SUSPECTS:
+                yield StyledLine(f"{INNER}and {len(kind.suspects) - MOST_SUSPECTS} more (--json)", "dim")
     none = [kind.title for kind in kinds if not kind.suspects]
     if none:
         yield from wrapped_lines(f"none: {', '.join(none)}", width)
@@ -114,15 +119,6 @@ def _kinds(suspects: Suspects) -> Iterator[_Kind]:
     if suspects.real:
         saturated = "saturated, candidates for agenteval promote"
         yield _Kind("always passes", saturated, suspects.saturated, _passes)
-
-
-def _kind_lines(kind: _Kind, width: int) -> Iterator[StyledLine]:
-    yield from wrapped_lines(f"{kind.title} ({len(kind.suspects)}): {kind.meaning}", width)
-    for suspect in kind.suspects[:MOST_SUSPECTS]:
-        text = f"{one_line(suspect.task, MOST_NAME)}  {kind.evidence(suspect)}"
-        yield from wrapped_lines(text, width, indent=INNER)
-    if len(kind.suspects) > MOST_SUSPECTS:
-        yield StyledLine(f"{INNER}and {len(kind.suspects) - MOST_SUSPECTS} more (--json)", "dim")
 
 
 def _passes(suspect: Suspect) -> str:
@@ -237,7 +233,11 @@ def _table(suite: str, series: Series, ascii_only: bool) -> ReportTable:
         TableColumn("first", (*blank, *(format_figure(_decided(row.scores)[0]) for row in rows))),
         TableColumn("last", (*blank, *(format_figure(_decided(row.scores)[-1]) for row in rows))),
         TableColumn("runs", (*blank, *(str(sum(score is not None for score in row.scores)) for row in rows))),
-        TableColumn(f"pass^{series.k}", (*blank, *(_last_rate(row) for row in rows)), spare=1),
+        TableColumn(
+            f"pass^{series.k}",
+            (*blank, *(format_figure(_decided(row.rates)[-1]) if row.rates else "" for row in rows)),
+            spare=1,
+        ),
     )
     return ReportTable(
         title=_title(suite, series),
@@ -246,10 +246,6 @@ def _table(suite: str, series: Series, ascii_only: bool) -> ReportTable:
         groups=(columns,),
         notes=(*drawing.notes(), *_absences(series)),
     )
-
-
-def _last_rate(row: _Row) -> str:
-    return format_figure(_decided(row.rates)[-1]) if row.rates else ""
 
 
 def _decided(figures: Sequence[float | None]) -> list[float | None]:

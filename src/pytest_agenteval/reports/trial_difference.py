@@ -20,7 +20,6 @@ from pytest_agenteval.reports.trial_screen import (
     TrialPlace,
     block_lines,
     call_lines,
-    cut,
     ending_style,
     file_lines,
     hunk_lines,
@@ -37,6 +36,7 @@ from pytest_agenteval.text.formatting import (
     INDENT,
     Style,
     StyledLine,
+    cut,
     ending_word,
     flow,
     format_figure,
@@ -393,14 +393,11 @@ def _apart(
     groups = [[pair] for pair in pairs] if is_wide(detail) else [pairs]
     column = one_side(detail)
     for group in groups:
-        old, new = ([line for step in side for line in _step_lines(step, column)] for side in _unzip(group))
+        old, new = (
+            [line for step in side for line in _step_lines(step, column)]
+            for side in ([old for old, _ in group], [new for _, new in group])
+        )
         yield from beside(old, new, detail)
-
-
-def _unzip(
-    pairs: Sequence[tuple[DifferenceStep | None, DifferenceStep | None]],
-) -> tuple[list[DifferenceStep | None], list[DifferenceStep | None]]:
-    return [old for old, _ in pairs], [new for _, new in pairs]
 
 
 def _step_lines(step: DifferenceStep | None, detail: Detail) -> list[StyledLine]:

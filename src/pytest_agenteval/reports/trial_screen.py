@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_agenteval.records.evidence import Check
+from pytest_agenteval.records.explanation import check_sides, failed_checks
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
@@ -27,6 +28,7 @@ from pytest_agenteval.text.formatting import (
     Style,
     StyledLine,
     cell_width,
+    cut,
     ending_word,
     flow,
     format_duration,
@@ -36,7 +38,6 @@ from pytest_agenteval.text.formatting import (
     pad,
     pluralize,
     printable,
-    truncate,
     wrap,
     wrapped_lines,
 )
@@ -92,11 +93,6 @@ def _size(text: str) -> str:
 def first_line(text: str, most: int) -> str:
     """Give the beginning of a text on one line of at most ``most`` columns."""
     return cut(one_line(text, max(1, min(most, MOST_SHORT))), most)
-
-
-def cut(text: str, most: int) -> str:
-    """Cut a text to so many columns; a cut is shown."""
-    return text if cell_width(text) <= most else truncate(text, max(0, most - 1)) + CUT
 
 
 def compact_json(value: Any) -> str:
@@ -156,13 +152,13 @@ def conversation_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
     """Give one message: who, what, and its calls."""
     who = _who(message)
-    if _is_folded(message) and not detail.full:
+    if (message.role == "system" or (message.seeded and not message.calls)) and not detail.full:
         size = pluralize(message.content.count("\n") + 1, "line")
         head = f"{INDENT}{who}, {size}: "
         room = detail.width - cell_width(head)
         yield StyledLine(head + first_line(message.content, room), "dim")
     else:
-        yield from wrapped_lines(f"{who}{_took(message)}", detail.width, "cyan")
+        yield from wrapped_lines(f"{who}{_usage_text(message)}", detail.width, "cyan")
         if message.reasoning:
             yield from _reasoning(message.reasoning, detail)
         yield from map(StyledLine, block_lines(message.content, detail, INDENT * 2))
@@ -176,15 +172,11 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
         yield StyledLine(f"{INDENT * 2}and {pluralize(remaining, 'more call')} (--full)", "dim")
 
 
-def _is_folded(message: MessageView) -> bool:
-    return message.role == "system" or (message.seeded and not message.calls)
-
-
 def _who(message: MessageView) -> str:
     return f"{message.role}, given" if message.seeded and message.role != "system" else message.role
 
 
-def _took(message: MessageView) -> str:
+def _usage_text(message: MessageView) -> str:
     is_model_turn = message.role == "assistant" and not message.seeded
     parts = [f"turn {message.turn}"] if message.turn and is_model_turn else []
     if message.seconds is not None:
@@ -195,12 +187,12 @@ def _took(message: MessageView) -> str:
 
 
 def _reasoning(text: str, detail: Detail) -> Iterator[StyledLine]:
+    head = f"{INDENT * 2}(thinking)"
     if detail.full:
-        yield StyledLine(f"{INDENT * 2}(thinking)", "dim")
-        yield from (StyledLine(line, "dim") for line in block_lines(text, detail, INDENT * 3))
+        lines = [head, *block_lines(text, detail, INDENT * 3)]
     else:
-        head = f"{INDENT * 2}(thinking) "
-        yield StyledLine(head + first_line(text, detail.width - cell_width(head)), "dim")
+        lines = [f"{head} {first_line(text, detail.width - cell_width(head) - 1)}"]
+    yield from (StyledLine(line, "dim") for line in lines)
 
 
 def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
@@ -229,7 +221,7 @@ def call_text(call: CallView, room: int) -> str:
 
 def _short_result(call: CallView) -> str:
     if call.error is not None:
-        return f"{call.error.type}: {call.error.message}"
+        return call.failure
     if isinstance(call.result, str):
         return compact_json(call.result[:MOST_RESULT])
     return _no_result(call) if call.result is None else compact_json(call.result)
@@ -257,12 +249,9 @@ def _whole_call(call: CallView, detail: Detail) -> Iterator[StyledLine]:
     yield StyledLine(head, call_style(call) or "bold")
     args = call.raw_args if call.raw_args is not None else dict(call.args)
     yield from map(StyledLine, block_lines(indented_json(args), detail, INDENT * 3))
-    if call.error is not None:
-        text = f"{call.error.type}: {call.error.message}"
-    else:
-        text = _no_result(call) if call.result is None else indented_json(call.result)
+    text = _no_result(call) if call.result is None else indented_json(call.result)
     yield StyledLine(f"{INDENT * 2}->", "dim")
-    yield from map(StyledLine, block_lines(text, detail, INDENT * 3))
+    yield from map(StyledLine, block_lines(call.failure if call.error else text, detail, INDENT * 3))
     if call.reply:
         yield StyledLine(f"{INDENT * 2}-> as the model was told", "dim")
         yield from map(StyledLine, block_lines(call.reply, detail, INDENT * 3))
@@ -414,7 +403,7 @@ def _broken(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 
 def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
     """Give what one grader found: score, failed checks with both sides, votes with their reasons."""
-    failed = [check for check in grade.checks if not check.passed]
+    failed = failed_checks(grade.checks)
     style: Style = "yellow" if grade.passed is None else "dim" if grade.passed else "red"
     head = f"{INDENT}{one_line(grade.grader, MOST_GRADER_NAME)}  {_score(grade)}{_grade_settings(grade)}"
     if failed:
@@ -439,9 +428,8 @@ def _checks(checks: Sequence[Check], detail: Detail) -> Iterator[StyledLine]:
 def _check(check: Check, detail: Detail) -> Iterator[str]:
     mark = "ok" if check.passed else "no"
     yield from block_lines(f"{mark}: {check.claim}", detail, INDENT * 2, most=3)
-    for label, text in (("expected", check.expected), ("found", check.found)):
-        if text:
-            yield from labelled(label, text, detail, INDENT * 3)
+    for label, text in check_sides(check):
+        yield from labelled(label, text, detail, INDENT * 3)
 
 
 def labelled(label: str, text: str, detail: Detail, indent: str, most: int = 6) -> Iterator[str]:
@@ -454,13 +442,9 @@ def labelled(label: str, text: str, detail: Detail, indent: str, most: int = 6) 
 
 def vote_lines(vote: VoteView, detail: Detail) -> Iterator[StyledLine]:
     """Give one judge's vote: a score for each dimension, and why; or what kept it from one."""
-    scores = ", ".join(
-        f"{one_line(name, MOST_GRADER_NAME)} {format_figure(score)}" for name, score in vote.scores.items()
-    )
-    for line in wrap(
-        f"{INDENT * 2}vote of {one_line(vote.judge, MOST_GRADER_NAME)}: {scores or 'none'}", detail.width
-    ):
-        yield StyledLine(line, "bold")
+    scores = vote.scores_text(MOST_GRADER_NAME) or "none"
+    head = f"{INDENT * 2}vote of {one_line(vote.judge, MOST_GRADER_NAME)}: {scores}"
+    yield from (StyledLine(line, "bold") for line in wrap(head, detail.width))
     if vote.problem:
         yield from (StyledLine(line, "yellow") for line in block_lines(vote.problem, detail, INDENT * 3))
     yield from map(StyledLine, block_lines(vote.rationale, detail, INDENT * 3))
@@ -501,7 +485,14 @@ def trial_lines(view: TrialView, place: TrialPlace, detail: Detail) -> Iterator[
     yield from head_lines(view, place, detail)
     yield from section("why", reason_lines(view, detail))
     yield from section("conversation", conversation_lines(view, detail))
-    yield from section("answer", map(StyledLine, block_lines(_new_answer(view), detail, INDENT)))
+    last_text = view.messages[-1].content if view.messages else ""
+    yield from section(
+        "answer",
+        map(
+            StyledLine,
+            block_lines("" if last_text.strip() == view.answer.strip() else view.answer, detail, INDENT),
+        ),
+    )
     if view.state:
         yield from section("state", map(StyledLine, block_lines(indented_json(view.state), detail, INDENT)))
     yield from section(
@@ -572,12 +563,6 @@ def _tape(what: str, counts: TapeCounts) -> str:
     parts = (("played", counts.hits), ("not recorded", counts.misses), ("sent and recorded", counts.recorded))
     words = ", ".join(f"{count:,} {word}" for word, count in parts if count)
     return f"{what}: {words}" if words else ""
-
-
-def _new_answer(view: TrialView) -> str:
-    """Give the answer where the conversation does not end with it."""
-    last_text = view.messages[-1].content if view.messages else ""
-    return "" if last_text.strip() == view.answer.strip() else view.answer
 
 
 def _events(view: TrialView, detail: Detail) -> Iterator[StyledLine]:

@@ -33,6 +33,7 @@ from pytest_agenteval.reports.file_changes import MOST_FILES, FileChange, file_c
 from pytest_agenteval.reports.run_view import acting_model
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
+from pytest_agenteval.text.formatting import format_figure, one_line
 from pytest_agenteval.text.json_form import jsonable
 
 
@@ -57,6 +58,11 @@ class CallView(FrozenValue, frozen=True):
     reply: str = ""
     executed: bool = True
 
+    @property
+    def failure(self) -> str:
+        """The error's type and message; empty where the call did not fail."""
+        return f"{self.error.type}: {self.error.message}" if self.error else ""
+
 
 class MessageView(FrozenValue, frozen=True):
     """A message with the calls that it asked for, and what the model took to write it."""
@@ -79,6 +85,12 @@ class VoteView(FrozenValue, frozen=True):
     scores: Mapping[str, float | None]
     rationale: str
     problem: str
+
+    def scores_text(self, most: int) -> str:
+        """Write the score of each dimension, with at most so many characters of its name."""
+        return ", ".join(
+            f"{one_line(name, most)} {format_figure(score)}" for name, score in self.scores.items()
+        )
 
 
 class GradeView(FrozenValue, frozen=True):
@@ -259,14 +271,17 @@ def _conversation(transcript: Transcript) -> Iterator[MessageView]:
     for step in conversation_steps(transcript):
         if step.message is None:
             calls = tuple(map(_call, step.calls))
-            yield MessageView("assistant", "", calls[0].turn, phase, seeded=_are_seeded(calls), calls=calls)
+            yield MessageView(
+                "assistant",
+                "",
+                calls[0].turn,
+                phase,
+                seeded=all(call.by == "seed" for call in calls),
+                calls=calls,
+            )
         else:
             phase = step.message.phase
             yield _message(step.message, step)
-
-
-def _are_seeded(calls: Iterable[CallView]) -> bool:
-    return all(call.by == "seed" for call in calls)
 
 
 def _message(message: Message, step: ConversationStep) -> MessageView:

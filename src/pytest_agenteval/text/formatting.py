@@ -1,4 +1,4 @@
-"""How figures, names and foreign text are written, the same everywhere, and how lines find room in a terminal."""
+"""How figures, names and foreign text are written everywhere, and how lines fit into a terminal."""
 
 from __future__ import annotations
 
@@ -192,6 +192,11 @@ def truncate(text: str, most: int) -> str:
         if columns > most:
             return text[:place]
     return text
+
+
+def cut(text: str, most: int) -> str:
+    """Cut a text to so many columns; a cut is shown."""
+    return text if cell_width(text) <= most else truncate(text, max(0, most - 1)) + CUT
 
 
 def pad(text: str, width: int, right: bool = False) -> str:

@@ -27,6 +27,7 @@ from pytest_agenteval.loop.feedback.decisions import (
     wrote,
 )
 from pytest_agenteval.records.evidence import Check
+from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.reports.trial_view import CallView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.formatting import one_line
@@ -73,7 +74,7 @@ def _sure(view: TrialView, reference: Sequence[Decision]) -> FirstWrong | None:
     calls = agent_calls(view)
     blamed = {
         number: finding
-        for finding in reversed(list(failed_checks(view)))
+        for finding in reversed(list(missed_checks(view)))
         if not quotes(view.answer, finding[1].found)
         and (number := _first_with(view, calls, finding[1], reference))
     }
@@ -113,7 +114,7 @@ def _never_came(
 ) -> FirstWrong | None:
     """Give the call of the reference solution with what a failed check expected, where none had that."""
     calls = agent_calls(view)
-    for grader, check in failed_checks(view):
+    for grader, check in missed_checks(view):
         expected = _unquoted(check.expected)
         if len(expected) < SHORTEST_PART or _WORDS.match(expected) or quotes(view.answer, check.found):
             continue
@@ -126,11 +127,11 @@ def _never_came(
     return None
 
 
-def failed_checks(view: TrialView) -> Iterator[tuple[str, Check]]:
+def missed_checks(view: TrialView) -> Iterator[tuple[str, Check]]:
     """Give each failed check of a grade that was not passed, with its grader."""
     for grade in view.grades:
         if grade.passed is False:
-            yield from ((grade.grader, check) for check in grade.checks if not check.passed)
+            yield from ((grade.grader, check) for check in failed_checks(grade.checks))
 
 
 def _worked(call: CallView, tool: str) -> bool:
@@ -138,8 +139,7 @@ def _worked(call: CallView, tool: str) -> bool:
 
 
 def _failed_text(number: int, call: CallView, later: Sequence[CallView]) -> str:
-    error = call.error
-    why = one_line(f"{error.type}: {error.message}" if error else "", MOST_SIDE)
+    why = one_line(call.failure, MOST_SIDE)
     following = f"next came {_call_text(later[0])}" if later else "no call came after it"
     return f"call {number}, {_call_text(call)}, failed ({why}) and never worked later; {following}"
 
@@ -184,7 +184,7 @@ def _unquoted(text: str) -> str:
 
 
 def _quoted_answer(view: TrialView) -> FirstWrong | None:
-    for grader, check in failed_checks(view):
+    for grader, check in missed_checks(view):
         if quotes(view.answer, check.found):
             claim = one_line(check.claim, MOST_CLAIM)
             return FirstWrong("check", f"the answer, as {one_line(grader, 60)} found it: no: {claim}")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from pytest_agenteval.loop.feedback.content import GraderCount
+from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.factories import InstanceFactory
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
@@ -67,9 +68,8 @@ def _doc(name: str, registry: Registry) -> str:
 def _claims(trials: Iterable[Trial]) -> Iterator[tuple[str, str]]:
     for trial in trials:
         for grade in trial.grades:
-            claims = [check.claim for check in grade.checks if not check.passed]
-            if claims:
-                yield grade.grader, one_line(claims[0], MOST_ASKS)
+            if failed := failed_checks(grade.checks):
+                yield grade.grader, one_line(failed[0].claim, MOST_ASKS)
 
 
 def rule_sentence(graders: Sequence[GraderCount], named: str = "") -> str:

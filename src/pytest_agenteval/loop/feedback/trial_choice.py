@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
@@ -27,7 +28,7 @@ class FailingTrial(FrozenValue, frozen=True):
 def failures_of(trial: Trial) -> Failures:
     """Give the graders that a trial did not pass, and their failed checks by what they claim."""
     failed = [grade for grade in trial.grades if grade.passed is False]
-    checks = ((grade.grader, check.claim) for grade in failed for check in grade.checks if not check.passed)
+    checks = ((grade.grader, check.claim) for grade in failed for check in failed_checks(grade.checks))
     return frozenset((*((grade.grader, "") for grade in failed), *checks))
 
 

@@ -8,6 +8,7 @@ from pytest_agenteval.loop.feedback.content import Section, SectionKind, TrialFe
 from pytest_agenteval.loop.feedback.decisions import MOST_ARGS, agent_calls, reference_decisions
 from pytest_agenteval.loop.feedback.first_wrong import first_wrong
 from pytest_agenteval.records.evidence import Check
+from pytest_agenteval.records.explanation import failed_checks
 from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.reports.file_changes import FileChange
 from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
@@ -133,7 +134,7 @@ def _check_lines(view: TrialView) -> Iterator[str]:
     for grade in view.grades:
         if grade.passed is not False:
             continue
-        failed = [check for check in grade.checks if not check.passed]
+        failed = failed_checks(grade.checks)
         head = f"{one_line(grade.grader, MOST_MARK)} {format_figure(grade.score)}"
         if not failed and not grade.votes:
             yield f"{head}: {one_line(grade.rationale, MOST_SIDE) or 'no reason given'}"
@@ -165,11 +166,9 @@ def _reason_lines(view: TrialView) -> Iterator[str]:
 
 def _votes(grade: GradeView) -> Iterator[str]:
     for vote in grade.votes:
-        scores = ", ".join(
-            f"{one_line(name, 40)} {format_figure(score)}" for name, score in vote.scores.items()
-        )
         who = f"{one_line(vote.judge, 40)} on {one_line(grade.grader, MOST_MARK)}"
-        yield f"{who} ({scores or 'no score'}): {one_line(vote.rationale or vote.problem, MOST_REASON)}"
+        scores = vote.scores_text(40) or "no score"
+        yield f"{who} ({scores}): {one_line(vote.rationale or vote.problem, MOST_REASON)}"
 
 
 def _call_lines(calls: Iterable[CallView]) -> Iterator[str]:
@@ -185,7 +184,7 @@ def _call_text(call: CallView) -> str:
 
 def _result(call: CallView) -> str:
     if call.error is not None:
-        return f"failed, {one_line(f'{call.error.type}: {call.error.message}', MOST_RESULT)}"
+        return f"failed, {one_line(call.failure, MOST_RESULT)}"
     if not call.executed:
         return "not carried out"
     result = call.result if isinstance(call.result, str) else compact(call.result)

@@ -115,7 +115,8 @@ def trajectory(run: Run, trial: Trial) -> Fields:
         schema_version=SCHEMA_VERSION,
         session_id=session_name(name, trial.key),
         trajectory_id=trial_id(name, trial),
-        agent=_agent(run, trial) | filled(tool_definitions=_tool_definitions(trial)),
+        agent=_agent(run, trial)
+        | filled(tool_definitions=[tool.declaration() for tool in trial.transcript.tools]),
         steps=numbered,
         final_metrics=_final_metrics(trial, len(numbered)),
         extra=ours(**_about(run, trial)),
@@ -131,10 +132,6 @@ def _agent(run: Run, trial: Trial) -> Fields:
         model_name=model.id,
         extra=ours(model=model.name, offline=model.offline or None, variant=trial.key.variant),
     )
-
-
-def _tool_definitions(trial: Trial) -> list[Fields]:
-    return [tool.declaration() for tool in trial.transcript.tools]
 
 
 class _Steps:

@@ -1,7 +1,7 @@
-"""``agenteval report RUN --as otel``: a trial as the spans of one trace, sent to a collector or written to files.
+"""``agenteval report RUN --as otel``: a trial as the spans of one trace, sent to a collector or to files.
 
-The names are those of OpenTelemetry's conventions for generative AI (``transcripts/spans.py`` has them), which
-know spans ``invoke_agent``, ``chat`` and ``execute_tool``, and the event ``gen_ai.evaluation.result``.
+The names are those of OpenTelemetry's conventions for generative AI (``transcripts/spans.py`` has them),
+which know spans ``invoke_agent``, ``chat`` and ``execute_tool``, and the event ``gen_ai.evaluation.result``.
 What they have no word for is an attribute below ``agenteval``. What is not known is left out."""
 
 from __future__ import annotations
@@ -280,7 +280,17 @@ class _Trace:
             at_ns = self._ns(min(max(event.at, 0.0), self._end_s))
             yield SpanEvent(f"agenteval.{event.kind}", at_ns, {"agenteval.text": event.text})
         if trial.ending == "errored":
-            yield SpanEvent("exception", end_ns, _exception(trial))
+            yield SpanEvent(
+                "exception",
+                end_ns,
+                _without_blanks(
+                    {
+                        "exception.type": trial.cause or "_OTHER",
+                        "exception.message": trial.message,
+                        "exception.stacktrace": trial.traceback,
+                    }
+                ),
+            )
         for grade in trial.grades:
             yield SpanEvent("gen_ai.evaluation.result", end_ns, _evaluation(grade))
 
@@ -298,16 +308,6 @@ def _usage(usage: Usage) -> dict[str, Any]:
         names.REASONING_TOKENS: usage.reasoning_tokens,
         names.COST_USD: usage.cost_usd,
     }
-
-
-def _exception(trial: Trial) -> dict[str, Any]:
-    return _without_blanks(
-        {
-            "exception.type": trial.cause or "_OTHER",
-            "exception.message": trial.message,
-            "exception.stacktrace": trial.traceback,
-        }
-    )
 
 
 def _evaluation(grade: Grade) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def otlp_json(spans: Iterable[Span], resource: Resource) -> str:
     for span in _spans_of(data):
         for name in ("traceId", "spanId", "parentSpanId"):
             if name in span:  # protobuf's JSON has base64 there, and OTLP's has hex digits
-                span[name] = _hex(span[name])
+                span[name] = b64decode(span[name]).hex()
     return compact(data) + "\n"
 
 
@@ -76,10 +76,6 @@ def _spans_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for resource in data.get("resourceSpans", ()):
         for scope in resource["scopeSpans"]:
             yield from scope["spans"]
-
-
-def _hex(base64_text: str) -> str:
-    return b64decode(base64_text).hex()
 
 
 class Collector:

@@ -1,4 +1,4 @@
-"""Rows of runs as CSV (RFC 4180) and as Parquet: a file is written whole or not at all, and holds no secret."""
+"""Rows of runs as CSV (RFC 4180) and Parquet: a file is written whole or not at all, and holds no secret."""
 
 from __future__ import annotations
 

@@ -22,14 +22,13 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import (
-    CUT,
     NOT_KNOWN,
     StyledLine,
     cell_width,
+    cut,
     one_line,
     pad,
     pluralize,
-    truncate,
 )
 from pytest_agenteval.text.json_form import jsonable
 
@@ -141,11 +140,9 @@ def _narrowed(widths: Sequence[int], figures: Sequence[bool], room: int) -> list
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], figures: Sequence[bool]) -> str:
-    fitting = [
-        cell if cell_width(cell) <= width else truncate(cell, width - 1) + CUT
-        for cell, width in zip(cells, widths, strict=True)
+    padded = [
+        pad(cut(cell, width), width, right) for cell, width, right in zip(cells, widths, figures, strict=True)
     ]
-    padded = [pad(*cell) for cell in zip(fitting, widths, figures, strict=True)]
     return (" " * GAP).join(padded).rstrip()
 
 
