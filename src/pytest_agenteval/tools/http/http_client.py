@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
-from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.processes.closers import close_at_end
 from pytest_agenteval.text.canonical import digest_text
-from pytest_agenteval.tools.http.response_mapping import get_path
+from pytest_agenteval.text.value_paths import loose_path, value_at
 from pytest_agenteval.tools.tool import ToolFailed
 
 if TYPE_CHECKING:
@@ -77,6 +76,8 @@ async def _exchange(
 ) -> Response:
     import httpx
 
+    from pytest_agenteval.cassettes.redaction import Redactor
+
     used: list[str] = []
 
     def secret(name: str) -> str:
@@ -120,12 +121,12 @@ async def _new_token(endpoint: Endpoint, request: TokenRequest, base: str) -> tu
         body = json.loads(text_of(response.body))
     except ValueError:
         body = None
-    token = get_path(body, request.path)
+    token = value_at(body, loose_path(request.path))
     if response.status >= 400 or not isinstance(token, str) or not token:
         raise ToolFailed(
             f"{endpoint.provider or endpoint.tool} gave no token: HTTP {response.status}", "no_token"
         )
-    seconds = get_path(body, request.expires)
+    seconds = value_at(body, loose_path(request.expires))
     lasts = float(seconds) if isinstance(seconds, int | float) else request.lasts
     return token, time.monotonic() + max(lasts - EARLY, lasts / 2)
 

@@ -69,12 +69,6 @@ class _ErrorRule:
         return _short(" / ".join(dict.fromkeys(map(str, parts))) or compact(value))
 
 
-def get_path(body: Any, path: str) -> Any:
-    """Give the value at a path such as ``a.b[0].c``, or None."""
-    value = _at(path)(body)
-    return None if value is ABSENT else value
-
-
 def _at(path: str) -> Callable[[Any], Any]:
     return partial(value_at, path=loose_path(path))
 

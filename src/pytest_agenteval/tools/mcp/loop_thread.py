@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
 
-T = TypeVar("T")
+Returned = TypeVar("Returned")
 
 CLOSING_S = 1.0
 """Seconds in which what is cancelled may come to its end."""
@@ -29,7 +29,7 @@ class LoopThread:
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
 
-    def submit(self, work: Coroutine[Any, Any, T], context: contextvars.Context | None = None) -> Future[T]:
+    def submit(self, work: Coroutine[Any, Any, Returned], context: contextvars.Context | None = None) -> Future[Returned]:
         """Have this done there, in a copy of the context, or in an empty one."""
         with self._starting:
             loop = self._loop or self._start()
