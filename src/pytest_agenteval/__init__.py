@@ -187,8 +187,6 @@ if TYPE_CHECKING:
     from pytest_agenteval.text.value_paths import PathError as PathError
     from pytest_agenteval.text.value_paths import parse_path as parse_path
     from pytest_agenteval.text.value_paths import value_at as value_at
-    from pytest_agenteval.tools.functions import UnfitFunction as UnfitFunction
-    from pytest_agenteval.tools.functions import tool_of as tool_of
     from pytest_agenteval.tools.tool import Fault as Fault
     from pytest_agenteval.tools.tool import Tool as Tool
     from pytest_agenteval.tools.tool import ToolFailed as ToolFailed
@@ -196,6 +194,8 @@ if TYPE_CHECKING:
     from pytest_agenteval.tools.tool import ToolResult as ToolResult
     from pytest_agenteval.tools.tool import Wire as Wire
     from pytest_agenteval.tools.toolbox import ToolBox as ToolBox
+    from pytest_agenteval.tools.toolsets import UnfitFunction as UnfitFunction
+    from pytest_agenteval.tools.toolsets import tool_of as tool_of
 
 __version__ = "0.1.0"
 
@@ -250,7 +250,7 @@ _NAMES = {
     "session.api.record": "record",
     "session.api.recording": "Recording",
     "session.api.running": "arun grade run tool_calls",
-    "session.api.suite": "Suite suite Task",
+    "session.api.suite": "suite Suite Task",
     "session.api.trials": "Trials",
     "store.importing": (
         "add_common_arguments ImportedRun make_project misshapen read_json read_text RecordedCall "
@@ -269,9 +269,9 @@ _NAMES = {
     ),
     "text.json_values": "fold_text",
     "text.value_paths": "ABSENT parse_path PathError value_at",
-    "tools.functions": "tool_of UnfitFunction",
     "tools.tool": "Fault Tool ToolFailed ToolFunction ToolResult Wire",
     "tools.toolbox": "ToolBox",
+    "tools.toolsets": "tool_of UnfitFunction",
 }
 """Module below this package, to the names that are offered of it, with blanks between."""
 

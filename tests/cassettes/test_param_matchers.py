@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.cassettes.tool_call_codec import normalize_arguments
 from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.tools.tool_tape import normalize_arguments
 
 SAME: dict[str, tuple[Any, Any, Any]] = {
     "exact text": ("exact", "서울역", "서울역"),

@@ -22,8 +22,8 @@ from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.tools.tape import TapedAnswer, ToolTape, can_replay
 from pytest_agenteval.tools.tool import Tool, ToolResult
+from pytest_agenteval.tools.tool_tape import TapedAnswer, ToolTape, can_replay
 
 RETRY = "pytest evals -k t --agent-record=new_episodes"
 PLACES = {

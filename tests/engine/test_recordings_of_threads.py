@@ -21,8 +21,8 @@ from pytest_agenteval.records.plan import Conditions, Plan, PlannedGrader
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool
+from pytest_agenteval.tools.tool_tape import ToolTape
 from pytest_agenteval.tools.toolbox import ToolBox
 from tests.engine.executing import execute, plan, registry
 

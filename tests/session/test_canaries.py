@@ -129,7 +129,7 @@ def loud(request):
 """
 
 TOOLS = """
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.toolsets import tool_of
 
 
 def _gossip(word: str) -> dict:

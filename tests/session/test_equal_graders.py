@@ -15,7 +15,7 @@ from pytest_agenteval.registry import installed
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.planner import Planner
 from pytest_agenteval.text.errors import ProblemsFound
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.toolsets import tool_of
 
 
 def search_mail(text: str) -> str:

@@ -26,7 +26,7 @@ import os
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.toolsets import tool_of
 
 
 def nested(depth):

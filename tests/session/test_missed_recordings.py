@@ -10,7 +10,7 @@ pytest_plugins = ["pytester"]
 pytestmark = pytest.mark.usefixtures("quick")
 
 CONFTEST = """
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.toolsets import tool_of
 
 def search(q: str) -> str:
     return q

@@ -29,7 +29,7 @@ import time
 
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.toolsets import tool_of
 
 BASE = "{base}"
 

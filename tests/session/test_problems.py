@@ -290,7 +290,7 @@ def test_a_task_of_a_list_is_told_by_its_place(pytester: pytest.Pytester) -> Non
 
 
 LOOKING = """
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.toolsets import tool_of
 
 def look() -> str:
     "Look around."

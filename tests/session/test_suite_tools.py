@@ -34,7 +34,7 @@ tools:
 PYTHON = """
 import httpx
 
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.toolsets import tool_of
 
 
 async def _weather(city: str) -> dict:

@@ -16,7 +16,7 @@ from pytest_agenteval.tasks.load import load_suite, load_tasks
 from pytest_agenteval.tasks.pydantic_models import model_of
 from pytest_agenteval.tasks.task_spec import GraderSpec
 from pytest_agenteval.text.errors import ProblemsFound
-from pytest_agenteval.tools.http.declaration import ResultSpec
+from pytest_agenteval.tools.http_declaration import ResultSpec
 
 EVALS = Path(__file__).parents[2] / "evals"
 LEAST: dict[str, Any] = {"id": "a", "input": {}, "graders": [{"name": "n"}]}

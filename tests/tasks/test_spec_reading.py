@@ -30,8 +30,8 @@ from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import ScriptEntry, Task
 from pytest_agenteval.text.errors import ProblemsFound
 from pytest_agenteval.text.json_form import jsonable
-from pytest_agenteval.tools.http.declaration import ToolFile
-from pytest_agenteval.tools.openapi.operation import OpenApiFile
+from pytest_agenteval.tools.http_declaration import ToolFile
+from pytest_agenteval.tools.openapi import OpenApiFile
 
 TURN = {"text": "t", "calls": [{"tool": "t", "args": {"a": [1]}}, {"tool": "u", "args": "{oops"}]}
 LIMITS = {"steps": 1, "seconds": 2, "tokens": 3, "cost_usd": 0.5}
@@ -285,7 +285,7 @@ def test_threads_may_read_files_of_one_kind_at_once(tmp_path: Path) -> None:
     """Python crashed where one thread came by while msgspec learned in another what a kind's fields are."""
     code = """
 import importlib, json, sys, threading
-import pytest_agenteval.tools.openapi.operation, pytest_agenteval.calibration.plan
+import pytest_agenteval.tools.openapi, pytest_agenteval.calibration.plan
 from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 sys.setswitchinterval(1e-6)
 for module, kind, value in json.loads(sys.argv[1]):

@@ -12,8 +12,7 @@ import pytest
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.tools.faults import faults_of
-from pytest_agenteval.tools.tool import Tool, ToolResult
+from pytest_agenteval.tools.tool import Tool, ToolResult, planned_faults
 from pytest_agenteval.tools.toolbox import ToolBox
 
 FOUND = {"items": [{"n": 1, "tags": ["a", "b"]}, {"n": 2, "tags": []}, {"n": 3, "tags": ["c"]}], "total": 3}
@@ -25,7 +24,7 @@ def results_of(fault: dict[str, Any], *queries: str, tool: str = "search") -> li
         "search": lambda args: {**FOUND, "q": args["q"]},
         "text": lambda args: "abcdef",
     }
-    box = ToolBox(Recorder(lambda: 0.0), faults=faults_of([fault]))
+    box = ToolBox(Recorder(lambda: 0.0), faults=planned_faults([fault]))
     box.offer(*(Tool(ToolSpec(name, blocking=False), function) for name, function in answers.items()))
 
     async def all_of_them() -> list[ToolResult]:
@@ -100,13 +99,13 @@ def test_each_trial_counts_for_itself() -> None:
 
 def test_of_an_empty_text_nothing_is_left() -> None:
     """Half of nothing is nothing."""
-    fault = faults_of([{"tool": "t", "type": "partial"}])[0]
+    fault = planned_faults([{"tool": "t", "type": "partial"}])[0]
     assert fault.alter_result(ToolCall("1", 1, 0, "t", {}), 1, ToolResult("")) == ToolResult("")
 
 
 def test_the_first_answer_is_that_of_the_first_call() -> None:
     """Also where calls run side by side and a later one ends sooner."""
-    box = ToolBox(Recorder(lambda: 0.0), faults=faults_of([{"tool": "wait", "type": "stale"}]))
+    box = ToolBox(Recorder(lambda: 0.0), faults=planned_faults([{"tool": "wait", "type": "stale"}]))
 
     async def wait(args: Mapping[str, Any]) -> Any:
         await asyncio.sleep(args["s"])

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 from pydantic import Field
 
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.tools.functions import tool_of
 from pytest_agenteval.tools.tool import ToolFailed
+from pytest_agenteval.tools.toolsets import tool_of
 
 
 @dataclass

@@ -11,7 +11,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from pytest_agenteval.text.errors import ProblemsFound
-from pytest_agenteval.tools.tool import Tool, complaint
+from pytest_agenteval.tools.tool import Tool, invalid_arguments
 from pytest_agenteval.tools.toolsets import load_tools
 
 DOCUMENT = """\
@@ -276,8 +276,8 @@ def test_what_a_request_cannot_hold_is_left_out(tmp_path: Path) -> None:
     assert request.headers["X-Ids"] == ("1,2",)
     assert request.uri == "https://a.b/two?filter=%7B%22a%22:1%7D"
     assert tools["three"].spec.parameters["required"] == ["of"]
-    assert not complaint(tools["three"].spec, {"of": {"n": 1}})
-    assert complaint(tools["three"].spec, {"of": {"n": "x"}})
+    assert not invalid_arguments(tools["three"].spec, {"of": {"n": 1}})
+    assert invalid_arguments(tools["three"].spec, {"of": {"n": "x"}})
 
 
 @pytest.mark.parametrize(

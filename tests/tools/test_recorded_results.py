@@ -11,7 +11,7 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.tape import ToolTape
+from pytest_agenteval.tools.tool_tape import ToolTape
 from pytest_agenteval.tools.toolbox import ToolBox
 from pytest_agenteval.tools.toolsets import load_tools
 from tests.tools.http.provider import playing

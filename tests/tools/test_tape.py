@@ -17,10 +17,10 @@ from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.text.errors import CassetteMiss
-from pytest_agenteval.tools.http.declaration import ToolDeclaration
-from pytest_agenteval.tools.http.http_tool import http_tool
-from pytest_agenteval.tools.tape import ToolTape
+from pytest_agenteval.tools.http_declaration import ToolDeclaration
+from pytest_agenteval.tools.http_tool import http_tool
 from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
+from pytest_agenteval.tools.tool_tape import ToolTape
 from pytest_agenteval.tools.toolbox import ToolBox
 
 RETRY = "pytest evals -k t --agent-record=new_episodes"

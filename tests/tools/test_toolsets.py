@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from json import dumps
 
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.toolsets import tool_of
 
 
 def add(a: int, b: int = 1) -> int:

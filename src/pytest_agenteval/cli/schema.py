@@ -6,9 +6,10 @@ import argparse
 import json
 from collections.abc import Callable
 from copy import deepcopy
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.cli.verbs import VERBS, WITHOUT_JSON, verb_module
+from pytest_agenteval.cli.verbs import VERBS, WITHOUT_JSON
 
 if TYPE_CHECKING:
     from pytest_agenteval.tasks.field_types import Spec
@@ -41,7 +42,13 @@ def schema_named(what: str) -> Any:
         from pytest_agenteval.store.run_schemas import SCHEMAS
 
         return SCHEMAS[what]
-    return verb_module(what).json_schema()
+    module, _, name = VERBS[what].document.partition(":")
+    described = getattr(import_module(f"pytest_agenteval.{module}"), name)
+    if not isinstance(described, type):
+        return described()
+    from pytest_agenteval.reports.exports.document_text import document_schema
+
+    return document_schema(what, described)
 
 
 def task_schema() -> dict[str, Any]:
@@ -82,7 +89,7 @@ def calibration_schema() -> dict[str, Any]:
 def tools_schema() -> dict[str, Any]:
     """Give the JSON Schema of a file that declares tools."""
     from pytest_agenteval.tasks.pydantic_models import schema_of
-    from pytest_agenteval.tools.http.declaration import ToolFile
+    from pytest_agenteval.tools.http_declaration import ToolFile
 
     return {"$schema": _DRAFT, **schema_of(ToolFile)}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request, Response
     from pytest_agenteval.cassettes.tape import Tape
     from pytest_agenteval.chat.model_traffic import ModelTraffic
-    from pytest_agenteval.tools.tape import ToolTape
+    from pytest_agenteval.tools.tool_tape import ToolTape
 
 
 _CUT_RESPONSE = "cut_response"
@@ -88,7 +88,7 @@ class InterceptedRequests:
         if self._nowhere is None:
             from pytest_agenteval.cassettes.cassette import Cassette
             from pytest_agenteval.cassettes.tape import Tape
-            from pytest_agenteval.tools.tape import ToolTape
+            from pytest_agenteval.tools.tool_tape import ToolTape
 
             nothing = Cassette(Path(f"{self._plan.task.id}.yaml"), name=f"{self._plan.task.id}: no cassette")
             self._nowhere = ToolTape(Tape(nothing, allow_repeats=True), retry_command="")

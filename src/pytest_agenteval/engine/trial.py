@@ -69,14 +69,13 @@ from pytest_agenteval.records.truncation import truncated_answer, truncated_text
 from pytest_agenteval.tasks.workspace.workspace import Workspace
 from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import ProblemsFound, TrialBroken, key_hint
-from pytest_agenteval.tools.faults import faults_of
-from pytest_agenteval.tools.tool import compile_schemas
+from pytest_agenteval.tools.tool import compile_schemas, planned_faults
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.model_traffic import ModelTraffic
-    from pytest_agenteval.tools.mcp.server_tools import TrialServers
-    from pytest_agenteval.tools.tape import ToolTape
+    from pytest_agenteval.tools.mcp_tools import TrialServers
+    from pytest_agenteval.tools.tool_tape import ToolTape
 
 NO_TAPE = TapeCounts()
 NO_DIGESTS = Digests()
@@ -322,12 +321,12 @@ class _TrialRun:
             # Not at the first request: a process forked while a thread imports waits for that for ever.
             from pytest_agenteval.cassettes import library  # noqa: F401
             from pytest_agenteval.chat import model_traffic  # noqa: F401
-            from pytest_agenteval.tools import tape  # noqa: F401
+            from pytest_agenteval.tools import tool_tape  # noqa: F401
         return ToolBox(
             self.recorder,
             tape=partial(open_tool_tape, plan, context) if task.cassette else None,
             on_miss=task.on_miss,
-            faults=faults_of(task.faults),
+            faults=planned_faults(task.faults),
             registered=self.servers.connect(tools) if self.servers else tools,
         )
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TypeAlias
 from pytest_agenteval.chat.chat import Chat, OwnModelChat
 from pytest_agenteval.chat.local.loading import provider_of
 from pytest_agenteval.chat.recording_chat import JudgeChat, UserChat
-from pytest_agenteval.chat.retries import http_chat
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.processes.files import name_or_older
 from pytest_agenteval.records.limits import Budget
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
     from pytest_agenteval.chat.recording_chat import ChatTape
     from pytest_agenteval.chat.retries import ProviderChat
-    from pytest_agenteval.tools.tape import ToolTape
+    from pytest_agenteval.tools.tool_tape import ToolTape
 
 
 Tapes: TypeAlias = "ChatTape | ModelTape"
@@ -75,12 +74,14 @@ def _provider_chat(model: Model, context: WorkerContext, recorder: Recorder, see
         from pytest_agenteval.chat.local.vllm_chat import VllmChat
 
         return VllmChat(model, context.model_servers, recorder)
+    from pytest_agenteval.chat.retries import http_chat
+
     return http_chat(model, recorder.prices)
 
 
 def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
     """Open the trial's own tape of its task's recorded tool calls."""
-    from pytest_agenteval.tools.tape import ToolTape
+    from pytest_agenteval.tools.tool_tape import ToolTape
 
     path = Path(f"{plan.task.cassette}.yaml")
     tape = context.library.open(path, plan.conditions.record, "tool")  # type: ignore[arg-type]  # never "off"

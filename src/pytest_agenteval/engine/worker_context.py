@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.cassettes.library import Library
     from pytest_agenteval.chat.local.vllm_chat import ModelServers
     from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
-    from pytest_agenteval.tools.mcp.server_tools import ProcessServers, TrialServers
+    from pytest_agenteval.tools.mcp_tools import ProcessServers, TrialServers
 
 
 REFUSALS = (TypeError, ValueError, AssertionError)
@@ -110,7 +110,7 @@ def unused_calls(library: Library, tools: Iterable[Tool], *, agents: bool) -> di
     cassettes = [cassette for cassette in library.cassettes if cassette.kind == "tool" and len(cassette)]
     if not cassettes:
         return {}
-    from pytest_agenteval.tools.tape import can_replay
+    from pytest_agenteval.tools.tool_tape import can_replay
 
     can = can_replay(tools, agents=agents)
     unused: dict[str, UnusedRecordings] = {}
@@ -314,7 +314,7 @@ class WorkerContext:
 
     def _tools_of(self, entry: str | McpServer) -> Mapping[str, Tool]:
         if isinstance(entry, McpServer):
-            from pytest_agenteval.tools.mcp.server_tools import recorded_tools
+            from pytest_agenteval.tools.mcp_tools import recorded_tools
 
             return recorded_tools(entry)
         from pytest_agenteval.tools.toolsets import load_tools
@@ -325,7 +325,7 @@ class WorkerContext:
         """Give the servers whose tools a trial of the task may call; None where its suite names none."""
         if not any(isinstance(entry, McpServer) for entry in task.tools):
             return None
-        from pytest_agenteval.tools.mcp.server_tools import ProcessServers
+        from pytest_agenteval.tools.mcp_tools import ProcessServers
 
         with self._opening:
             if self._servers is None:

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pytest_agenteval.session.reuse import ReuseAction
     from pytest_agenteval.session.selection import ShardedItems
     from pytest_agenteval.store.run_gates import SuiteGate
-    from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+    from pytest_agenteval.tools.mcp_tools import SchemaSource
 
 
 def get_eval_session(config: pytest.Config) -> EvalSession:
@@ -99,7 +99,7 @@ class EvalSession:
 
     def _schemas(self, root: Path) -> SchemaSource:
         """Say where it is looked up what servers of tools offer, and whether they may be asked."""
-        from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+        from pytest_agenteval.tools.mcp_tools import SchemaSource
 
         mode: Any = self.settings.record  # never "off"
         return SchemaSource(root, mode, get_run_info(self.config).started)

@@ -1,8 +1,8 @@
-"""What a tool is: a declaration, something to call, and the schema its arguments have to fit."""
+"""What a tool is: a declaration, a function, the schema of its arguments, and faults that make it fail on purpose."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
     from pytest_agenteval.cassettes.interaction import Request, Response
+
 
 ToolFunction: TypeAlias = Callable[[Mapping[str, Any]], Any | Awaitable[Any]]
 """What a tool calls: it takes the arguments as one map, and returns a JSON value or an awaitable of one."""
@@ -114,7 +115,7 @@ class Fault(Protocol):
         ...
 
 
-MOST_KEPT = 512
+MOST_VALIDATORS = 512
 
 # Kept: compiling a schema costs a hundred times more than checking against it.
 _validators: dict[int, tuple[Mapping[str, Any], Validator]] = {}
@@ -127,7 +128,7 @@ def compile_schemas(specs: Iterable[ToolSpec]) -> None:
             _validator(spec.parameters)
 
 
-def complaint(spec: ToolSpec, args: Mapping[str, Any]) -> str:
+def invalid_arguments(spec: ToolSpec, args: Mapping[str, Any]) -> str:
     """Say what is wrong with the arguments, in the schema's words, or give an empty text."""
     if not spec.parameters:
         return ""
@@ -148,8 +149,93 @@ def _validator(schema: Mapping[str, Any]) -> Validator:
 
     from pytest_agenteval.text.patterns import with_bounded_patterns
 
-    if len(_validators) > MOST_KEPT:  # tools of trials long gone
+    if len(_validators) > MOST_VALIDATORS:  # tools of trials long gone
         _validators.clear()
     made = with_bounded_patterns(Draft202012Validator)(schema)
     _validators[id(schema)] = (schema, made)
     return made
+
+
+FAULT_MESSAGES: Mapping[str, str] = {
+    "timeout": "Request timeout",
+    "complete_unavailable": "Service completely unavailable",
+    "data_not_available": "No data available",
+    "rate_limited": "Too many requests (429): try again later",
+}
+"""The faults that answer in the tool's place; in the words that APIs commonly use."""
+
+
+@dataclass(slots=True)
+class ToolFault:
+    """One fault of one trial's tool.
+
+    Of its calls the first ``after`` are let through, then ``times`` are struck (None: all). ``malformed``
+    cuts the answer's JSON off in the middle, ``partial`` keeps the first half of every list (of a text, the
+    first half), ``slow`` takes ``seconds`` longer, ``stale`` gives the tool's first answer whatever is asked.
+    """
+
+    tool: str
+    type: str
+    times: int | None = None
+    after: int = 0
+    seconds: float = 5.0
+    _first: ToolResult | None = field(default=None, init=False)
+
+    def applies(self, call: ToolCall, nth: int) -> bool:
+        """Whether the nth call of its tool, counted from 1, is struck."""
+        late_enough = nth > self.after
+        return (
+            call.tool == self.tool and late_enough and (self.times is None or nth <= self.after + self.times)
+        )
+
+    def serializes(self, call: ToolCall) -> bool:
+        """Whether the tool's calls go one after the other: which answer is the first must not be chance."""
+        return self.type == "stale" and call.tool == self.tool
+
+    def short_circuit(self, call: ToolCall, nth: int) -> ToolResult | None:
+        """Give the error that is shown in place of the tool's answer, if this is such a fault."""
+        if self.type not in FAULT_MESSAGES or not self.applies(call, nth):
+            return None
+        return ToolResult(error=ToolError(self.type, FAULT_MESSAGES[self.type]))
+
+    def delay(self, call: ToolCall, nth: int) -> float:
+        """Give the seconds that the call takes longer."""
+        return self.seconds if self.type == "slow" and self.applies(call, nth) else 0.0
+
+    def alter_result(self, call: ToolCall, nth: int, result: ToolResult) -> ToolResult:
+        """Give what becomes of an answer that the tool gave."""
+        if call.tool != self.tool or result.error is not None:
+            return result
+        if self._first is None:
+            self._first = result
+        if not self.applies(call, nth):
+            return result
+        if self.type == "stale":
+            return self._first
+        if self.type == "malformed":
+            return ToolResult(_first_half(result.content))
+        return ToolResult(_partial(result.value)) if self.type == "partial" else result
+
+
+def planned_faults(planned: Sequence[Mapping[str, Any]]) -> tuple[ToolFault, ...]:
+    """Make a trial's own faults of what its plan says."""
+    return tuple(ToolFault(**settings) for settings in planned)
+
+
+def _partial(value: Any) -> Any:
+    if isinstance(value, str):
+        return _first_half(value)
+    if isinstance(value, list):
+        return [_within(item) for item in value[: len(value) // 2]]
+    return _within(value)
+
+
+def _within(value: Any) -> Any:
+    """Halve the lists inside a value, and leave its single texts and numbers as they are."""
+    if isinstance(value, dict):
+        return {key: _within(item) for key, item in value.items()}
+    return _partial(value) if isinstance(value, list) else value
+
+
+def _first_half(text: str) -> str:
+    return text[: len(text) // 2]

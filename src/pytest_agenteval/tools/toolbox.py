@@ -36,13 +36,13 @@ from pytest_agenteval.tools.tool import (
     Tool,
     ToolFailed,
     ToolResult,
-    complaint,
     failed_result,
+    invalid_arguments,
     not_recorded,
 )
 
 if TYPE_CHECKING:
-    from pytest_agenteval.tools.tape import ToolTape
+    from pytest_agenteval.tools.tool_tape import ToolTape
 
 _OTHERS = ("site-packages", str(Path(__file__).parents[1]), str(Path(traceback.__file__).parent))
 """Where code lies that is not the user's."""
@@ -167,7 +167,7 @@ class ToolBox:
             return failed_result("unknown_tool", f"there is no tool {call.tool!r}; the tools are: {offered}")
         if call.raw_args is not None:
             return failed_result("bad_arguments", arguments_problem(call.raw_args))
-        wrong = complaint(tool.spec, call.args) if tool.spec.checked else ""
+        wrong = invalid_arguments(tool.spec, call.args) if tool.spec.checked else ""
         return failed_result("bad_arguments", wrong) if wrong else None
 
     async def _answer_from_tape(

@@ -1,21 +1,284 @@
-"""Sets of tools: those that somebody registered, and those in files of a suite."""
+"""Where tools come from: registered sets, files of a suite, and Python functions.
+
+Of a function, the type hints are the schema and the docstring is the description."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import importlib.util
+import inspect
+import sys
+import traceback
+import types
+import typing
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import MappingProxyType
-from typing import TypeAlias
+from types import MappingProxyType, ModuleType
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
+from pytest_agenteval.records.record import NOTHING
+from pytest_agenteval.records.tool_spec import ToolSpec
+from pytest_agenteval.records.truncation import truncated
 from pytest_agenteval.tasks.documents import read_document, short_path
-from pytest_agenteval.text.errors import Problem, ProblemsFound, nearest
-from pytest_agenteval.tools.tool import Tool
+from pytest_agenteval.text.canonical import digest_text
+from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake, nearest
+from pytest_agenteval.tools.tool import Tool, ToolFailed
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+
+_FREE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_A_TOOL = "a function whose parameters have type hints, and that is called by their names"
+_HIDDEN = "a function that is no tool has a name that begins with '_'"
+
+
+class UnfitFunction(UsageMistake):
+    """A function that no schema describes: where it stands, and why."""
+
+    def __init__(self, function: Callable[..., Any], why: str) -> None:
+        code = getattr(inspect.unwrap(function), "__code__", None)
+        self.line: int | None = code.co_firstlineno if code else None
+        self.name, self.why = function.__name__, why
+        place = f"{short_path(Path(code.co_filename))}:{self.line}" if code else repr(function)
+        super().__init__(f"{place}: {self.name} cannot be a tool: {why}")
+
+
+def tool_of(
+    function: Callable[..., Any],
+    *,
+    name: str | None = None,
+    taped: bool = False,
+    uses_http: bool = False,
+    matching: Mapping[str, Any] | None = None,
+) -> Tool:
+    """Make a tool of a function, sync or async, that is called with its arguments by name.
+
+    Each parameter needs a type hint, and has the default that the function gives it. A tool that asks the
+    outside world is ``taped`` by its calls, or by the requests it makes if it ``uses_http``. Raises
+    UnfitFunction, with file and line, for one that no schema describes.
+    """
+    arguments = _arguments_model(function)
+    spec = ToolSpec(
+        name or function.__name__,
+        inspect.getdoc(function) or "",
+        _schema(function, arguments),
+        taped=taped or uses_http,
+        blocking=not inspect.iscoroutinefunction(function),
+    )
+    return Tool(spec, _call(function, arguments), uses_http=uses_http, matching=matching or NOTHING)
+
+
+def _call(function: Callable[..., Any], arguments: type[BaseModel]) -> Callable[[Mapping[str, Any]], Any]:
+    def call(args: Mapping[str, Any]) -> Any:
+        value = function(**_convert_arguments(arguments, args))
+        return _await_plain(value) if inspect.isawaitable(value) else _plain(value)
+
+    call.__wrapped__ = function  # type: ignore[attr-defined]  # who wants to know whose code it is, looks here
+    return call
+
+
+async def _await_plain(value: Awaitable[Any]) -> Any:
+    return _plain(await value)
+
+
+def _convert_arguments(arguments: type[BaseModel], args: Mapping[str, Any]) -> dict[str, Any]:
+    """Bring JSON into the types of the hints; what was not given is left to the function's defaults."""
+    from pydantic import ValidationError
+
+    try:
+        read = arguments.model_validate(dict(args))
+    except ValidationError as error:
+        complaints = (
+            (".".join(map(str, detail["loc"])), detail["msg"]) for detail in error.errors(include_url=False)
+        )
+        raise ToolFailed(
+            "; ".join(f"{place}: {message}" for place, message in complaints), "bad_arguments"
+        ) from None
+    names = {field: str(info.alias) for field, info in arguments.model_fields.items()}
+    return {names[field]: getattr(read, field) for field in read.model_fields_set}
+
+
+def _plain(value: Any) -> Any:
+    from pydantic_core import to_jsonable_python
+
+    return to_jsonable_python(truncated(value), fallback=str)
+
+
+def _arguments_model(function: Callable[..., Any]) -> type[BaseModel]:
+    """Make the model of a function's arguments; its fields have numbers, for names may be anything."""
+    from pydantic import ConfigDict, Field, PydanticUserError, create_model
+
+    if inspect.isasyncgenfunction(function):
+        _refuse(function, "it yields what it finds; return a list")
+    hints = _hints(function)
+    fields: dict[str, Any] = {}
+    for number, parameter in enumerate(inspect.signature(function).parameters.values()):
+        if parameter.kind in _FREE or parameter.kind is parameter.POSITIONAL_ONLY:
+            _refuse(
+                function, f"{str(parameter).split(':')[0]!r} cannot be given by name; name each parameter"
+            )
+        if parameter.name not in hints:
+            _refuse(function, f"the parameter {parameter.name!r} has no type hint")
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[f"f{number}"] = (hints[parameter.name], Field(default, alias=parameter.name))
+    try:
+        config = ConfigDict(extra="forbid")
+        made: type[BaseModel] = create_model(function.__name__, __config__=config, **fields)
+    except (PydanticUserError, TypeError) as error:
+        _refuse(function, str(error).split("\n")[0])
+    return made
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    try:
+        hints = typing.get_type_hints(function, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        _refuse(function, f"a type hint cannot be read: {error}")
+    return {name: _pydantic_hint(hint) for name, hint in hints.items()}
+
+
+def _pydantic_hint(hint: Any) -> Any:
+    """Give the hint with each TypedDict as pydantic wants it before Python 3.12."""
+    if sys.version_info >= (3, 12):
+        return hint
+    if typing.is_typeddict(hint):
+        return _of_extensions(hint)
+    args, origin = typing.get_args(hint), typing.get_origin(hint)
+    if origin is typing.Literal or not any(map(_holds_typed_dict, args)):
+        return hint
+    made = tuple(map(_pydantic_hint, args))
+    union: Any = typing.Union
+    return union[made] if origin in (union, types.UnionType) else (origin or hint)[made]
+
+
+def _holds_typed_dict(hint: Any) -> bool:
+    return typing.is_typeddict(hint) or any(map(_holds_typed_dict, typing.get_args(hint)))
+
+
+def _of_extensions(hint: Any) -> Any:
+    from typing import NotRequired, Required
+
+    from typing_extensions import TypedDict
+
+    inner = typing.get_type_hints(hint, include_extras=True)
+    fields = {
+        name: (Required if name in hint.__required_keys__ else NotRequired)[_pydantic_hint(parameter)]
+        for name, parameter in inner.items()
+    }
+    make: Any = TypedDict
+    made = make(hint.__name__, fields)
+    made.__doc__ = hint.__doc__
+    return made
+
+
+def _schema(function: Callable[..., Any], arguments: type[BaseModel]) -> dict[str, Any]:
+    from pydantic import PydanticUserError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a default that JSON cannot hold is the function's own affair
+            schema = arguments.model_json_schema()
+    except PydanticUserError as error:
+        _refuse(function, str(error).split("\n")[0])
+    schema.pop("description", None)
+    plain: dict[str, Any] = _without_titles(schema)
+    return plain
+
+
+def _without_titles(schema: Any) -> Any:
+    """Leave out the titles, which say the names of keys again; a property may be called title."""
+    if isinstance(schema, list):
+        return [_without_titles(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: {name: _without_titles(inner) for name, inner in value.items()}
+        if key in ("properties", "$defs") and isinstance(value, dict)
+        else _without_titles(value)
+        for key, value in schema.items()
+        if not (key == "title" and isinstance(value, str))
+    }
+
+
+def _refuse(function: Callable[..., Any], why: str) -> NoReturn:
+    raise UnfitFunction(function, why) from None
+
+
+def python_tools(path: Path) -> dict[str, Tool]:
+    """Give the tools of a Python file, in its order.
+
+    They are the public functions with type hints that the file defines, and the tools that it makes itself,
+    which come before functions of the same name. Each request that a function makes is taped: nobody has to
+    say of one that it asks the outside world.
+    """
+    module = _import_file(path)
+    public = [value for name, value in vars(module).items() if not name.startswith("_")]
+    functions = [value for value in public if inspect.isfunction(value) and _is_defined_in(value, module)]
+    made = {tool.spec.name: tool for tool in public if isinstance(tool, Tool)}
+    free = [
+        function
+        for function in functions
+        if function.__name__ not in made and inspect.get_annotations(function)
+    ]
+    if not free and not made:
+        found = (
+            f"{', '.join(function.__name__ for function in functions)} without any"
+            if functions
+            else "no function"
+        )
+        raise ProblemsFound([Problem(short_path(path), None, (), "a public function with type hints", found)])
+    return {**_function_tools(free, path), **made}
+
+
+def _function_tools(functions: Iterable[Callable[..., Any]], path: Path) -> dict[str, Tool]:
+    tools: dict[str, Tool] = {}
+    problems: list[Problem] = []
+    for function in functions:
+        try:
+            tools[function.__name__] = tool_of(function, uses_http=True)
+        except UnfitFunction as unfit:
+            problems.append(Problem(short_path(path), unfit.line, (unfit.name,), _A_TOOL, unfit.why, _HIDDEN))
+    if problems:
+        raise ProblemsFound(problems)
+    return tools
+
+
+def _is_defined_in(function: object, module: ModuleType) -> bool:
+    return getattr(function, "__module__", "") == module.__name__
+
+
+def _import_file(path: Path) -> ModuleType:
+    """Import the file under a name of its own, so that several suites may have a ``tools.py``."""
+    name = f"agenteval_tools_{path.stem}_{digest_text(str(path.resolve()))}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ProblemsFound([Problem(short_path(path), None, (), "a Python file", f"a {path.suffix} file")])
+    module = importlib.util.module_from_spec(spec)
+    # Before it runs: dataclasses and pydantic look there for what the hints of a class of the file name.
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:  # an author's file may raise anything
+        sys.modules.pop(name, None)
+        raise ProblemsFound([_import_problem(path, error)]) from None
+    return module
+
+
+def _import_problem(path: Path, error: BaseException) -> Problem:
+    lines = [
+        frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+    ]
+    line = error.lineno if isinstance(error, SyntaxError) else lines[-1] if lines else None
+    found = f"{type(error).__name__}: {error.msg if isinstance(error, SyntaxError) else error}"
+    return Problem(short_path(path), line, (), "a Python file that can be imported", found)
+
 
 Stamps: TypeAlias = "tuple[tuple[Path, int], ...]"
 
 _KINDS = "the name of a registered set, or a .yaml, .json or .py file"
 
-NONE: Mapping[str, Sequence[Path]] = MappingProxyType({})
+NO_TOOLSETS: Mapping[str, Sequence[Path]] = MappingProxyType({})
 
 
 def load_tools(
@@ -23,7 +286,7 @@ def load_tools(
     folder: Path | None = None,
     root: Path | None = None,
     *,
-    toolsets: Mapping[str, Sequence[Path]] = NONE,
+    toolsets: Mapping[str, Sequence[Path]] = NO_TOOLSETS,
 ) -> dict[str, Tool]:
     """Give the tools of an entry of a suite's ``tools``: a registered set, or a file.
 
@@ -39,7 +302,7 @@ def tools_of_file(path: Path) -> dict[str, Tool]:
     """Give the tools of a file, read again where it or what it names has changed; raises ProblemsFound."""
     cached = _loaded.get(path)
     if cached is None or cached[0] != _stamps(file for file, _ in cached[0]):
-        tools, files = _read(path)
+        tools, files = _read_tools(path)
         cached = _loaded[path] = (_stamps(files), tools)
     return dict(cached[1])
 
@@ -71,11 +334,9 @@ def _stamps(files: Iterable[Path]) -> Stamps:
     return tuple((file, file.stat().st_mtime_ns if file.exists() else 0) for file in files)
 
 
-def _read(path: Path) -> tuple[dict[str, Tool], tuple[Path, ...]]:
+def _read_tools(path: Path) -> tuple[dict[str, Tool], tuple[Path, ...]]:
     """Give the tools of a file, and all files that were read for them."""
     if path.suffix == ".py":
-        from pytest_agenteval.tools.functions import python_tools
-
         return python_tools(path), (path,)
     if path.suffix.lower() not in (".yaml", ".yml", ".json"):
         raise ProblemsFound(
@@ -83,9 +344,9 @@ def _read(path: Path) -> tuple[dict[str, Tool], tuple[Path, ...]]:
         )
     document = read_document(path)
     if isinstance(document.value, dict) and "openapi" in document.value:
-        from pytest_agenteval.tools.openapi.reading import openapi_tools
+        from pytest_agenteval.tools.openapi import openapi_tools
 
         return openapi_tools(document)
-    from pytest_agenteval.tools.http.http_tool import tools_of
+    from pytest_agenteval.tools.http_tool import declared_tools
 
-    return tools_of(document), (path,)
+    return declared_tools(document), (path,)

@@ -20,9 +20,9 @@ from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.text.errors import ProblemsFound
-from pytest_agenteval.tools.http.declaration import ToolDeclaration
-from pytest_agenteval.tools.http.http_tool import http_tool
-from pytest_agenteval.tools.tape import ToolTape
+from pytest_agenteval.tools.http_declaration import ToolDeclaration
+from pytest_agenteval.tools.http_tool import http_tool
+from pytest_agenteval.tools.tool_tape import ToolTape
 from tests.cassettes.vcrpy.record import BASE, CLIENTS
 from tests.suites import run, suite, task, write
 

@@ -18,8 +18,8 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import Tool, ToolResult
+from pytest_agenteval.tools.tool_tape import ToolTape
 
 SIZES = (10, 5_000)
 ASKS, ROUNDS, GOAL_MS = 300, 7, 0.2

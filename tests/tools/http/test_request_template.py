@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.tasks.spec_reading import spec_of
-from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
-from pytest_agenteval.tools.http.http_tool import HttpWire
+from pytest_agenteval.tools.http_declaration import ProviderSpec, ToolDeclaration
+from pytest_agenteval.tools.http_tool import HttpWire
 from pytest_agenteval.tools.tool import ToolFailed
 
 TYPES = {"word": "string", "n": "integer", "x": "number", "yes": "boolean", "words": "array", "any": "object"}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.tools.http.template_values import TextTemplate
+from pytest_agenteval.tools.request_values import TextTemplate
 
 PIECES = ("{a}", "{b}", "${S}", "-", "/", "-/", "x", "--", "x/")
 TEXTS = st.text("-/x", max_size=3)

@@ -23,11 +23,10 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tasks.task_spec import FaultSpec
-from pytest_agenteval.tools.faults import faults_of
-from pytest_agenteval.tools.mcp import client
-from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
-from pytest_agenteval.tools.tape import ToolTape
-from pytest_agenteval.tools.tool import Tool, ToolFailed
+from pytest_agenteval.tools import mcp_client
+from pytest_agenteval.tools.offered_tools import OfferedTools
+from pytest_agenteval.tools.tool import Tool, ToolFailed, planned_faults
+from pytest_agenteval.tools.tool_tape import ToolTape
 from pytest_agenteval.tools.toolbox import ToolBox
 from tests.suites import only_our_plugin, run, suite, write
 
@@ -93,7 +92,9 @@ def offered(tmp_path: Path) -> Iterator[Offered]:
     recorder = Recorder(lambda: 0.0)
     tape = ToolTape(Library(tmp_path).open(Path("t.yaml"), "once", "tool"), retry_command="")
     box = ToolBox(
-        recorder, tape=tape, faults=faults_of([FaultSpec(tool="late", type="timeout", times=1).to_json()])
+        recorder,
+        tape=tape,
+        faults=planned_faults([FaultSpec(tool="late", type="timeout", times=1).to_json()]),
     )
     box.offer(
         Tool(ToolSpec("weather", "The weather.", CITY, taped=True), weather),
@@ -109,10 +110,12 @@ def test_the_official_client_lists_and_calls(offered: Offered) -> None:
     """Whatever form of the protocol it begins with."""
 
     async def talk() -> list[Any]:
-        async with client.session_over(client.http_streams(offered.url, {"X-Of": "a program"})) as session:
-            listed = await client.list_tools(session)
+        async with mcp_client.session_over(
+            mcp_client.http_streams(offered.url, {"X-Of": "a program"})
+        ) as session:
+            listed = await mcp_client.list_tools(session)
             results = [
-                await client.call_tool(session, "weather", {"city": city}) for city in ("Oslo", "Nowhere")
+                await mcp_client.call_tool(session, "weather", {"city": city}) for city in ("Oslo", "Nowhere")
             ]
             return [listed, *results]
 

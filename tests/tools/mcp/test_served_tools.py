@@ -136,7 +136,7 @@ def test_calls_are_recorded_whole_and_played_without_server_or_package(
     (project.pytester.path / "evals" / "server.py").unlink()
     for name in [name for name in sys.modules if name.partition(".")[0] == "mcp"]:
         monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setattr("pytest_agenteval.tools.mcp.loop_thread.LoopThread._start", None)
+    monkeypatch.setattr("pytest_agenteval.tools.mcp_servers.LoopThread._start", None)
     project.run().assert_outcomes(passed=1)
     assert "mcp" not in sys.modules
     assert [(call.result, call.error) for call in project.calls()] == [
@@ -320,7 +320,7 @@ def test_a_wrong_entry_is_told_where_it_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: str, path: str, expected: str
 ) -> None:
     """Nothing is started to find it out."""
-    monkeypatch.setattr("pytest_agenteval.tools.mcp.loop_thread.LoopThread._start", None)
+    monkeypatch.setattr("pytest_agenteval.tools.mcp_servers.LoopThread._start", None)
     write(tmp_path, {"evals/suite.yaml": suite(more=f"tools: [{tools}]\n")})
     problems = Suites(tmp_path).of(tmp_path / "evals" / "t.json")
     assert isinstance(problems, ProblemsFound)

@@ -70,7 +70,7 @@ def model_url(model: Model) -> str:
 def mcp_url(ctx: AgentContext) -> str:
     """Give the address at which clients of MCP find the trial's tools, as long as the trial lasts."""
     from pytest_agenteval.cassettes.http.loopback import open_address
-    from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
+    from pytest_agenteval.tools.offered_tools import OfferedTools
 
     scope = current()
     assert scope is not None, "an agent runs within its trial's scope"

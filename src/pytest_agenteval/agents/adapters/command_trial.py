@@ -28,7 +28,7 @@ from pytest_agenteval.records.transcript import NO_ANSWER, Message, Role, Transc
 from pytest_agenteval.text.errors import TrialBroken
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.text.redaction.spellings import worth_hiding
-from pytest_agenteval.tools.mcp.offered_tools import OfferedTools
+from pytest_agenteval.tools.offered_tools import OfferedTools
 
 AROUND, CUT = "around_the_tapes", "output_cut"
 """Kinds of events: requests that were refused as no tape could see them; output of which not all was read."""

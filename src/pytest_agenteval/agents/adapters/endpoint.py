@@ -25,7 +25,7 @@ from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import NoKey, ProviderDown, TrialBroken
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.text.redaction.spellings import MARK
-from pytest_agenteval.tools.http.template_values import Nested, Value, compiled
+from pytest_agenteval.tools.request_values import NestedValue, TemplateValue, compile_value
 
 if TYPE_CHECKING:
     import httpx
@@ -73,9 +73,11 @@ class Endpoint:
     """
 
     def __init__(self, form: Mapping[str, Any], body: Mapping[str, Any]) -> None:
-        self._uri: Value = compiled(form["http"])
-        self._headers = Nested({name: compiled(value) for name, value in form.get("headers", {}).items()})
-        self._body = Nested({name: compiled(value) for name, value in body.items()})
+        self._uri: TemplateValue = compile_value(form["http"])
+        self._headers = NestedValue(
+            {name: compile_value(value) for name, value in form.get("headers", {}).items()}
+        )
+        self._body = NestedValue({name: compile_value(value) for name, value in body.items()})
         self._seconds = float(form.get("request_seconds") or REQUEST_SECONDS)
         self._address = KNOWN_SECRETS.text(form["http"])
 
@@ -163,7 +165,7 @@ class _Attempts:
     async def _send(self, request: Request, trial: str) -> Response:
         import httpx
 
-        from pytest_agenteval.tools.http.http_client import loop_client
+        from pytest_agenteval.tools.http_request import loop_client
 
         headers = [(name.encode(), value.encode()) for name, (value,) in request.headers.items()]
         headers.append((TRIAL_HEADER.encode(), trial.encode()))
@@ -236,9 +238,9 @@ def _text(raised: Exception) -> str:
     return KNOWN_SECRETS.text(str(raised)) or type(raised).__name__
 
 
-def _missing(template: Value, values: Mapping[str, Any]) -> Iterator[str]:
+def _missing(template: TemplateValue, values: Mapping[str, Any]) -> Iterator[str]:
     """Give the names that a template needs and that have no value."""
-    if isinstance(template, Nested):
+    if isinstance(template, NestedValue):
         below = template.inner.values() if isinstance(template.inner, Mapping) else template.inner
         for inner in below:
             yield from _missing(inner, values)

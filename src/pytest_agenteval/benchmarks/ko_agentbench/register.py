@@ -24,7 +24,7 @@ def korean_tools(*, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
 
 @cache
 def _read_tools(bases: tuple[tuple[str, str], ...]) -> Mapping[str, Tool]:
-    from pytest_agenteval.tools.http.http_tool import read_tools
+    from pytest_agenteval.tools.http_tool import read_tools
 
     by_file = (read_tools(file, dict(bases)) for file in TOOL_FILES)
     return {name: tool for tools in by_file for name, tool in tools.items()}

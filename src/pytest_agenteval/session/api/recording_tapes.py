@@ -17,7 +17,7 @@ from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Price
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import TapeCounts
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.tools.tape import ToolTape
+from pytest_agenteval.tools.tool_tape import ToolTape
 
 
 class RecordingPlace(NamedTuple):

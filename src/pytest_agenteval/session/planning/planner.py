@@ -39,7 +39,7 @@ from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.formatting import pluralize
 
 if TYPE_CHECKING:
-    from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+    from pytest_agenteval.tools.mcp_tools import SchemaSource
 
 
 KEY = "label"

@@ -19,8 +19,8 @@ from pytest_agenteval.text.errors import AgentEvalError, Problem, ProblemsFound,
 from pytest_agenteval.text.formatting import one_line
 
 if TYPE_CHECKING:
-    from pytest_agenteval.tools.mcp.answers import ServedTool
-    from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+    from pytest_agenteval.tools.mcp_client import ServedTool
+    from pytest_agenteval.tools.mcp_tools import SchemaSource
 
 
 Toolsets: TypeAlias = Mapping[str, Sequence[Path]]
@@ -33,7 +33,7 @@ _WAYS_OUT = "`only: […]` takes fewer of its tools, `prefix: …` gives them ot
 
 
 def _replays_below(root: Path) -> SchemaSource:
-    from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource
+    from pytest_agenteval.tools.mcp_tools import SchemaSource
 
     return SchemaSource(root)
 
@@ -135,13 +135,8 @@ class _ServerEntry(FrozenValue, frozen=True):
 
     def find(self, recordings: str) -> ToolEntry:
         """Find out which tools the server offers; raises ProblemsFound."""
-        from pytest_agenteval.tools.mcp.answers import is_object_schema
-        from pytest_agenteval.tools.mcp.server_tools import (
-            equal_names,
-            know_secrets,
-            server_of,
-            tools_of_server,
-        )
+        from pytest_agenteval.tools.mcp_client import is_object_schema
+        from pytest_agenteval.tools.mcp_tools import equal_names, know_secrets, server_of, tools_of_server
 
         if problems := list(self._mistakes()):
             raise ProblemsFound(problems)
@@ -186,11 +181,11 @@ class _ServerEntry(FrozenValue, frozen=True):
             yield self._problem(("mcp", "cwd"), "a folder, from the suite's folder", repr(where.cwd))
 
     def _served(self, server: McpServer) -> tuple[ServedTool, ...]:
-        from pytest_agenteval.tools.mcp.recorded_schemas import NotRecorded
+        from pytest_agenteval.tools.mcp_tools import SchemaNotRecorded
 
         try:
             return self.sources.schemas(self.root).tools_of(server)
-        except NotRecorded as missing:
+        except SchemaNotRecorded as missing:
             folder = shlex.quote(short_path(self.file.parent))
             command = f"pytest {folder} --agent-record={missing.mode}"
             expected = f"its tools to be recorded in {missing.file} (mode is {missing.why}: none is started)"

@@ -11,8 +11,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.graders.outcome.answer import AnswerMatches
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.tape import ToolTape
 from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.tools.tool_tape import ToolTape
 from tests.graders.sample_evidence import files_evidence
 from tests.yaml_files import read_yaml
 

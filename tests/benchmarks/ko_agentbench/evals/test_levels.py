@@ -16,8 +16,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_er
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.tape import ToolTape, can_replay
-from pytest_agenteval.tools.tool import ToolResult, complaint
+from pytest_agenteval.tools.tool import ToolResult, invalid_arguments
+from pytest_agenteval.tools.tool_tape import ToolTape, can_replay
 from tests.yaml_files import read_yaml
 
 ROOT = Path(__file__).parents[4]
@@ -55,7 +55,7 @@ def tape_of(task: Task) -> ToolTape:
 def play_action(tape: ToolTape, action: Mapping[str, Any]) -> ToolResult | None:
     """Make a call as an agent would, with arguments that the tool takes."""
     tool = korean_tools()[action["tool"]]
-    assert not complaint(tool.spec, action["args"]), action
+    assert not invalid_arguments(tool.spec, action["args"]), action
     return tape.play(ToolCall("c", 1, 0, tool.spec.name, action["args"]), tool)
 
 

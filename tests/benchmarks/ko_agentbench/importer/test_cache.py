@@ -20,8 +20,8 @@ from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
-from pytest_agenteval.tools.tape import ToolTape
-from pytest_agenteval.tools.tool import complaint
+from pytest_agenteval.tools.tool import invalid_arguments
+from pytest_agenteval.tools.tool_tape import ToolTape
 from tests.benchmarks.ko_agentbench.clone import LOGS, ROOT, TASKS, needs_clone, oracle
 
 pytestmark = needs_clone
@@ -66,7 +66,7 @@ def test_what_the_recorded_models_asked_is_found(project: Path, capsys: pytest.C
         tool, args = tools[call["tool_name"]], call["arguments"] or {}
         tape = ToolTape(library.open(own, "none", "tool"), shared=shared, retry_command="")
         tool_call = ToolCall("1", 1, 0, tool.spec.name, args)
-        hit = not complaint(tool.spec, args) and tape.play(tool_call, tool) is not None
+        hit = not invalid_arguments(tool.spec, args) and tape.play(tool_call, tool) is not None
         counts[kind, hit] += 1
         variants[kind, tool.spec.name, json.dumps(args, sort_keys=True)] = hit
     with capsys.disabled():

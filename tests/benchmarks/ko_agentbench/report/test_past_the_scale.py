@@ -25,7 +25,7 @@ FINE = {
 }
 RATES = (1.0,) * 12 + (-8.0, 0.5, 0.0)
 TOOLS = """
-from pytest_agenteval.tools.functions import tool_of
+from pytest_agenteval.tools.toolsets import tool_of
 
 def _search(q: str) -> list:
     return [q]

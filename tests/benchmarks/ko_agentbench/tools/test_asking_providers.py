@@ -12,9 +12,9 @@ import pytest
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.tools.http import http_client
-from pytest_agenteval.tools.http.declaration import ProviderSpec, ToolDeclaration
-from pytest_agenteval.tools.http.http_tool import http_tool
+from pytest_agenteval.tools import http_request
+from pytest_agenteval.tools.http_declaration import ProviderSpec, ToolDeclaration
+from pytest_agenteval.tools.http_tool import http_tool
 from pytest_agenteval.tools.tool import Tool, ToolFailed
 from tests.tools.http.provider import Answer, Asked, playing
 
@@ -31,7 +31,7 @@ def keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, f"the-{name.lower()}")
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(http_client, "_tokens", {})
+    monkeypatch.setattr(http_request, "_tokens", {})
 
 
 def tool_at(name: str, provider: str, base: str) -> Tool:
@@ -189,13 +189,13 @@ def test_a_loop_that_ends_closes_its_client() -> None:
     with playing(lambda request: (200, PLACES)) as kakao:
         tool = tool_at("PlaceSearch_kakao", "kakao", kakao.base)
         asyncio.run(call_tool(tool, {"keyword": "숲"}))
-        assert not http_client._of_loops
+        assert not http_request._of_loops
 
         loop = asyncio.new_event_loop()  # of one that is only closed, the client is closed by hand
         loop.run_until_complete(call_tool(tool, {"keyword": "숲"}))
-        loop.run_until_complete(http_client.close())
+        loop.run_until_complete(http_request.close_client())
         loop.close()
-    assert not http_client._of_loops
+    assert not http_request._of_loops
 
 
 @pytest.mark.parametrize("text", ["x" * 70_000, "a\r\nb"], ids=["too-long", "line-break"])

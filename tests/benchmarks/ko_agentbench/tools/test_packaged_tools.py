@@ -17,8 +17,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.cassettes.tool_call_codec import normalize_arguments
-from pytest_agenteval.tools.http.http_tool import HttpWire
+from pytest_agenteval.tools.http_tool import HttpWire
+from pytest_agenteval.tools.tool_tape import normalize_arguments
 
 TOOLS = korean_tools()
 ORACLE = Path(__file__).parents[3] / "oracle" / "ko-cache-keys.json"

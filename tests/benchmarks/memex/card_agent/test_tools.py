@@ -14,7 +14,7 @@ import yaml
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.benchmarks.memex.card_agent.tools import METADATA, card_tools
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.tools.tool import ToolResult, complaint
+from pytest_agenteval.tools.tool import ToolResult, invalid_arguments
 
 from .harness import FACT, SAVE, Acted, card_tasks, context
 
@@ -210,5 +210,5 @@ def test_the_declared_schema_accepts_every_reference(ctx: AgentContext) -> None:
     specs = {spec.name: spec for spec in ctx.tools.specs}
     calls = [made for task in card_tasks() for turn in task.reference for made in turn]
 
-    assert [complaint(specs[tool], args) for tool, args in calls] == [""] * len(calls)
+    assert [invalid_arguments(specs[tool], args) for tool, args in calls] == [""] * len(calls)
     assert not any(spec.checked or spec.taped or spec.blocking for spec in specs.values())

@@ -1,31 +1,42 @@
-"""From a call's arguments to the request that asks the provider, and back."""
+"""Requests of HTTP tools: written from a call's arguments, read back into them, and sent.
+
+Each event loop has its own client; a token is requested once."""
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import time
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
+from weakref import WeakKeyDictionary
 
-from pytest_agenteval.cassettes.interaction import Request, text_of
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.cassettes.interaction import Request, Response, text_of
+from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.text.canonical import compact, digest_text
 from pytest_agenteval.text.redaction.spellings import MARK
-from pytest_agenteval.text.value_paths import ABSENT
-from pytest_agenteval.tools.http.declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
-from pytest_agenteval.tools.http.template_values import (
+from pytest_agenteval.text.value_paths import ABSENT, loose_path, value_at
+from pytest_agenteval.tools.http_declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
+from pytest_agenteval.tools.request_values import (
     Args,
-    Nested,
+    NestedValue,
     SecretLookup,
-    Table,
+    TableValue,
+    TemplateValue,
     TextTemplate,
-    Value,
     chosen,
-    compiled,
+    compile_value,
     text_of_value,
 )
 from pytest_agenteval.tools.tool import ToolFailed
+
+if TYPE_CHECKING:
+    import httpx
+
 
 _QUOTED_MARK = quote(MARK, safe="")
 _SURROGATE = re.compile("[\ud800-\udfff]")
@@ -44,15 +55,15 @@ class RequestTemplate:
     ) -> None:
         self.base = provider.base.rstrip("/") if provider else ""
         self.method = spec.method
-        self._url = _address(spec.url, self.base)
+        self._url = _address_value(spec.url, self.base)
         shared = provider if provider and isinstance(spec, RequestSpec) else None
-        self._query = _nested({**(shared.query if shared else {}), **spec.query})
+        self._query = _nested_value({**(shared.query if shared else {}), **spec.query})
         headers = {**(shared.headers if shared else {}), **spec.headers}
-        self._body = None if spec.body is None else compiled(spec.body)
+        self._body = None if spec.body is None else compile_value(spec.body)
         self._as = spec.body_as
         if self._body and "content-type" not in {name.lower() for name in headers}:
             headers = {"Content-Type": _BODY_TYPES[spec.body_as], **headers}
-        self._headers = _nested(headers)
+        self._headers = _nested_value(headers)
         self._properties: Mapping[str, Any] = parameters.get("properties", {})
         self._defaults = {
             name: shape["default"]
@@ -62,7 +73,7 @@ class RequestTemplate:
         self._unsent = tuple(name for name in self._properties if name not in set(self._readable_names()))
 
     @property
-    def values(self) -> tuple[Value, ...]:
+    def values(self) -> tuple[TemplateValue, ...]:
         """All that is sent, in parts."""
         return (self._url, self._query, self._headers, *([self._body] if self._body else []))
 
@@ -102,7 +113,7 @@ class RequestTemplate:
 
     def _uri(self, full: Args, secrets: SecretLookup) -> str:
         """Write the address: an argument must never be one, nor lead up and away from it."""
-        has_address = not isinstance(self._url, Table) or self._url.knows(full)
+        has_address = not isinstance(self._url, TableValue) or self._url.knows(full)
         uri = self._url.write(full, secrets) if has_address else ABSENT
         if uri is ABSENT or not {".", ".."}.isdisjoint(uri.split("/")):
             raise ToolFailed("the arguments name no address that this tool asks", "bad_arguments")
@@ -142,7 +153,7 @@ class TokenRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class ToolEndpoint:
     """Where the calls of one tool are sent; a ``base`` takes the place of the provider's address."""
 
     tool: str
@@ -152,14 +163,14 @@ class Endpoint:
     base: str = ""
 
 
-def _address(url: str | Chosen, base: str) -> Value:
+def _address_value(url: str | Chosen, base: str) -> TemplateValue:
     if isinstance(url, Chosen):
-        return chosen(url.template, lambda inner: _address(inner, base))
+        return chosen(url.template, lambda inner: _address_value(inner, base))
     return TextTemplate(url if "://" in url else base + url, escape=_quote, inner="[^/]*?")
 
 
-def _nested(values: Mapping[str, Any]) -> Nested:
-    return Nested({name: compiled(value) for name, value in values.items()})
+def _nested_value(values: Mapping[str, Any]) -> NestedValue:
+    return NestedValue({name: compile_value(value) for name, value in values.items()})
 
 
 def _pairs(values: Mapping[str, Any]) -> str:
@@ -225,3 +236,139 @@ _READ: Mapping[str, Callable[[str], Any]] = {
     "boolean": {"true": True, "false": False}.__getitem__,
     "object": _json,
 }
+
+
+SECONDS = 30.0
+BASE_VARIABLE = "AGENTEVAL_TOOLS_BASE_"
+EARLY = 60.0
+"""Seconds before its end at which a token is asked for again."""
+
+
+@dataclass(slots=True)
+class _OfLoop:
+    """What belongs to one loop."""
+
+    holder: AsyncGenerator[httpx.AsyncClient]
+    client: httpx.AsyncClient
+    locks: dict[str, asyncio.Lock] = field(default_factory=dict)
+
+
+# A client's connections can be used only on the loop on which they were opened.
+_of_loops: WeakKeyDictionary[asyncio.AbstractEventLoop, _OfLoop] = WeakKeyDictionary()
+_tokens: dict[str, tuple[str, float]] = {}
+
+
+async def send_call(endpoint: ToolEndpoint, args: Mapping[str, Any]) -> Response:
+    """Send a call with its secrets, after the token that it takes."""
+    base = _base_of(endpoint)
+    if endpoint.token is None:
+        return await _exchange(endpoint.template, args, os.environ, base)
+    key, token = await _token(endpoint, endpoint.token, base)
+    response = await _exchange(endpoint.template, args, {**os.environ, "token": token}, base)
+    if response.status == 401:  # whatever it says of how long it lasts
+        _tokens.pop(key, None)
+    return response
+
+
+async def loop_client() -> httpx.AsyncClient:
+    """Give the client of this loop, which is closed with it."""
+    return (await _of_this_loop()).client
+
+
+async def close_client() -> None:
+    """Close the client of this loop; one whose loop ends as it should is closed by itself."""
+    held = _of_loops.get(asyncio.get_running_loop())
+    if held is not None:
+        await held.holder.aclose()
+
+
+def _base_of(endpoint: ToolEndpoint) -> str:
+    variable = BASE_VARIABLE + endpoint.provider.upper().replace("-", "_")
+    return endpoint.base or (os.environ.get(variable, "") if endpoint.provider else "")
+
+
+async def _exchange(
+    template: RequestTemplate, args: Mapping[str, Any], secrets: Mapping[str, str], base: str
+) -> Response:
+    import httpx
+
+    from pytest_agenteval.cassettes.redaction import Redactor
+
+    used: list[str] = []
+
+    def secret(name: str) -> str:
+        used.append(secrets[name])
+        return used[-1]
+
+    request = template.request(args, secret, base)
+    try:
+        client = await loop_client()
+        async with asyncio.timeout(SECONDS):
+            reply = await client.request(
+                request.method,
+                request.uri.partition("#")[0],
+                content=None if request.body is None else text_of(request.body).encode(),
+                headers=[(name.encode(), value.encode()) for name, (value,) in request.headers.items()],
+            )
+    except (httpx.InvalidURL, httpx.LocalProtocolError) as failed:
+        message = f"no request to {_host(request)} can be made of this: {type(failed).__name__}"
+        raise ToolFailed(message, "bad_arguments") from None
+    except (httpx.HTTPError, TimeoutError) as failed:
+        raise ToolFailed(f"{_host(request)} did not answer: {type(failed).__name__}", "unreachable") from None
+    # A provider may say a key again, whose variable has a name that tells nobody what it is.
+    body = Redactor(used).text(reply.text)
+    return Response(reply.status_code, reply.reason_phrase, dict(reply.headers), body)
+
+
+async def _token(endpoint: ToolEndpoint, token: TokenRequest, base: str) -> tuple[str, str]:
+    """Give the key of a token and the token; asked for once by those who need it at the same time."""
+    key = digest_text(repr([token.template.request({}, os.environ.__getitem__, base)]))
+    of_loop = await _of_this_loop()
+    async with of_loop.locks.setdefault(key, asyncio.Lock()):
+        held = _tokens.get(key)
+        if held is None or held[1] <= time.monotonic():
+            held = _tokens[key] = await _new_token(endpoint, token, base)
+    return key, held[0]
+
+
+async def _new_token(endpoint: ToolEndpoint, request: TokenRequest, base: str) -> tuple[str, float]:
+    response = await _exchange(request.template, {}, os.environ, base)
+    try:
+        body = json.loads(text_of(response.body))
+    except ValueError:
+        body = None
+    token = value_at(body, loose_path(request.path))
+    if response.status >= 400 or not isinstance(token, str) or not token:
+        raise ToolFailed(
+            f"{endpoint.provider or endpoint.tool} gave no token: HTTP {response.status}", "no_token"
+        )
+    seconds = value_at(body, loose_path(request.expires))
+    lasts = float(seconds) if isinstance(seconds, int | float) else request.lasts
+    return token, time.monotonic() + max(lasts - EARLY, lasts / 2)
+
+
+async def _of_this_loop() -> _OfLoop:
+    loop = asyncio.get_running_loop()
+    held = _of_loops.get(loop)
+    if held is None:
+        holder = _client_of(loop)
+        held = _OfLoop(holder, await anext(holder))
+        _of_loops[loop] = held
+        close_at_end(close_client)
+    return held
+
+
+async def _client_of(loop: asyncio.AbstractEventLoop) -> AsyncGenerator[httpx.AsyncClient]:
+    """Hold a client: a loop that ends closes its generators, and this one its client."""
+    import httpx
+
+    client = httpx.AsyncClient(timeout=SECONDS)
+    try:
+        yield client
+    finally:
+        _of_loops.pop(loop, None)
+        await client.aclose()
+
+
+def _host(request: Request) -> str:
+    return request.uri.partition("://")[2].partition("/")[0]

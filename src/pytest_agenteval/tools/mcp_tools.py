@@ -1,4 +1,4 @@
-"""From what a server offers to tools that a trial can call."""
+"""Tools of MCP servers: what a server offers is recorded once, so that a replay starts no server to learn it."""
 
 from __future__ import annotations
 
@@ -12,18 +12,94 @@ from typing import Any
 
 import msgspec
 
+from pytest_agenteval.cassettes.cassette import RecordMode
+from pytest_agenteval.cassettes.interaction import Request, tool_answer, tool_request, tool_response
+from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.processes.files import locked, portable_name
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer
+from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tasks.agent_specs import ServedTools
 from pytest_agenteval.text.errors import McpServerDown
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.tools.http.schema_check import wrong_in
-from pytest_agenteval.tools.mcp.answers import ServedTool
-from pytest_agenteval.tools.mcp.loop_thread import LoopThread
-from pytest_agenteval.tools.mcp.recorded_schemas import SchemaSource, schema_cassette
-from pytest_agenteval.tools.mcp.running_servers import START_S, Servers
+from pytest_agenteval.tools.http_declaration import schema_problems
+from pytest_agenteval.tools.mcp_client import ServedTool, read_served_tool
+from pytest_agenteval.tools.mcp_servers import START_S, LoopThread, ServerPool
 from pytest_agenteval.tools.tool import Tool
+
+MOST_OF_NAME = 80
+
+
+class SchemaNotRecorded(Exception):
+    """No cassette says what a server offers, and ``why`` it may not be started; ``mode`` records it."""
+
+    def __init__(self, file: str, why: str, mode: RecordMode) -> None:
+        super().__init__(file, why, mode)
+        self.file, self.why, self.mode = file, why, mode
+
+
+class SchemaSource(FrozenValue, frozen=True):
+    """Where it is looked up what servers offer: in cassettes below a root; ``mode`` says who may be asked.
+
+    ``started`` is when the run began, in seconds since 1970: workers tell by it each other's recordings from
+    old ones.
+    """
+
+    root: Path
+    mode: RecordMode = "none"
+    started: float | None = None
+
+    def tools_of(self, server: McpServer) -> tuple[ServedTool, ...]:
+        """Give what a server offers; it is started and asked where that is not recorded and may be.
+
+        Raises NotRecorded, and what keeps a server from answering.
+        """
+        request, tape = _schemas_request(server), self._tape(server)
+        recorded = tape.find((request,))
+        if recorded is None and tape.recording:
+            path = tape.cassette.path
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Not the cassette's own lock, which saving takes. Workers collect at once, and one asks.
+            with locked(path.with_suffix(".server")):
+                tape = self._tape(server)
+                recorded = tape.find((request,)) or _record_schemas(server, request, tape)
+        if recorded is None:
+            there = tape.cassette.path.exists()
+            why = f"{self.mode}, and the file was there before" if self.mode != "none" else "replay"
+            raise SchemaNotRecorded(tape.cassette.name, why, "new_episodes" if there else "once")
+        return tuple(map(read_served_tool, tool_answer(recorded.response).result))
+
+    def _tape(self, server: McpServer) -> Tape:
+        return Library(self.root, started=self.started).open(Path(server.schemas), self.mode, "tool")
+
+
+def _record_schemas(server: McpServer, request: Request, tape: Tape) -> Any:
+    from pytest_agenteval.tools.mcp_servers import list_served_tools
+
+    tape.record(request, tool_response([_as_declared(tool) for tool in list_served_tools(server)]))
+    tape.cassette.save()
+    return tape.cassette.interactions[-1]  # redacted, as every replay will see it
+
+
+def _schemas_request(server: McpServer) -> Request:
+    """Write down which server is asked, in the words of the suite: no value of any variable is among them."""
+    identity = {"command": list(server.command), "cwd": server.cwd, "url": server.url}
+    return tool_request("tools/list", {name: value for name, value in identity.items() if value})
+
+
+def _as_declared(tool: ServedTool) -> Mapping[str, Any]:
+    return {"name": tool.name, "description": tool.description, "inputSchema": tool.parameters}
+
+
+def schema_cassette(recordings: str, server: McpServer) -> str:
+    """Give the path of the cassette that holds what a server offers, below a suite's recordings."""
+    words = re.sub(r"[^A-Za-z0-9_.]+", "-", server.title).strip("-.")
+    if len(words) > MOST_OF_NAME:  # what tells servers apart stands at the end
+        words = words[-MOST_OF_NAME:].partition("-")[2] or words[-MOST_OF_NAME:]
+    return f"{recordings}.mcp/{portable_name(words or 'server')}.yaml"
+
 
 _LONGEST_NAME = 64
 """Characters that providers of models take for a tool's name."""
@@ -71,7 +147,7 @@ def equal_names(server: McpServer, served: Iterable[ServedTool]) -> Iterator[tup
 
 
 def _offered(server: McpServer, served: Iterable[ServedTool]) -> Iterator[McpTool]:
-    return (_tool(server, each) for each in served if not server.only or each.name in server.only)
+    return (_mcp_tool(server, each) for each in served if not server.only or each.name in server.only)
 
 
 def recorded_tools(server: McpServer) -> dict[str, McpTool]:
@@ -90,9 +166,9 @@ def _as_written(values: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in values.items() if "${" not in value}
 
 
-def _tool(server: McpServer, served: ServedTool) -> McpTool:
+def _mcp_tool(server: McpServer, served: ServedTool) -> McpTool:
     name = re.sub(r"[^A-Za-z0-9_-]", "_", server.prefix + served.name)[:_LONGEST_NAME]
-    sound = next(iter(wrong_in(served.parameters)), None) is None
+    sound = next(iter(schema_problems(served.parameters)), None) is None
     spec = ToolSpec(
         name, served.description.strip(), served.parameters, checked=sound, taped=True, blocking=False
     )
@@ -108,12 +184,12 @@ class ProcessServers:
 
     def __init__(self) -> None:
         self._loop = LoopThread("agenteval-mcp")
-        self._shared = Servers(self._loop, restarts=True)
-        self._of_trials: set[Servers] = set()
+        self._shared = ServerPool(self._loop, restarts=True)
+        self._of_trials: set[ServerPool] = set()
 
     def of_trial(self, budget: Budget) -> TrialServers:
         """Give the servers of one trial."""
-        own = Servers(self._loop)
+        own = ServerPool(self._loop)
         self._of_trials.add(own)
         return TrialServers(own, self._shared, budget, self._of_trials.discard)
 
@@ -128,7 +204,7 @@ class TrialServers:
     """The servers that one trial asks: its own, and those that it shares with all trials of the process."""
 
     def __init__(
-        self, own: Servers, shared: Servers, budget: Budget, on_closed: Callable[[Servers], object]
+        self, own: ServerPool, shared: ServerPool, budget: Budget, on_closed: Callable[[ServerPool], object]
     ) -> None:
         self._own, self._shared, self._budget, self._on_closed = own, shared, budget, on_closed
 

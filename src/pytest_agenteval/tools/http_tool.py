@@ -1,21 +1,41 @@
-"""From a provider's response to what the agent is shown."""
+"""HTTP tools: made of what a file declares, with the mapping from a provider's response to the result."""
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.cassettes.interaction import Response, text_of
+from pytest_agenteval.cassettes.interaction import NOTHING, Request, Response, text_of
+from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolError
+from pytest_agenteval.tasks.documents import Document, read_document, short_path
+from pytest_agenteval.tasks.spec_reading import read_spec
 from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake
 from pytest_agenteval.text.patterns import Pattern
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from pytest_agenteval.text.value_paths import ABSENT, loose_path, value_at
-from pytest_agenteval.tools.http.declaration import ErrorSpec, PartSpec, ResultSpec
-from pytest_agenteval.tools.http.template_values import Args, compiled
-from pytest_agenteval.tools.tool import ToolResult
+from pytest_agenteval.tools.http_declaration import (
+    TOKEN,
+    DeclarationProblem,
+    ErrorSpec,
+    PartSpec,
+    ProviderSpec,
+    ResultSpec,
+    TokenSpec,
+    ToolDeclaration,
+    ToolFile,
+    provider_problems,
+    tool_problems,
+)
+from pytest_agenteval.tools.http_request import RequestTemplate, TokenRequest, ToolEndpoint
+from pytest_agenteval.tools.request_values import Args, compile_value
+from pytest_agenteval.tools.tool import Tool, ToolFailed, ToolResult
 
 PROVIDER_ERROR = "provider_error"
 LONGEST = 300
@@ -113,7 +133,7 @@ def _join_step(spec: PartSpec) -> Picker:
 
 def _where_step(spec: PartSpec) -> Picker:
     assert spec.where is not None
-    at, starts = _at(spec.where.path), compiled(spec.where.starts)
+    at, starts = _at(spec.where.path), compile_value(spec.where.starts)
 
     def filtered(value: Any, args: Args) -> Any:
         begin = starts.write(args, str)
@@ -126,7 +146,7 @@ def _where_step(spec: PartSpec) -> Picker:
 
 
 def _limit_step(spec: PartSpec) -> Picker:
-    limit = compiled(spec.limit)
+    limit = compile_value(spec.limit)
 
     def cut(value: Any, args: Args) -> Any:
         most = limit.write(args, str)
@@ -159,7 +179,7 @@ def _map_of(given: Mapping[str, str | PartSpec]) -> Picker:
 def _field_picker(given: str | PartSpec) -> Picker:
     if isinstance(given, PartSpec):
         return _part(given)
-    named = compiled(given)
+    named = compile_value(given)
     if named.names:
         return lambda body, args: None if (value := named.write(args, str)) is ABSENT else value
     return _pick_step(PartSpec(path=given))
@@ -234,3 +254,134 @@ def _failure(message: str) -> ToolResult:
 def _short(text: str) -> str:
     line = " ".join(text.split())
     return line if len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
+
+
+class HttpWire:
+    """The wire of one declared tool; see the protocol ``Wire``.
+
+    A ``base`` takes the place of the provider's address where requests are really sent: for tests and
+    proxies. What is written down keeps the provider's own.
+    """
+
+    def __init__(self, declared: ToolDeclaration, provider: ProviderSpec | None, base: str = "") -> None:
+        self._template = RequestTemplate(declared.request, provider, declared.parameters)
+        token_spec = declared.token or (provider.token if provider else None)
+        token = None if token_spec is None else _token_request(token_spec, provider)
+        name = provider.name if provider else ""
+        self._endpoint = ToolEndpoint(declared.name, name, self._template, token, base)
+        errors = (*declared.errors, *(provider.errors if provider else ()))
+        self._mapping = ResponseMapping(declared.result, errors)
+        templates = (self._template, *([token.template] if token else []))
+        variables = (name for template in templates for value in template.values for name in value.secrets)
+        self._secrets = tuple(name for name in dict.fromkeys(variables) if name != TOKEN)
+        KNOWN_SECRETS.know_variables(
+            (*self._secrets, *declared.secrets, *(provider.secrets if provider else ()))
+        )
+
+    def request(self, args: Mapping[str, Any]) -> Request:
+        """Write a call as the request that asks the provider, with defaults filled in and no secret."""
+        return self._template.request(args)
+
+    def args(self, request: Request) -> dict[str, Any]:
+        """Read the arguments back out of a request of this tool."""
+        return self._template.args(request)
+
+    def result(self, response: Response, args: Mapping[str, Any] = NOTHING) -> ToolResult:
+        """Make of the response to a call what the agent is shown; what says that it failed is an error."""
+        return self._mapping.result(response, self._template.filled(args))
+
+    async def send(self, args: Mapping[str, Any]) -> Response:
+        """Really ask the provider; raises ToolFailed where it is out of reach, UsageMistake without a key."""
+        from pytest_agenteval.tools.http_request import send_call
+
+        self._need_secrets()
+        response = await send_call(self._endpoint, args)
+        headers = {name: value for name, value in response.headers.items() if name.lower() == "content-type"}
+        return Response(response.status, response.message, headers, response.body)
+
+    def _need_secrets(self) -> None:
+        missing = [name for name in self._secrets if not os.environ.get(name)]
+        if missing:
+            names = " and ".join(f"${name}" for name in missing)
+            raise UsageMistake(
+                f"the tool {self._endpoint.tool!r} asks its provider, which takes {names}: not set"
+            )
+
+
+def _token_request(spec: TokenSpec, provider: ProviderSpec | None) -> TokenRequest:
+    return TokenRequest(RequestTemplate(spec, provider, {}), spec.path, spec.expires, spec.lasts)
+
+
+def http_tool(declared: ToolDeclaration, provider: ProviderSpec | None = None, base: str = "") -> Tool:
+    """Make the tool of a declaration."""
+    wire = HttpWire(declared, provider, base)
+
+    async def ask(args: Mapping[str, Any]) -> Any:
+        result = wire.result(await wire.send(args), args)
+        if result.error is not None:
+            raise ToolFailed(result.error.message, result.error.type)
+        return result.value
+
+    spec = ToolSpec(
+        declared.name,
+        declared.description.strip(),
+        declared.parameters,
+        checked=declared.checked,
+        taped=True,
+        blocking=False,
+    )
+    return Tool(spec, ask, wire=wire, matching=declared.matching)
+
+
+def read_tools(path: Path, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
+    """Give the tools that a file declares, in its order."""
+    return declared_tools(read_document(path), bases)
+
+
+def declared_tools(document: Document, bases: Mapping[str, str] | None = None) -> dict[str, Tool]:
+    """Give the tools that a document declares; it holds one tool, or ``tools`` with a ``provider``."""
+    declared = read_declarations(document)
+    return {
+        declaration.name: http_tool(
+            declaration, provider, (bases or {}).get(provider.name, "") if provider else ""
+        )
+        for declaration, provider in declared
+    }
+
+
+def read_declarations(document: Document) -> list[tuple[ToolDeclaration, ProviderSpec | None]]:
+    """Give what a document declares, or raise every problem in it."""
+    value = document.value
+    several = isinstance(value, dict) and not {"tools", "provider"}.isdisjoint(value)
+    declared = (
+        read_spec(ToolFile, document) if several else ToolFile(tools=(read_spec(ToolDeclaration, document),))
+    )
+    tools, provider = declared.tools, declared.provider
+    problems = list(_problems(document, tools, provider, several))
+    if problems:
+        raise ProblemsFound(sorted(problems, key=lambda problem: problem.line or 0))
+    return [(tool, provider) for tool in tools]
+
+
+def _problems(
+    document: Document,
+    tools: tuple[ToolDeclaration, ...],
+    provider: ProviderSpec | None,
+    several: bool,
+) -> Iterator[Problem]:
+    if provider is not None:
+        yield from (_at_line(document, ("provider",), problem) for problem in provider_problems(provider))
+    first: dict[str, int] = {}
+    for index, tool in enumerate(tools):
+        place: KeyPath = ("tools", index) if several else ()
+        for problem in tool_problems(tool, provider):
+            yield _at_line(document, place, problem)
+        if first.setdefault(tool.name, index) != index:
+            name_in_use = f"{tool.name!r}, which tools[{first[tool.name]}] has too"
+            yield _at_line(document, place, DeclarationProblem(("name",), "a name of its own", name_in_use))
+
+
+def _at_line(document: Document, place: KeyPath, problem: DeclarationProblem) -> Problem:
+    path = (*place, *problem.path)
+    line = document.line_of(path)
+    return Problem(short_path(document.path), line, path, problem.expected, problem.found, problem.hint)

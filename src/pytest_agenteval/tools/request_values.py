@@ -1,4 +1,4 @@
-"""Values of a request that name arguments: written for a call, and read back out of what was sent."""
+"""Values of a request that name arguments: written for a call, and read back out of a recorded request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SecretLookup: TypeAlias = Callable[[str], str]
 _NAMED = re.compile(r"\$\{(?P<secret>\w+)\}|\{(?P<name>\w+)(?:=(?P<default>[^{}]*))?\}")
 
 
-class Value:
+class TemplateValue:
     """Something to send; a constant as it stands here."""
 
     names: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Value:
         return ()
 
 
-class Argument(Value):
+class ArgumentValue(TemplateValue):
     """One argument, in its own type."""
 
     def __init__(self, name: str, default: str | None) -> None:
@@ -61,7 +61,7 @@ class Argument(Value):
         return {self._name: sent}
 
 
-class _Piece(FrozenValue, frozen=True):
+class _TemplatePiece(FrozenValue, frozen=True):
     """A stretch of a text: plain, a secret or an argument."""
 
     text: str = ""
@@ -73,7 +73,7 @@ class _Piece(FrozenValue, frozen=True):
 ANYTHING = ".*?"
 
 
-class TextTemplate(Value):
+class TextTemplate(TemplateValue):
     """A text with arguments and secrets in it; absent where one of its arguments is."""
 
     def __init__(self, text: str, escape: Callable[[str], str] = str, inner: str = ANYTHING) -> None:
@@ -109,10 +109,10 @@ class TextTemplate(Value):
         return dict(zip(self.names, match.groups(), strict=True)) if match else None
 
 
-class Table(Value):
+class TableValue(TemplateValue):
     """An argument for which something else is sent; the table's own texts may name arguments too."""
 
-    def __init__(self, name: str, table: Mapping[str, Value]) -> None:
+    def __init__(self, name: str, table: Mapping[str, TemplateValue]) -> None:
         inner = tuple(table.values())
         self._name, self._table = name, table
         self.names = (name, *(inner_name for value in inner for inner_name in value.names))
@@ -143,7 +143,7 @@ class Table(Value):
         return {self._name: sent}
 
 
-class Joined(Value):
+class JoinedValue(TemplateValue):
     """A list in one text."""
 
     def __init__(self, name: str, between: str) -> None:
@@ -160,10 +160,10 @@ class Joined(Value):
         return {self._name: text_of_value(sent).split(self._between) if sent else []}
 
 
-class Nested(Value):
+class NestedValue(TemplateValue):
     """A map or a list of values; what is absent is left out."""
 
-    def __init__(self, inner: Mapping[str, Value] | Sequence[Value]) -> None:
+    def __init__(self, inner: Mapping[str, TemplateValue] | Sequence[TemplateValue]) -> None:
         self.inner = inner
         below = tuple(inner.values() if isinstance(inner, Mapping) else inner)
         self.names = tuple(name for value in below for name in value.names)
@@ -191,20 +191,20 @@ class Nested(Value):
         return args
 
 
-def compiled(given: Any) -> Value:
+def compile_value(given: Any) -> TemplateValue:
     """Make a value of what the author wrote."""
     if isinstance(given, str):
         match = _NAMED.fullmatch(given)
         if match and match["name"]:
-            return Argument(match["name"], match["default"])
-        return TextTemplate(given) if _NAMED.search(given) else Value(given)
+            return ArgumentValue(match["name"], match["default"])
+        return TextTemplate(given) if _NAMED.search(given) else TemplateValue(given)
     if isinstance(given, Mapping):
         if is_chosen(given):
-            return chosen(given, compiled)
-        return Nested({str(key): compiled(value) for key, value in given.items()})
+            return chosen(given, compile_value)
+        return NestedValue({str(key): compile_value(value) for key, value in given.items()})
     if isinstance(given, list | tuple):
-        return Nested([compiled(value) for value in given])
-    return Value(given)
+        return NestedValue([compile_value(value) for value in given])
+    return TemplateValue(given)
 
 
 def is_chosen(given: Mapping[str, Any]) -> bool:
@@ -216,14 +216,14 @@ def is_chosen(given: Mapping[str, Any]) -> bool:
     )
 
 
-def chosen(given: Mapping[str, Any], inner: Callable[[Any], Value]) -> Value:
+def chosen(given: Mapping[str, Any], inner: Callable[[Any], TemplateValue]) -> TemplateValue:
     """Make the value of a map {param, table} or {param, join}."""
     name = given["param"]
     if given.get("join") is not None:
-        return Joined(name, given["join"])
+        return JoinedValue(name, given["join"])
     if not given.get("table"):
-        return Argument(name, None)
-    return Table(name, {text_of_value(key): inner(value) for key, value in given["table"].items()})
+        return ArgumentValue(name, None)
+    return TableValue(name, {text_of_value(key): inner(value) for key, value in given["table"].items()})
 
 
 def text_of_value(value: Any) -> str:
@@ -237,18 +237,18 @@ def text_of_value(value: Any) -> str:
     return repr(value) if isinstance(value, float) else str(value)
 
 
-def _pieces(text: str) -> Iterator[_Piece]:
+def _pieces(text: str) -> Iterator[_TemplatePiece]:
     done = 0
     for match in _NAMED.finditer(text):
         if match.start() > done:
-            yield _Piece(text[done : match.start()])
-        yield _Piece(secret=match["secret"] or "", name=match["name"] or "", default=match["default"])
+            yield _TemplatePiece(text[done : match.start()])
+        yield _TemplatePiece(secret=match["secret"] or "", name=match["name"] or "", default=match["default"])
         done = match.end()
     if done < len(text):
-        yield _Piece(text[done:])
+        yield _TemplatePiece(text[done:])
 
 
-def _pattern(pieces: Sequence[_Piece], inner: str) -> str:
+def _pattern(pieces: Sequence[_TemplatePiece], inner: str) -> str:
     """Give the pattern that reads a text, as short as can be from the left.
 
     The first place of what stands between two arguments is as good as any, so it is settled: a text that fits
@@ -266,7 +266,7 @@ def _pattern(pieces: Sequence[_Piece], inner: str) -> str:
     return pattern
 
 
-def _gap(run: Sequence[_Piece], inner: str) -> str:
+def _gap(run: Sequence[_TemplatePiece], inner: str) -> str:
     """Give the pattern of arguments and secrets with nothing between them: the last of them has it all."""
     if not run:
         return ""

@@ -1,10 +1,12 @@
-"""Tool calls on tape: who asks the outside world is played, made and recorded, or missed."""
+"""Recorded calls of tools: each call is replayed, made and recorded, or refused as a miss."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from contextlib import suppress
+from typing import Any, Protocol, TypeAlias
 
 from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.http.scope import let_out, untaped
@@ -19,30 +21,169 @@ from pytest_agenteval.cassettes.interaction import (
     tool_response,
 )
 from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.cassettes.request_identity import CallMatcher, EndpointKey, address_of
+from pytest_agenteval.cassettes.request_identity import (
+    CallMatcher,
+    EndpointKey,
+    address_of,
+    request_parameters,
+)
 from pytest_agenteval.cassettes.tape import Tape
-from pytest_agenteval.cassettes.tool_call_codec import as_tool_call, tool_call_matcher
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import TapeStatus, ToolCall
+from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import CassetteMiss, NoKey, UsageMistake
+from pytest_agenteval.text.json_values import equal
 from pytest_agenteval.tools.tool import (
     Tool,
     ToolFailed,
     ToolResult,
     Wire,
-    complaint,
     failed_result,
+    invalid_arguments,
     not_recorded,
 )
 
+
+class RequestCodec(Protocol):
+    """How the calls of a tool are written as HTTP requests, and read again."""
+
+    def request(self, args: Mapping[str, Any]) -> Request:
+        """Write a call as a request."""
+        ...
+
+    def args(self, request: Request) -> Mapping[str, Any]:
+        """Read the arguments of a request."""
+        ...
+
+
+def tool_call_matcher(
+    tool: str, schema: Mapping[str, Any], matchers: ParamMatchers, wire: RequestCodec | None = None
+) -> CallMatcher:
+    """Read a tool's calls with the defaults and types of its schema, to compare them by its matchers."""
+
+    def read_recorded(request: Request) -> Mapping[str, Any] | None:
+        args = _args_of_tool(request, tool, wire)
+        return None if args is None else normalize_arguments(args, schema)
+
+    def read_asked(request: Request) -> Mapping[str, Any] | None:
+        if wire is None or request.uri.startswith(TOOL):
+            return read_recorded(request)
+        return normalize_arguments(wire.args(request), schema)
+
+    return CallMatcher(
+        (tool, matchers.ident, canonical(schema), id(wire)), read_recorded, read_asked, matchers
+    )
+
+
+def as_tool_call(request: Request, tool: str, matcher: CallMatcher) -> Request:
+    """Write a request as a ``tool://`` call if it is one of the tool's; others stay what they are.
+
+    What is ignored is left out, so that it is never told as a difference.
+    """
+    args = matcher.read_recorded(request)
+    if args is None:
+        return request
+    compared = {name: value for name, value in args.items() if not matcher.matchers.ignores(name)}
+    return tool_request(tool, compared)
+
+
+def _args_of_tool(request: Request, tool: str, wire: RequestCodec | None) -> Mapping[str, Any] | None:
+    if request.uri.startswith(TOOL):
+        name, args = tool_call(request)
+        return _args_on_the_wire(args, wire) if name == tool else None
+    return None if wire is None or request.uri.startswith(CHAT) else _args_if_of_tool(request, wire)
+
+
+def _args_on_the_wire(args: Mapping[str, Any], wire: RequestCodec | None) -> Mapping[str, Any]:
+    """Give what of a call by name reaches the provider, to compare it with what was really asked."""
+    if wire is None:
+        return args
+    try:
+        return wire.args(wire.request(args))
+    except Exception:  # arguments that the tool would refuse today
+        return args
+
+
+def _args_if_of_tool(request: Request, wire: RequestCodec) -> Mapping[str, Any] | None:
+    """Give the arguments if the tool, called with them, would ask this; several may share an address."""
+    try:
+        args = wire.args(request)
+        again = wire.request(args)
+    except Exception:  # of another tool's request, a wire need not make sense
+        return None
+    if address_of(again) != address_of(request):
+        return None
+    would = request_parameters(again)
+    sent = request_parameters(request).items()
+    return args if all(name in would and _same(would[name], value) for name, value in sent) else None
+
+
+def _same(left: Any, right: Any) -> bool:
+    return equal(left, right) or str(left) == str(right)
+
+
+_SCALARS = frozenset({str, int, bool, float})
+_YES, _NO = ("true", "1", "yes"), ("false", "0", "no")
+
+
+def normalize_arguments(args: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the arguments as two ways to write one call have them in common.
+
+    What has no default stays absent, what cannot be of its type stays as it is, and what the schema does not
+    know is left out. A schema without properties knows nothing, and changes nothing.
+    """
+    properties = schema.get("properties")
+    if not properties:
+        return dict(args)
+    whole = {name: shape["default"] for name, shape in properties.items() if _has_default(shape)}
+    whole.update({name: value for name, value in args.items() if name in properties})
+    return {name: _as_type(value, properties[name]) for name, value in whole.items()}
+
+
+def _has_default(shape: Any) -> bool:
+    return isinstance(shape, dict | Mapping) and "default" in shape
+
+
+def _as_type(value: Any, shape: Any) -> Any:
+    if type(value) not in _SCALARS:
+        return value
+    kind = shape.get("type") if isinstance(shape, dict | Mapping) else None
+    if isinstance(kind, list | tuple):
+        kind = next((word for word in kind if word != "null"), None)
+    with suppress(ValueError, OverflowError):
+        return _AS[kind](value) if kind in _AS else value
+    return value
+
+
+def _integer(value: Any) -> Any:
+    if isinstance(value, float) and not value.is_integer():
+        return value
+    return value if isinstance(value, bool) else int(value)
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool | int):
+        return value
+    number = float(value)
+    return number if math.isfinite(number) else value
+
+
+def _boolean(value: Any) -> Any:
+    word = str(value).casefold()
+    return word in _YES if word in (*_YES, *_NO) else value
+
+
+_AS: Mapping[str | None, Any] = {"integer": _integer, "number": _number, "boolean": _boolean, "string": str}
+
+
 Shared: TypeAlias = Callable[[str], Tape | None]
-Make: TypeAlias = Callable[[], Awaitable[ToolResult]]
+MakeCall: TypeAlias = Callable[[], Awaitable[ToolResult]]
 
 OWN_CONNECTION = "with tool_of(…, taped=True), which records whole calls; then:  "
 """For a connection of a tool's own: it says nothing that could be recorded as a request."""
 
 
-LET_IT_OUT = "let it out:  --agent-live, or live: true in suite.yaml (what the agent asks is then not taped)"
+ALLOW_LIVE = "let it out:  --agent-live, or live: true in suite.yaml (what the agent asks is then not taped)"
 
 
 class TapedAnswer(FrozenValue, frozen=True):
@@ -73,7 +214,7 @@ class ToolTape:
     ) -> None:
         self.own, self._shared = own, tuple(shared)
         self._retry_command, self._first_command = retry_command, first_command or retry_command
-        self._let_out = let_out or LET_IT_OUT
+        self._let_out = let_out or ALLOW_LIVE
         self._opened: dict[str, tuple[Tape, ...]] = {}
         self._opening = threading.Lock()
         self._matchers: dict[str, tuple[Tool, CallMatcher]] = {}
@@ -100,16 +241,16 @@ class ToolTape:
 
     def play(self, call: ToolCall, tool: Tool) -> ToolResult | None:
         """Give the recorded result, or None; raises ToolFailed where the arguments make no request."""
-        ways, matcher = _ways(call, tool), self._matcher(tool)
+        ways, matcher = _possible_requests(call, tool), self._matcher(tool)
         for tape in self._tapes(tool.spec.name):
             interaction = tape.find(ways, matcher)
             if interaction is not None:
-                return _result(interaction, call, tool)
+                return _recorded_result(interaction, call, tool)
         if not tool.uses_http:
             self.own.missed()
         return None
 
-    async def answer(self, call: ToolCall, tool: Tool, make: Make) -> TapedAnswer:
+    async def answer(self, call: ToolCall, tool: Tool, make: MakeCall) -> TapedAnswer:
         """Play the call; where nothing recorded answers, make and record it, or say what is missing.
 
         ``make`` really calls the tool; it is not called where the answer was recorded or nothing may be sent.
@@ -133,7 +274,7 @@ class ToolTape:
         """Make the error that names the nearest recorded call, and how to record this one."""
         name, matcher = tool.spec.name, self._matcher(tool)
         held = [request for tape in self._tapes(name) for request in tape.cassette.requests]
-        redacted = self.own.cassette.redactor.request(_ways(call, tool)[0])
+        redacted = self.own.cassette.redactor.request(_possible_requests(call, tool)[0])
         recorded = [as_tool_call(request, name, matcher) for request in held]
         return self.own.miss(as_tool_call(redacted, name, matcher), self._retry_command, recorded)
 
@@ -148,7 +289,7 @@ class ToolTape:
         command = self._retry_command if len(self.own.cassette) else self._first_command
         return self.own.miss(request, "" if connected else command, other_way=self._let_out)
 
-    async def _answer_requests(self, tool: Tool, make: Make) -> TapedAnswer:
+    async def _answer_requests(self, tool: Tool, make: MakeCall) -> TapedAnswer:
         own, *others = self._tapes(tool.spec.name)
         with taped_http(own, tool.matching, shared=others) as scope:
             result = await make()
@@ -158,7 +299,7 @@ class ToolTape:
             )
         return TapedAnswer(scope.tape_status, result)
 
-    async def _record_call(self, call: ToolCall, tool: Tool, make: Make) -> ToolResult:
+    async def _record_call(self, call: ToolCall, tool: Tool, make: MakeCall) -> ToolResult:
         # What the tool asks on the way goes out as it is: the call is recorded as a whole.
         with let_out():
             result = await make()
@@ -215,12 +356,12 @@ def can_replay(tools: Iterable[Tool], *, agents: bool = False) -> Callable[[Requ
         if request.uri.startswith(TOOL):
             name, args = tool_call(request)
             return name in by_name and _valid(by_name[name][0], args)
-        return free or _can_be_asked(request, list(by_name.values()), last_at)
+        return free or _fits_a_tool(request, list(by_name.values()), last_at)
 
     return can
 
 
-def _can_be_asked(
+def _fits_a_tool(
     request: Request,
     by_name: Sequence[tuple[Tool, CallMatcher]],
     last_at: dict[EndpointKey, tuple[Tool, CallMatcher]],
@@ -237,7 +378,7 @@ def _can_be_asked(
 
 
 def _valid(tool: Tool, args: Mapping[str, object]) -> bool:
-    return not tool.spec.checked or not complaint(tool.spec, args)
+    return not tool.spec.checked or not invalid_arguments(tool.spec, args)
 
 
 def _matcher_of(tool: Tool) -> CallMatcher:
@@ -245,13 +386,13 @@ def _matcher_of(tool: Tool) -> CallMatcher:
     return tool_call_matcher(tool.spec.name, tool.spec.parameters, matchers, tool.wire)
 
 
-def _ways(call: ToolCall, tool: Tool) -> tuple[Request, ...]:
+def _possible_requests(call: ToolCall, tool: Tool) -> tuple[Request, ...]:
     """Write a call in every way in which it may stand in a cassette; it is recorded in the first."""
     by_name = tool_request(call.tool, call.args)
     return (tool.wire.request(call.args), by_name) if tool.wire is not None else (by_name,)
 
 
-def _result(interaction: Interaction, call: ToolCall, tool: Tool) -> ToolResult:
+def _recorded_result(interaction: Interaction, call: ToolCall, tool: Tool) -> ToolResult:
     if tool.wire is not None and not interaction.request.uri.startswith(TOOL):
         return tool.wire.result(interaction.response, call.args)
     answer = tool_answer(interaction.response)

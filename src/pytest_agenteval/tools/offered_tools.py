@@ -21,7 +21,7 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.text.canonical import compact
-from pytest_agenteval.tools.mcp.loop_thread import LoopThread
+from pytest_agenteval.tools.mcp_servers import LoopThread
 from pytest_agenteval.tools.tool import ToolResult
 from pytest_agenteval.tools.toolbox import ToolBox
 
@@ -72,19 +72,21 @@ class OfferedTools:
         try:
             message = json.loads(body or b"")
         except ValueError:
-            return _json(_error(None, PARSE_ERROR, "the body is not JSON"))
+            return _json_response(_error_message(None, PARSE_ERROR, "the body is not JSON"))
         if isinstance(message, list):  # several at once, as one form of the protocol had it
             answers = [answer for each in message if (answer := self._answer_message(each)) is not None]
-            return _json(answers) if answers else Response(202, "Accepted")
+            return _json_response(answers) if answers else Response(202, "Accepted")
         answer = self._answer_message(message)
-        return Response(202, "Accepted") if answer is None else _json(answer)
+        return Response(202, "Accepted") if answer is None else _json_response(answer)
 
     def _answer_message(self, message: Any) -> Mapping[str, Any] | None:
         """Give the answer to a request; None for what wants none."""
         if not isinstance(message, dict) or not isinstance(message.get("method"), str):
             is_answer = isinstance(message, dict) and {"result", "error"} & message.keys()
             return (
-                None if is_answer else _error(None, INVALID_REQUEST, "neither a request nor a notification")
+                None
+                if is_answer
+                else _error_message(None, INVALID_REQUEST, "neither a request nor a notification")
             )
         if message.get("id") is None:
             return None
@@ -92,7 +94,7 @@ class OfferedTools:
         try:
             result = self._result(message["method"], params if isinstance(params, dict) else NOTHING)
         except ProtocolError as wrong:
-            return _error(message["id"], wrong.code, str(wrong))
+            return _error_message(message["id"], wrong.code, str(wrong))
         return {"jsonrpc": "2.0", "id": message["id"], "result": result}
 
     def _result(self, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -165,9 +167,9 @@ def _call_id(meta: Mapping[str, Any]) -> str:
     return next((id for key in CALL_ID_KEYS if isinstance(id := meta.get(key), str)), "")
 
 
-def _error(id: Any, code: int, message: str) -> Mapping[str, Any]:
+def _error_message(id: Any, code: int, message: str) -> Mapping[str, Any]:
     return {"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}}
 
 
-def _json(value: Mapping[str, Any] | Sequence[Any]) -> Response:
+def _json_response(value: Mapping[str, Any] | Sequence[Any]) -> Response:
     return Response(200, "OK", {"Content-Type": "application/json"}, compact(value))

@@ -1,8 +1,7 @@
 """The official package ``mcp``, which is named here only: sessions with servers, whichever of its versions.
 
 What servers say is given in the words of the protocol (``inputSchema``, ``isError``), which no version of the
-package changes, unlike the names of its attributes.
-"""
+package changes, unlike the names of its attributes."""
 
 from __future__ import annotations
 
@@ -10,8 +9,74 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, TypeAlias
 
+from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.text.errors import NotInstalled
-from pytest_agenteval.tools.mcp.answers import ODD_SCHEMA, is_object_schema
+from pytest_agenteval.tools.tool import ToolFailed
+
+TOOL_ERROR = "tool_error"
+UNSUPPORTED_SCHEMA = "pytest-agenteval/inputSchema"
+"""The key of a tool's ``_meta`` that holds an ``inputSchema`` that the protocol does not know."""
+
+
+class ServedTool(Record, frozen=True):
+    """A tool as its server declares it; ``parameters`` is what stands as the JSON Schema of its arguments."""
+
+    name: str
+    description: str = ""
+    parameters: Mapping[str, Any] = NOTHING
+
+
+def read_served_tool(tool: Mapping[str, Any]) -> ServedTool:
+    """Read one entry of ``tools/list``."""
+    schema = tool.get("inputSchema") or tool.get("input_schema") or NOTHING
+    meta = tool.get("_meta")
+    if isinstance(meta, Mapping) and UNSUPPORTED_SCHEMA in meta:
+        schema = meta[UNSUPPORTED_SCHEMA] or NOTHING
+    if isinstance(schema, Mapping) and schema and "type" not in schema:
+        schema = {"type": "object", **schema}
+    return ServedTool(tool["name"], tool.get("description") or tool.get("title") or "", schema)
+
+
+def is_object_schema(schema: Any) -> bool:
+    """Whether a schema may be that of a tool's arguments: of an object, with its properties in a map."""
+    return (
+        isinstance(schema, Mapping)
+        and schema.get("type", "object") == "object"
+        and isinstance(schema.get("properties", {}), Mapping)
+        and isinstance(schema.get("required", []), list)
+    )
+
+
+def read_result(result: Mapping[str, Any]) -> Any:
+    """Give the value of a call's result: its structured content where it has some, else its text.
+
+    Raises ToolFailed for a result that says that the call failed.
+    """
+    text = "\n".join(map(_text_of, result.get("content") or ()))
+    if result.get("isError", result.get("is_error")):
+        raise ToolFailed(text or "the tool failed, and its server does not say why", TOOL_ERROR)
+    structured = result.get("structuredContent", result.get("structured_content"))
+    return text if structured is None else structured
+
+
+def _text_of(block: Mapping[str, Any]) -> str:
+    """Give a block's text; of what is none, what it is and how much of it there is."""
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text", ""))
+    if kind == "resource_link":
+        return f"[link to {block.get('name') or 'a resource'}: {block.get('uri')}]"
+    resource: Mapping[str, Any] = block.get("resource") or NOTHING if kind == "resource" else block
+    if "text" in resource:
+        return str(resource["text"])
+    form = resource.get("mimeType") or resource.get("mime_type") or "of an unknown form"
+    data = resource.get("data") or resource.get("blob") or ""
+    return f"[{kind}: {form}, {_bytes_of_base64(data)} bytes, not shown]"
+
+
+def _bytes_of_base64(data: str) -> int:
+    return len(data) * 3 // 4 - data[-2:].count("=")
+
 
 Session: TypeAlias = Any
 Streams: TypeAlias = "tuple[Any, Any]"
@@ -25,11 +90,11 @@ class ConnectionLost(Exception):
     """Nobody answers any more; what the client knows of it."""
 
 
-class NoResult(Exception):
+class InvalidResult(Exception):
     """The server answered with what the protocol does not know; where in the answer, and what is wrong."""
 
 
-class Refused(Exception):
+class RequestRejected(Exception):
     """The server answered a request with an error of the protocol, or with what breaks the protocol."""
 
 
@@ -64,10 +129,10 @@ async def session_over(transport: Transport) -> AsyncIterator[Session]:
 async def _with_lenient_schemas(transport: Transport) -> AsyncIterator[Streams]:
     """Have one tool with an odd schema refuse no server: the package takes lists of tools whole or not."""
     async with transport as (incoming, outgoing):
-        yield _Incoming(incoming), outgoing
+        yield _LenientStream(incoming), outgoing
 
 
-class _Incoming:
+class _LenientStream:
     """A stream of a server's messages, in which odd schemas of tools stand where the package lets them be."""
 
     def __init__(self, stream: Any) -> None:
@@ -83,10 +148,10 @@ class _Incoming:
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict):
-                _move_odd_schemas(tool)
+                _move_unsupported_schemas(tool)
         return message
 
-    def __aiter__(self) -> _Incoming:
+    def __aiter__(self) -> _LenientStream:
         return self
 
     async def __anext__(self) -> Any:
@@ -97,7 +162,7 @@ class _Incoming:
         except anyio.EndOfStream:
             raise StopAsyncIteration from None
 
-    async def __aenter__(self) -> _Incoming:
+    async def __aenter__(self) -> _LenientStream:
         await self._stream.__aenter__()
         return self
 
@@ -105,17 +170,17 @@ class _Incoming:
         return await self._stream.__aexit__(*raised)
 
 
-def _move_odd_schemas(tool: dict[str, Any]) -> None:
+def _move_unsupported_schemas(tool: dict[str, Any]) -> None:
     """Put an odd ``inputSchema`` into the tool's ``_meta``; an odd ``outputSchema`` checks nothing."""
-    if not _is_taken(tool.get("inputSchema")):
+    if not _is_supported(tool.get("inputSchema")):
         meta = tool["_meta"] if isinstance(tool.get("_meta"), dict) else {}
-        tool["_meta"] = {**meta, ODD_SCHEMA: tool.get("inputSchema")}
+        tool["_meta"] = {**meta, UNSUPPORTED_SCHEMA: tool.get("inputSchema")}
         tool["inputSchema"] = {"type": "object"}
-    if not _is_taken(tool.get("outputSchema")):
+    if not _is_supported(tool.get("outputSchema")):
         tool.pop("outputSchema", None)
 
 
-def _is_taken(schema: Any) -> bool:
+def _is_supported(schema: Any) -> bool:
     """Whether the package takes a schema."""
     return is_object_schema(schema) and "type" in schema
 
@@ -141,17 +206,17 @@ async def _answer(request: Awaitable[Any]) -> Any:
     try:
         return await request
     except ValueError as odd:  # pydantic's, of the package's classes
-        raise NoResult(first_mistake(odd)) from None
+        raise InvalidResult(first_error_line(odd)) from None
     except RuntimeError as broken:  # a result that does not fit the schema that the server gave of it
-        raise Refused(str(broken)) from None
+        raise RequestRejected(str(broken)) from None
     except Exception as raised:
         error = getattr(raised, "error", None)
         if error is None or error.code == CONNECTION_CLOSED:
             raise ConnectionLost(str(raised) or type(raised).__name__) from None
-        raise Refused(error.message) from None
+        raise RequestRejected(error.message) from None
 
 
-def first_mistake(raised: BaseException) -> str:
+def first_error_line(raised: BaseException) -> str:
     """Give what an exception says; of a long list of pydantic's the first line, with its place."""
     mistakes: Any = getattr(raised, "errors", None)
     if not isinstance(raised, ValueError) or not callable(mistakes):

@@ -1,0 +1,520 @@
+"""What authors of tool files write, and what is wrong with it.
+
+A text in ``url``, ``query``, ``headers`` and ``body`` may name arguments as ``{keyword}``, with a value for
+an absent one as ``{unit=1}``, environment variables as ``${KAKAO_REST_API_KEY}`` and the token as
+``${token}``. A text that is one argument and nothing else keeps the argument's type; a key whose argument is
+absent is left out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Annotated, Any, Literal
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Meta, field
+
+from pytest_agenteval.cassettes.param_matchers import WORDS
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.tasks.field_types import Count, Map, Named, Number, Positive, Spec, expects
+from pytest_agenteval.tasks.validation_errors import value_text
+from pytest_agenteval.text.errors import KeyPath, nearest
+from pytest_agenteval.tools.request_values import TemplateValue, compile_value, is_chosen
+
+Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
+ToolName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_-]{1,64}\Z")]
+Variable = Annotated[str, Meta(pattern=r"^\w+\Z")]
+ValueMap = Mapping[str, Any]
+
+
+class Chosen(Spec, frozen=True, kw_only=True):
+    """An argument written in other words: by a table, or a list in one text."""
+
+    param: Annotated[Named, expects("the name of a parameter")]
+    table: Annotated[Map, expects("a map from argument to what is sent for it")] = NOTHING
+    join: Annotated[str | None, expects("a text that is put between the items of a list")] = None
+
+    @property
+    def template(self) -> Map:
+        """The map {param, table, join} of it, as templates of requests hold it."""
+        return {"param": self.param, "table": self.table} | ({} if self.join is None else {"join": self.join})
+
+
+class RequestSpec(Spec, frozen=True, kw_only=True):
+    """What is sent for a call."""
+
+    method: Annotated[Method, expects("GET, POST, PUT, PATCH, DELETE or HEAD")] = "GET"
+    url: Annotated[Chosen | Named, expects("an address, or a path below `base`; or {param, table} of them")]
+    query: Annotated[ValueMap, expects("a map from query parameter to value")] = NOTHING
+    headers: Annotated[ValueMap, expects("a map from header to value")] = NOTHING
+    body: Annotated[Any, expects("any JSON value; texts in it may name arguments")] = None
+    body_as: Annotated[Literal["json", "form"], expects("json or form")] = "json"
+
+
+class TokenSpec(Spec, frozen=True, kw_only=True):
+    """The request that gives the token for all others; what it gave is kept until it expires."""
+
+    url: Annotated[Named, expects("an address, or a path below `base`")]
+    method: Annotated[Method, expects("GET, POST, PUT, PATCH, DELETE or HEAD")] = "POST"
+    query: Annotated[ValueMap, expects("a map from query parameter to value")] = NOTHING
+    headers: Annotated[ValueMap, expects("a map from header to value")] = NOTHING
+    body: Annotated[Any, expects("any JSON value")] = None
+    body_as: Annotated[Literal["json", "form"], expects("json or form")] = "json"
+    path: Annotated[Named, expects("where the token stands in the response")] = "access_token"
+    expires: Annotated[Named, expects("where its seconds stand in the response")] = "expires_in"
+    lasts: Annotated[Positive, expects("seconds it lasts where the response does not say")] = 3600.0
+
+
+class ErrorSpec(Spec, frozen=True, kw_only=True):
+    """How a body looks that says that the call failed, whatever its status."""
+
+    path: Annotated[str, expects("where the value stands that tells, as in error.code")] = ""
+    ok: Annotated[tuple[Any, ...], expects("values that mean success; none: its presence is one")] = ()
+    message: Annotated[str, expects("where the message stands, as in error.message")] = ""
+    pattern: Annotated[str, expects("a regular expression for a body that is not JSON")] = ""
+
+
+class Starts(Spec, frozen=True, kw_only=True):
+    """Which items of a list are kept: those that start with a text."""
+
+    path: Annotated[Named, expects("where in the item the text stands")]
+    starts: Annotated[Any, expects("a text, `{parameter}`, or {param, table}")]
+
+
+class PartSpec(Spec, frozen=True, kw_only=True):
+    """A value that the agent is shown, made of the response."""
+
+    path: Annotated[str, expects("where the value stands, as in documents[0].address")] = ""
+    fields: Annotated[
+        Mapping[str, PartSpec | str] | None, expects("a map from key to path, `{parameter}` or part")
+    ] = None
+    each: Annotated[
+        Mapping[str, PartSpec | str] | None,
+        expects("for a list: a map from key to path in the item, `{parameter}` or part"),
+    ] = None
+    where: Annotated[Starts | None, expects("a map {path, starts}: which items are kept")] = None
+    limit: Annotated[
+        Count | Annotated[str, Meta(pattern=r"^\{\w+\}\Z")] | None,
+        expects("how many items: a number or `{parameter}`"),
+    ] = None
+    drop: Annotated[tuple[Named, ...], expects("a list of keys left out, at any depth")] = ()
+    join: Annotated[tuple[Named, ...], expects("a list of paths whose texts are joined")] = ()
+    between: Annotated[str, expects("the text between joined texts")] = " "
+    convert: Annotated[
+        Literal["number", "integer", "text", "count"] | None, expects("number, integer, text or count")
+    ] = field(default=None, name="as")
+    times: Annotated[Number | None, expects("a number by which the value is multiplied")] = None
+    value: Annotated[Any, expects("a constant")] = None
+    default: Annotated[Any, expects("what stands where the response holds nothing")] = None
+
+
+class ResultSpec(PartSpec, frozen=True, kw_only=True):
+    """What the agent is shown of a response."""
+
+    text: Annotated[
+        Literal["xml", "any"] | None, expects("xml or any: which body that is not JSON is shown as it is")
+    ] = None
+    empty: Annotated[Any, expects("what an empty body means")] = None
+
+
+class ToolDeclaration(Spec, frozen=True, kw_only=True):
+    """One tool: what the agent is told of it, what is sent, and what is shown of the response."""
+
+    name: Annotated[ToolName, expects("1 to 64 letters, digits, _ or -")]
+    description: Annotated[Named, expects("a text: what the tool is for")]
+    parameters: Annotated[Map, expects("the JSON Schema of an object")] = field(
+        default_factory=lambda: {"type": "object", "properties": {}}
+    )
+    request: Annotated[RequestSpec, expects("a map with url (and method, query, headers, body)")]
+    result: Annotated[ResultSpec, expects("a map: what is shown of the response")] = ResultSpec()
+    errors: Annotated[tuple[ErrorSpec, ...], expects("a list of what a failure looks like")] = ()
+    matching: Annotated[
+        Map, expects("a map from parameter to exact, folded, ignore, contains or {number: TOLERANCE}")
+    ] = NOTHING
+    secrets: Annotated[tuple[Variable, ...], expects("a list of environment variables")] = ()
+    token: Annotated[TokenSpec | None, expects("a map: the request that gives a token")] = None
+    checked: Annotated[bool, expects("true or false: arguments are checked before sending")] = True
+
+
+class ProviderSpec(Spec, frozen=True, kw_only=True):
+    """What the tools of one provider have in common."""
+
+    name: Annotated[ToolName, expects("1 to 64 letters, digits, _ or -")]
+    base: Annotated[Named, expects("the address that paths are put behind")]
+    headers: Annotated[ValueMap, expects("a map from header to value")] = NOTHING
+    query: Annotated[ValueMap, expects("a map from query parameter to value")] = NOTHING
+    secrets: Annotated[tuple[Variable, ...], expects("a list of environment variables")] = ()
+    token: Annotated[TokenSpec | None, expects("a map: the request that gives a token")] = None
+    errors: Annotated[tuple[ErrorSpec, ...], expects("a list of what a failure looks like")] = ()
+
+
+class ToolFile(Spec, frozen=True, kw_only=True):
+    """A file of several tools."""
+
+    provider: Annotated[ProviderSpec | None, expects("a map: what the tools share")] = None
+    tools: Annotated[tuple[ToolDeclaration, ...], Meta(min_length=1), expects("a list of 1 tool or more")]
+
+
+_NAME = re.compile(r"\$?\{[^{}\s]+\}")
+_ADDRESS = re.compile(r"https?://[^\s/?#{}]+(?:/[^\s?#{}]*)?")
+_PATH = re.compile(r"/[^\s?#{}]*")
+
+
+def is_address(text: str) -> bool:
+    """Whether this is the address of a server, perhaps with a path, and no query."""
+    plain = _NAME.sub("x", text)
+    try:
+        return bool(_ADDRESS.fullmatch(plain)) and urlsplit(plain).port != 0
+    except ValueError:  # a port that is no port
+        return False
+
+
+def is_path(text: str) -> bool:
+    """Whether this can stand behind the address of a server."""
+    return bool(_PATH.fullmatch(_NAME.sub("x", text)))
+
+
+KINDS = ("string", "integer", "number", "boolean", "array", "object", "null")
+
+SchemaProblem = tuple[KeyPath, str, str, str]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_pattern(value: Any) -> bool:
+    try:
+        re.compile(value)
+    except (re.error, TypeError):
+        return False
+    return True
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+_NUMBER: tuple[str, Callable[[Any], bool]] = ("a number", _is_number)
+_COUNT: tuple[str, Callable[[Any], bool]] = ("a whole number, 0 or more", _is_count)
+_TEXT: tuple[str, Callable[[Any], bool]] = ("a text", lambda value: isinstance(value, str))
+_SHAPES: tuple[str, Callable[[Any], bool]] = (
+    "a map from name to schema",
+    lambda value: isinstance(value, Mapping),
+)
+
+_KEYWORDS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
+    "enum": ("a list", lambda value: isinstance(value, list)),
+    "required": ("a list of names", _is_names),
+    "properties": _SHAPES,
+    "$defs": _SHAPES,
+    "pattern": ("a regular expression", _is_pattern),
+    "description": _TEXT,
+    "format": _TEXT,
+    "minimum": _NUMBER,
+    "maximum": _NUMBER,
+    "exclusiveMinimum": _NUMBER,
+    "exclusiveMaximum": _NUMBER,
+    "multipleOf": _NUMBER,
+    "minLength": _COUNT,
+    "maxLength": _COUNT,
+    "minItems": _COUNT,
+    "maxItems": _COUNT,
+}
+
+
+def schema_problems(schema: Any, path: KeyPath = (), root: Any = None) -> Iterator[SchemaProblem]:
+    """Give place, expected, found and hint of what no JSON Schema says.
+
+    References lead to something within the ``root``, the schema itself: nothing is fetched for a check.
+    """
+    root = schema if root is None else root
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, Mapping):
+        yield path, "a schema: a map", value_text(schema), ""
+        return
+    if "type" in schema:
+        yield from _kind_problems(schema["type"], (*path, "type"))
+    for keyword, (expected, fits) in _KEYWORDS.items():
+        if keyword in schema and not fits(schema[keyword]):
+            yield (*path, keyword), expected, value_text(schema[keyword]), ""
+    if "$ref" in schema and not _leads_somewhere(schema["$ref"], root):
+        expected = "a reference within `parameters`, as #/$defs/place"
+        yield (*path, "$ref"), expected, value_text(schema["$ref"]), ""
+    for below, inner in _inner_schemas(schema):
+        yield from schema_problems(inner, (*path, *below), root)
+
+
+def _leads_somewhere(ref: Any, root: Any) -> bool:
+    steps = ref.split("/") if isinstance(ref, str) else [""]
+    for step in (unquote(part).replace("~1", "/").replace("~0", "~") for part in steps[1:]):
+        if not isinstance(root, Mapping) or step not in root:
+            return False
+        root = root[step]
+    return steps[0] == "#"
+
+
+def _kind_problems(kind: Any, path: KeyPath) -> Iterator[SchemaProblem]:
+    for type_name in kind if isinstance(kind, list) else [kind]:
+        if type_name not in KINDS:
+            yield path, f"one of {', '.join(KINDS)}", value_text(type_name), nearest(str(type_name), KINDS)
+
+
+def _inner_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
+    for keyword in ("properties", "$defs"):
+        if isinstance(schema.get(keyword), Mapping):
+            yield from (((keyword, name), inner) for name, inner in schema[keyword].items())
+    for keyword in ("items", "additionalProperties"):
+        if keyword in schema:
+            yield (keyword,), schema[keyword]
+    for keyword in ("anyOf", "oneOf", "allOf"):
+        if isinstance(schema.get(keyword), list):
+            yield from (((keyword, index), inner) for index, inner in enumerate(schema[keyword]))
+
+
+TOKEN = "token"
+
+_INVALID_NAME = re.compile(r"(\$?)\{(?!\w+[=}])([^{}\s]+)\}")
+
+
+class DeclarationProblem(FrozenValue, frozen=True):
+    """A problem whose file is not known here; the path starts at the tool."""
+
+    path: KeyPath
+    expected: str
+    found: str
+    hint: str = ""
+
+
+def tool_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
+    """Give what is wrong with one tool."""
+    wrong = tuple(_parameters_problems(tool.parameters))
+    yield from wrong
+    if wrong:
+        return
+    names = tuple(tool.parameters.get("properties") or ())
+    own_secrets = (*tool.secrets, *(provider.secrets if provider else ()))
+    if tool.token:
+        yield from _token_problems(tool.token, own_secrets, provider)
+    secrets = (*own_secrets, TOKEN) if tool.token or (provider and provider.token) else own_secrets
+    yield from _nested_map_problems(tool)
+    for path, value in _values(tool):
+        yield from _unknown_names(path, "a parameter of the tool", value.names, names)
+        yield from _unknown_names(path, "a name in `secrets`", value.secrets, secrets)
+    for part in ("url", "query", "headers", "body"):
+        yield from _misspelt_names(("request", part), getattr(tool.request, part), names)
+    for place, *problem in result_problems(tool.result, names):
+        yield DeclarationProblem(("result", *place), *problem)
+    yield from _errors_problems(tool.errors)
+    yield from _address_problems(tool, provider)
+    yield from _matching_problems(tool.matching, names)
+
+
+def provider_problems(provider: ProviderSpec) -> Iterator[DeclarationProblem]:
+    """Give what is wrong with what tools share; the path starts at the provider."""
+    yield from _shared_part_problems(("base",), provider.base, provider.secrets)
+    if not is_address(provider.base):
+        yield DeclarationProblem(
+            ("base",), "an address as https://host/path, without a query", value_text(provider.base)
+        )
+    yield from _errors_problems(provider.errors)
+    secrets = provider.secrets if provider.token is None else (*provider.secrets, TOKEN)
+    for part in ("query", "headers"):
+        for key, given in getattr(provider, part).items():
+            yield from _shared_part_problems((part, key), given, secrets)
+    if provider.token is not None:
+        yield from _token_problems(provider.token, provider.secrets, provider)
+
+
+def _errors_problems(errors: Iterable[ErrorSpec]) -> Iterator[DeclarationProblem]:
+    for index, error in enumerate(errors):
+        for path, *problem in error_problems(error):
+            yield DeclarationProblem(("errors", index, *path), *problem)
+
+
+def _token_problems(
+    token: TokenSpec, secrets: Iterable[str], provider: ProviderSpec | None
+) -> Iterator[DeclarationProblem]:
+    for part in ("url", "query", "headers", "body"):
+        yield from _shared_part_problems(("token", part), getattr(token, part), secrets)
+    yield from _url_problems(("token", "url"), token.url, provider)
+
+
+def _shared_part_problems(path: KeyPath, given: Any, secrets: Iterable[str]) -> Iterator[DeclarationProblem]:
+    """Look at what is sent for every tool: it has secrets, but no arguments."""
+    value = compile_value(given)
+    yield from _misspelt_names(path, given, ())
+    yield from _unknown_names(path, "no parameters: the tools' own requests have them", value.names, ())
+    yield from _unknown_names(path, "a name in `secrets`", value.secrets, secrets)
+
+
+def _parameters_problems(parameters: Mapping[str, Any]) -> Iterator[DeclarationProblem]:
+    if parameters.get("type") != "object":
+        found = value_text(parameters.get("type"))
+        yield DeclarationProblem(("parameters", "type"), "object: arguments are a map", found)
+        return
+    wrong = [
+        DeclarationProblem(("parameters", *path), *problem) for path, *problem in schema_problems(parameters)
+    ]
+    yield from wrong
+    properties, required = parameters.get("properties", {}), parameters.get("required", ())
+    for index, name in enumerate(() if wrong else required):
+        if name not in properties:
+            hint = nearest(name, properties)
+            yield DeclarationProblem(
+                ("parameters", "required", index), "a name in `properties`", value_text(name), hint
+            )
+
+
+def _nested_map_problems(tool: ToolDeclaration) -> Iterator[DeclarationProblem]:
+    """Queries and headers have no maps in them: one there is a misspelt {param, table}."""
+    request = tool.request
+    form = request.body if request.body_as == "form" and request.body is not None else {}
+    if not isinstance(form, Mapping) or is_chosen(form):
+        yield DeclarationProblem(
+            ("request", "body"), "a map from field to value: it is sent as a form", value_text(form)
+        )
+        form = {}
+    for part, pairs in (("query", request.query), ("headers", request.headers), ("body", form)):
+        for key, value in pairs.items():
+            if isinstance(value, Mapping) and not is_chosen(value):
+                expected = "a value, {param, table} or {param, join}"
+                yield DeclarationProblem(("request", part, key), expected, value_text(value))
+
+
+def _misspelt_names(path: KeyPath, given: Any, names: Iterable[str]) -> Iterator[DeclarationProblem]:
+    """Look for braces that would be sent as they stand, though they look like a name."""
+    if isinstance(given, str):
+        for secret, name in _INVALID_NAME.findall(given):
+            if secret:
+                yield DeclarationProblem(path, "a name in `secrets`", f"unknown name {name!r}")
+            elif name in names:
+                expected = f"{{param: {name}}}: in braces stand letters, digits and _"
+                yield DeclarationProblem(path, expected, value_text(given))
+    elif isinstance(given, Chosen):
+        yield from _misspelt_names((*path, "table"), given.table, names)
+    elif isinstance(given, Mapping):
+        for key, value in given.items():
+            yield from _misspelt_names((*path, key), value, names)
+    elif isinstance(given, list | tuple):
+        for index, value in enumerate(given):
+            yield from _misspelt_names((*path, index), value, names)
+
+
+def _values(tool: ToolDeclaration) -> Iterator[tuple[KeyPath, TemplateValue]]:
+    request = tool.request
+    url: Any = request.url.template if isinstance(request.url, Chosen) else request.url
+    yield ("request", "url"), compile_value(url)
+    for part in ("query", "headers"):
+        for key, value in getattr(request, part).items():
+            yield ("request", part, key), compile_value(value)
+    yield from _body_values(("request", "body"), request.body)
+
+
+def _body_values(path: KeyPath, body: Any) -> Iterator[tuple[KeyPath, TemplateValue]]:
+    value = compile_value(body)
+    if isinstance(body, dict) and hasattr(value, "inner"):
+        for key, below in body.items():
+            yield from _body_values((*path, key), below)
+    else:
+        yield path, value
+
+
+def _unknown_names(
+    path: KeyPath, expected: str, used: Iterable[str], names: Iterable[str]
+) -> Iterator[DeclarationProblem]:
+    for name in dict.fromkeys(used):
+        if name not in names:
+            yield DeclarationProblem(path, expected, f"unknown name {name!r}", nearest(name, names))
+
+
+def _address_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
+    url = tool.request.url
+    texts = [url] if isinstance(url, str) else list(url.table.values())
+    if not texts or (isinstance(url, Chosen) and url.join is not None):
+        yield DeclarationProblem(("request", "url"), "an address, or {param, table} of them", "an argument")
+    for text in texts:
+        yield from _url_problems(("request", "url"), str(text), provider)
+        sure = {
+            *tool.parameters.get("required", ()),
+            *(name for name, shape in tool.parameters.get("properties", {}).items() if "default" in shape),
+        }
+        for name in compile_value(str(text)).sure_of(sure):
+            expected = "required parameters, or a value for an absent one, as in {unit=1}"
+            yield DeclarationProblem(("request", "url"), expected, f"the optional parameter {name!r}")
+
+
+def _url_problems(path: KeyPath, url: str, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
+    if "://" not in url and not provider:
+        yield DeclarationProblem(path, "an address with its host, or a `provider`", value_text(url))
+    elif not (is_address(url) or is_path(url)):
+        hint = "what stands behind ? belongs under `query`" if "?" in url else ""
+        yield DeclarationProblem(
+            path, "an address as https://host/path, or a path as /path", value_text(url), hint
+        )
+
+
+def _matching_problems(matching: Mapping[str, Any], names: Iterable[str]) -> Iterator[DeclarationProblem]:
+    for name, rule in matching.items():
+        yield from _unknown_names(("matching", name), "a parameter of the tool", (name,), names)
+        number = isinstance(rule, Mapping) and set(rule) == {"number"} and _is_tolerance(rule["number"])
+        if not number and rule not in WORDS:
+            expected = f"one of {', '.join(WORDS)}, or {{number: TOLERANCE}}"
+            yield DeclarationProblem(
+                ("matching", name), expected, value_text(rule), nearest(str(rule), WORDS)
+            )
+
+
+def _is_tolerance(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
+
+
+_VALUE_PATH = re.compile(r"(?!\$[.\[])(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*")
+
+
+def result_problems(part: PartSpec, names: Collection[str], path: KeyPath = ()) -> Iterator[SchemaProblem]:
+    """Give place, expected, found and hint of what no response can be made into."""
+    yield from _value_path_problems((*path, "path"), part.path)
+    for index, joined_path in enumerate(part.join):
+        yield from _value_path_problems((*path, "join", index), joined_path)
+    if part.where is not None:
+        yield from _value_path_problems((*path, "where", "path"), part.where.path)
+        yield from _unknown_parameter((*path, "where", "starts"), part.where.starts, names)
+    yield from _unknown_parameter((*path, "limit"), part.limit, names)
+    for key, below in (("fields", part.fields or {}), ("each", part.each or {})):
+        for name, inner in below.items():
+            here: KeyPath = (*path, key, name)
+            if isinstance(inner, PartSpec):
+                yield from result_problems(inner, names, here)
+            elif compile_value(inner).names:
+                yield from _unknown_parameter(here, inner, names)
+            else:
+                yield from _value_path_problems(here, inner)
+
+
+def error_problems(error: ErrorSpec) -> Iterator[SchemaProblem]:
+    """Give what is wrong with one way of telling that a call failed."""
+    if not error.path and not error.pattern:
+        yield (), "a `path` or a `pattern`: what tells that a call failed", "neither", ""
+    yield from _value_path_problems(("path",), error.path)
+    yield from _value_path_problems(("message",), error.message)
+    try:
+        re.compile(error.pattern)
+    except re.error as wrong:
+        yield ("pattern",), "a regular expression", f"{error.pattern!r}: {wrong}", ""
+
+
+def _value_path_problems(path: KeyPath, given: str) -> Iterator[SchemaProblem]:
+    if given and not _VALUE_PATH.fullmatch(given):
+        yield path, "keys and indexes, as documents[0].address", value_text(given), ""
+
+
+def _unknown_parameter(path: KeyPath, given: Any, names: Collection[str]) -> Iterator[SchemaProblem]:
+    for name in compile_value(given).names:
+        if name not in names:
+            yield path, "a parameter of the tool", f"unknown name {name!r}", nearest(name, names)

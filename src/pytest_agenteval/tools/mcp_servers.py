@@ -1,0 +1,408 @@
+"""Running MCP servers: started at the first call, called from any loop, ended with their trial or run."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import contextvars
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+from collections import deque
+from collections.abc import Awaitable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
+from pytest_agenteval.processes.processes import GROUP, end_group
+from pytest_agenteval.processes.threads import in_daemon_thread
+from pytest_agenteval.records.plan import McpServer
+from pytest_agenteval.text.errors import AgentEvalError, McpServerDown, NoKey
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.tools import mcp_client
+from pytest_agenteval.tools.mcp_client import (
+    ConnectionLost,
+    InvalidResult,
+    RequestRejected,
+    ServedTool,
+    Session,
+    Transport,
+    first_error_line,
+    read_result,
+    read_served_tool,
+)
+from pytest_agenteval.tools.tool import ToolFailed
+
+Returned = TypeVar("Returned")
+
+CANCELLING_S = 1.0
+"""Seconds in which what is cancelled may come to its end."""
+
+
+class LoopThread:
+    """A loop in a thread that is started when something is first to be done there.
+
+    The thread belongs to no trial; what is done there does, where it is given the context of one.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def submit(
+        self, work: Coroutine[Any, Any, Returned], context: contextvars.Context | None = None
+    ) -> Future[Returned]:
+        """Have this done there, in a copy of the context, or in an empty one."""
+        with self._starting:
+            loop = self._loop or self._start()
+        within = contextvars.Context() if context is None else context.copy()
+        return within.run(asyncio.run_coroutine_threadsafe, work, loop)
+
+    def _start(self) -> asyncio.AbstractEventLoop:
+        with without_socket_guard():
+            self._loop = loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=loop.run_forever, name=self._name, daemon=True)
+        contextvars.Context().run(self._thread.start)
+        return loop
+
+    def close(self) -> None:
+        """Cancel what is still done there, and end the thread; said again, it does nothing."""
+        with self._starting:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None:
+            asyncio.run_coroutine_threadsafe(_cancel_others(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    if others:
+        await asyncio.wait(others, timeout=CANCELLING_S)
+
+
+INHERITED_VARIABLES = frozenset(
+    {
+        *(
+            "PATH",
+            "HOME",
+            "USER",
+            "LOGNAME",
+            "SHELL",
+            "TERM",
+            "LANG",
+            "LC_ALL",
+            "TZ",
+            "TMPDIR",
+            "TEMP",
+            "TMP",
+        ),
+        *("APPDATA", "LOCALAPPDATA", "HOMEDRIVE", "HOMEPATH", "PATHEXT", "PROCESSOR_ARCHITECTURE"),
+        *("PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "USERNAME", "USERPROFILE"),
+    }
+)
+"""Variables that every server is given; it gets no other, so no key, unless its ``env`` names it."""
+
+CLOSING_S = 1.0
+"""Seconds for a server to end by itself once nobody writes to it any more, then again once it was told to."""
+
+LAST_LINES = 10
+LONGEST_LINE = 4096
+_VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+class ServerProcess:
+    """A server that runs, in a process group of its own.
+
+    Raises McpServerDown where it cannot be started, and NoKey where a variable that it is given is not set.
+    """
+
+    def __init__(self, server: McpServer) -> None:
+        folder, variables = Path(server.folder, server.cwd), _environment(server)
+        command = [fill_variables(part, server) for part in server.command]
+        try:
+            self._process = subprocess.Popen(
+                [_program(command[0], folder, variables["PATH"]), *command[1:]],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                cwd=folder,
+                env=variables,
+                **GROUP,
+            )
+        except OSError as why:
+            raise McpServerDown(f"the MCP server `{server.title}` cannot be started: {why}") from None
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        self._end_at_exit = partial(end_group, self._process, 0.0)
+        atexit.register(self._end_at_exit)  # for a run that nobody lets come to its end
+        self._last_lines: deque[bytes] = deque(maxlen=LAST_LINES)
+        self._reading = threading.Thread(target=self._read_errors, name="agenteval-mcp-stderr", daemon=True)
+        self._reading.start()
+
+    async def read_line(self) -> bytes:
+        """Give the next line of its output; nothing once it is gone."""
+        return await in_daemon_thread(self._output.readline)
+
+    async def write(self, line: bytes) -> None:
+        """Send it a line; raises OSError once it is gone."""
+        await in_daemon_thread(self._write, line)
+
+    def _write(self, line: bytes) -> None:
+        self._input.write(line)
+        self._input.flush()
+
+    def _read_errors(self) -> None:
+        assert self._process.stderr is not None
+        for line in iter(lambda: self._process.stderr.readline(LONGEST_LINE), b""):  # type: ignore[union-attr]
+            self._last_lines.append(line)
+
+    def end(self, patience_s: float) -> None:
+        """End it, and all that it started: by closing its input and, so many seconds later, by signals."""
+        with suppress(OSError):  # it is gone, with something unread
+            self._input.close()
+        self._wait(patience_s)
+        end_group(self._process, CLOSING_S)
+        atexit.unregister(self._end_at_exit)
+
+    def ending(self, patience_s: float) -> str:
+        """Say how it ended, if it does within so many seconds, and what its last lines of errors are."""
+        status = self._wait(patience_s)
+        if status is not None:
+            self._reading.join(CLOSING_S)  # what it started may hold the pipe open
+        lines = b"".join(self._last_lines).decode("utf-8", "replace").splitlines()
+        ended = "" if status is None else f" (exit status {status})"
+        return "\n  ".join([f"{ended}; the last lines of its standard error:", *lines]) if lines else ended
+
+    def _wait(self, seconds: float) -> int | None:
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return None
+
+
+def fill_variables(text: str, server: McpServer) -> str:
+    """Put the values of environment variables where ``${NAME}`` stands; raises NoKey for one not set."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match[1]
+        KNOWN_SECRETS.know_variables((name,))
+        if name not in os.environ:
+            raise NoKey(f"the MCP server `{server.title}` is given ${name}: not set")
+        return os.environ[name]
+
+    return _VARIABLE.sub(value, text)
+
+
+def _environment(server: McpServer) -> dict[str, str]:
+    """Give what a server is to know of ours, with the programs beside this Python found first."""
+    passed_on = {name: value for name, value in os.environ.items() if name.upper() in INHERITED_VARIABLES}
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+    own = {name: fill_variables(value, server) for name, value in server.env.items()}
+    return {**passed_on, "PATH": path, **own}
+
+
+def _program(name: str, folder: Path, path: str) -> str:
+    """Find a program: beside the suite, or on the path."""
+    beside = folder / name
+    return str(beside) if beside.is_file() else shutil.which(name, path=path) or name
+
+
+T = TypeVar("T")
+MCP_ERROR = "mcp_error"
+"""The type of a call's error where a server answered with an error of the protocol."""
+START_S = 60.0
+"""Seconds that a server has to start, unless its calls may take longer: some are fetched first."""
+
+
+class RunningServer:
+    """One server and the session with it, from the first thing that it is asked on; used on its loop only."""
+
+    def __init__(self, server: McpServer) -> None:
+        self._server = server
+        self._process: ServerProcess | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._session: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+        self._session.add_done_callback(_ignore_exception)
+        self._declarations: list[dict[str, Any]] = []
+        self._patience_s = CLOSING_S
+        self.lost: McpServerDown | None = None
+
+    async def tools(self) -> list[ServedTool]:
+        """Ask which tools it has; raises McpServerDown."""
+        await self.session()
+        return [read_served_tool(tool) for tool in self._declarations]
+
+    async def call(self, name: str, args: Mapping[str, Any]) -> Any:
+        """Have a tool called and give the result's value.
+
+        Raises ToolFailed for what the server says went wrong, and McpServerDown where it says nothing.
+        """
+        session = await self.session()
+        calling = mcp_client.call_tool(session, name, args)
+        try:
+            answer = await self._within_seconds(f"answer {name}", calling, self._server.seconds)
+        except asyncio.CancelledError:
+            self._patience_s = 0.0  # it is at work on what nobody waits for
+            raise
+        return read_result(answer)
+
+    async def session(self) -> Session:
+        """Give the session, opened by whoever needs it first; raises McpServerDown."""
+        if self.lost is not None:
+            raise self.lost
+        if self._serving is None:
+            self._serving = asyncio.get_running_loop().create_task(self._serve())
+        starting = asyncio.shield(self._session)
+        return await self._within_seconds("start", starting, max(self._server.seconds, START_S))
+
+    async def end(self) -> None:
+        """Close the session and end the server, if it was started."""
+        if self._serving is not None:
+            self._serving.cancel()
+            await asyncio.wait([self._serving], timeout=CLOSING_S)
+            self._session.cancel()
+        if self._process is not None:
+            await in_daemon_thread(self._process.end, 0.0 if self.lost else self._patience_s)
+
+    async def _serve(self) -> None:
+        """Hold the session open: the package wants it opened and closed by one task."""
+        try:
+            mcp_client.check_installed()
+            async with mcp_client.session_over(self._transport()) as session:
+                self._declarations = await mcp_client.list_tools(
+                    session
+                )  # by which the package checks results
+                self._session.set_result(session)
+                await asyncio.get_running_loop().create_future()
+        except Exception as raised:
+            if not self._session.done():
+                self._session.set_exception(await self._reason(raised))
+
+    def _transport(self) -> Transport:
+        server = self._server
+        if server.command:
+            self._process = process = ServerProcess(server)
+            return mcp_client.line_streams(process.read_line, process.write)
+        headers = {name: fill_variables(value, server) for name, value in server.headers.items()}
+        return mcp_client.http_streams(fill_variables(server.url, server), headers)
+
+    async def _within_seconds(self, what: str, answer: Awaitable[T], seconds: float) -> T:
+        try:
+            async with asyncio.timeout(seconds):
+                return await answer
+        except RequestRejected as refused:
+            raise ToolFailed(str(refused), MCP_ERROR) from None
+        except TimeoutError:
+            raise await self._down(f"did not {what} within {seconds:g} s", patience_s=0) from None
+        except InvalidResult as odd:
+            raise await self._down(f"did not {what} as the protocol says", str(odd), patience_s=0) from None
+        except ConnectionLost as lost:
+            raise await self._down(f"was gone before it could {what}", str(lost)) from None
+
+    async def _reason(self, raised: BaseException) -> AgentEvalError:
+        while isinstance(raised, BaseExceptionGroup):
+            raised = raised.exceptions[0]
+        if isinstance(raised, AgentEvalError):
+            return raised
+        return await self._down("did not start", first_error_line(raised))
+
+    async def _down(self, what: str, reason: str = "", patience_s: float = CLOSING_S) -> McpServerDown:
+        ending = ""
+        if self._process is not None:
+            ending = await in_daemon_thread(self._process.ending, patience_s)
+        if reason and not ending:
+            ending = f": {reason}"
+        self.lost = McpServerDown(f"the MCP server `{self._server.title}` {what}{ending}")
+        return self.lost
+
+
+def _ignore_exception(session: asyncio.Future[Session]) -> None:
+    """Look at what came of it, so that asyncio does not complain that nobody did."""
+    if not session.cancelled():
+        session.exception()
+
+
+class ServerPool:
+    """The servers of one trial, or those that all trials of a process share; each runs once it is asked.
+
+    One that was lost is started anew where it ``restarts``; else what it knew is lost too, and so it stays.
+    """
+
+    def __init__(self, loop: LoopThread, *, restarts: bool = False) -> None:
+        self._loop, self._restarts = loop, restarts
+        self._in_use = False
+        self._running: dict[McpServer, RunningServer] = {}
+        self._lost: list[RunningServer] = []
+        self._ending: list[asyncio.Task[None]] = []
+
+    def start(self, server: McpServer) -> Future[Session]:
+        """Have the server started, if it does not run yet."""
+        return self._submit(self._start(server))
+
+    def call(self, server: McpServer, name: str, args: Mapping[str, Any]) -> Future[Any]:
+        """Have a tool of the server called."""
+        return self._submit(self._call(server, name, args))
+
+    def tools(self, server: McpServer) -> Future[list[ServedTool]]:
+        """Have the server say which tools it has."""
+        return self._submit(self._list(server))
+
+    def close(self) -> Future[None]:
+        """End all of them, those too that are about to start."""
+        if self._in_use:
+            return self._loop.submit(self._end())
+        nothing: Future[None] = Future()
+        nothing.set_result(None)
+        return nothing
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        self._in_use = True
+        return self._loop.submit(work)
+
+    def _one(self, server: McpServer) -> RunningServer:
+        running = self._running.get(server)
+        if running is not None and running.lost and self._restarts:
+            self._lost.append(self._running.pop(server))
+            running = None
+        if running is None:
+            running = self._running[server] = RunningServer(server)
+        return running
+
+    async def _start(self, server: McpServer) -> Session:
+        return await self._one(server).session()
+
+    async def _call(self, server: McpServer, name: str, args: Mapping[str, Any]) -> Any:
+        return await self._one(server).call(name, args)
+
+    async def _list(self, server: McpServer) -> list[ServedTool]:
+        return await self._one(server).tools()
+
+    async def _end(self) -> None:
+        running, self._running, self._lost = (*self._running.values(), *self._lost), {}, []
+        self._ending += [asyncio.get_running_loop().create_task(each.end()) for each in running]
+        if self._ending:  # also by a trial that was cancelled meanwhile: they are ended all the same
+            await asyncio.wait(self._ending)
+
+
+def list_served_tools(server: McpServer) -> list[ServedTool]:
+    """Start a server, ask which tools it has, and end it; raises McpServerDown, NoKey or NotInstalled."""
+    loop = LoopThread("agenteval-mcp-listing")
+    servers = ServerPool(loop)
+    try:
+        return servers.tools(server).result()
+    finally:
+        servers.close().result()
+        loop.close()

@@ -1,1 +1,0 @@
-"""Tools that an OpenAPI document describes."""
