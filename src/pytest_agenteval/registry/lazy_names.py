@@ -3,37 +3,41 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, exception_text, nearest, nearest_names
+from pytest_agenteval.text.errors import (
+    AgentEvalError,
+    UsageMistake,
+    exception_text,
+    key_hint,
+    nearest,
+    nearest_names,
+)
+
+if TYPE_CHECKING:
+    from pytest_agenteval.agents.agent import Agent
 
 T = TypeVar("T")
 PACKAGE = "pytest_agenteval"
 _IMPORTING = (__file__, importlib.__file__)
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
-    """A claim that is made when its name is first looked up."""
-
-    make: Callable[[], Any]
-
-    def __call__(self) -> Any:
-        """Make it."""
-        return self.make()
+class Deferred(partial[Any]):
+    """A claim that is called when its name is first looked up: what it returns is the thing."""
 
 
 class LazyNames(Generic[T]):
-    """One kind of thing by name, with who offered it.
+    """One kind of thing by name, with the file and line that registered it.
 
-    A claim is the thing itself, or the text ``package.module:attribute`` that says where it is. ``finish``
-    makes of the claim what is looked up. ``complete`` is called before every look-up, as
-    names may still be on their way; it gives what could not be registered, in a line each.
+    A claim is the thing itself, a ``Deferred``, or the text ``package.module:attribute``; ``finish`` makes of
+    it what is looked up. ``complete`` is called before every look-up, as names may still be on their way; it
+    returns a line for everything that could not be registered.
     """
 
     def __init__(
@@ -45,48 +49,47 @@ class LazyNames(Generic[T]):
         self._claimants: dict[str, str] = {}
         self._values: dict[str, T] = {}
 
-    def take(self, name: str, claim: object, claimant: str) -> None:
-        """Take a name; raises NameTaken, which shows both claimants, where it is taken."""
+    def take(self, name: str, claim: object, claimant: str = "") -> None:
+        """Take a name for whoever called the caller, or for ``claimant``; raises NameTaken."""
+        claimant = claimant or caller_place(3)
         if name in self._claims:
             first = self._claimants[name]
             raise NameTaken(f"the {self.kind} name {name!r} is taken: by {first}, and again by {claimant}")
         self._claims[name], self._claimants[name] = claim, claimant
 
     def get(self, name: str) -> T:
-        """Give what a name stands for, imported if need be; raises UnknownName or NotImported."""
+        """Return what a name stands for, imported if need be; raises UnknownName or NotImported."""
         if name not in self._values:
             broken = self._complete()
             if name not in self._claims:
                 raise UnknownName(self.kind, name, self._claims, broken)
-            claim = self._imported(name)
+            claim = import_claim(self._claims[name], f"{self.kind} {name!r}", self._claimants[name])
             self._values[name] = self._finish(claim) if self._finish else claim
         return self._values[name]
 
     def __contains__(self, name: str) -> bool:
-        """Whether a name is taken already."""
         return name in self._claims
 
-    def claim_of(self, name: str) -> object:
-        """Give what was registered under a name, not imported; None where nothing was."""
-        return self._claims.get(name)
+    def is_built_in(self, name: str) -> bool:
+        """Whether the code behind a name belongs to this package; nothing is imported to see it."""
+        claim = self._claims.get(name)
+        module = claim if isinstance(claim, str) else getattr(claim, "__module__", "")
+        return str(module).startswith(f"{PACKAGE}.")
 
-    def claimant_of(self, name: str) -> str:
-        """Give who took a name, which is one of ``names``."""
-        return self._claimants[name]
+    @property
+    def claimants(self) -> Mapping[str, str]:
+        """The file and line that registered each name."""
+        self._complete()
+        return self._claimants
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All names, in the order in which they were taken."""
-        self._complete()
-        return tuple(self._claims)
-
-    def _imported(self, name: str) -> Any:
-        claim = self._claims[name]
-        return import_claim(claim, f"{self.kind} {name!r}", self._claimants[name])
+        """All names, in the order in which they were registered."""
+        return tuple(self.claimants)
 
 
 class NameTaken(UsageMistake):
-    """A name that somebody has taken already; shows the places of both."""
+    """A name that is registered already; the message shows both places."""
 
 
 class UnknownName(UsageMistake):
@@ -115,9 +118,9 @@ class NotImported(UsageMistake):
 
 
 def import_claim(claim: object, what: str, claimant: str) -> Any:
-    """Give what a claim stands for: ``package.module:attribute`` is imported, all else is the thing."""
+    """Return what a claim stands for: ``package.module:attribute`` is imported, all else is the thing."""
     if isinstance(claim, Deferred):
-        return claim.make()
+        return claim()
     if not isinstance(claim, str):
         return claim
     module, _, attribute = claim.partition(":")
@@ -132,7 +135,7 @@ def import_claim(claim: object, what: str, claimant: str) -> Any:
 
 
 def exception_with_place(raised: Exception) -> str:
-    """Say in one line what an import raised, and in which line of whose file."""
+    """Write in one line what was raised, and in which line of whose file."""
     frames = [frame for frame in extract_tb(raised.__traceback__) if frame.filename[:1] != "<"]
     last = frames[-1] if frames else None
     place = f" ({last.filename}:{last.lineno})" if last and last.filename not in _IMPORTING else ""
@@ -142,7 +145,7 @@ def exception_with_place(raised: Exception) -> str:
 
 
 def resolve_place(place: Path | str) -> Path:
-    """Give the path of a file or folder: as it is, or ``package:path`` below a package that can be imported.
+    """Return the path of a file or folder: as it is, or ``package:path`` below an importable package.
 
     Raises UsageMistake where there is no such package.
     """
@@ -161,50 +164,42 @@ def resolve_place(place: Path | str) -> Path:
 
 
 def caller_place(depth: int = 2) -> str:
-    """Say where a registration was made: file and line of whoever called, so many frames up."""
+    """Return the file and line of a call, so many frames up: by default that of whoever called the caller."""
     frame = sys._getframe(depth)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-Place: TypeAlias = "Path | str"
-"""A file or folder: its path, or ``package:path`` for one that is installed with a package."""
+def import_suite_agent(form: Mapping[str, Any]) -> Callable[..., Agent]:
+    """Return the factory of an agent that a suite.yaml describes; raises UsageMistake where there is none."""
+    from pytest_agenteval.agents.adapters.forms import agent_factory_of
+
+    call = form.get("call")
+    if not call:
+        return agent_factory_of(form)
+    # The import of litellm would ask a server for a list of prices, before any trial.
+    os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+    # They stay: what is imported later, while it runs, is found there too.
+    sys.path.extend(path for path in form.get("paths", ()) if path not in sys.path)
+    try:
+        return agent_factory_of(form, import_claim(call, "agent", "suite.yaml"))
+    except NotImported as missing:
+        cause, near = missing.__cause__, ""
+        if isinstance(cause, AttributeError) and cause.name:
+            near = nearest(cause.name, dir(cause.obj))
+        raise AgentNotImported(form, missing.found, near) from cause
+    except UsageMistake as mistake:  # it is there, and nothing that acts
+        raise AgentNotImported(form, str(mistake)) from None
 
 
-class RubricFolders:
-    """Folders of rubrics, with who registered them; ``files`` finds each rubric's file by its name.
+class AgentNotImported(NotImported):
+    """What a suite's ``call`` names cannot be imported, or is nothing that acts."""
 
-    ``complete`` gives what installed benchmarks could not register, ``note_broken`` is told of a folder that
-    cannot be used.
-    """
-
-    def __init__(self, complete: Callable[[], Sequence[str]], note_broken: Callable[[str], None]) -> None:
-        self._complete, self._note_broken = complete, note_broken
-        self._folders: list[tuple[Place, str]] = []
-        self.files: LazyNames[Path] = LazyNames("rubric", self._list_folders)
-
-    def add(self, folder: Place, claimant: str) -> None:
-        """Take a folder, whose disk is not read yet."""
-        self._folders.append((folder, claimant))
-
-    def _list_folders(self) -> Sequence[str]:
-        broken = self._complete()
-        while self._folders:
-            folder, by = self._folders[0]
-            files = {file.stem: file for file in self._rubrics_in(folder, by)}
-            # The folder stays in the list where one of its names is taken, so that every look-up says so.
-            for name in sorted(files, key=lambda name: name not in self.files):
-                self.files.take(name, files[name], by)
-            del self._folders[0]
-        return broken
-
-    def _rubrics_in(self, folder: Place, by: str) -> Sequence[Path]:
-        """List a folder's rubrics; one that is not there is noted, and keeps nobody from those of others."""
-        try:
-            path = resolve_place(folder)
-            if path.is_dir():
-                return sorted(path.glob("*.jinja"))
-            missing = f"expected a folder: {path}; found none"
-        except UsageMistake as mistake:
-            missing = str(mistake)
-        self._note_broken(f"the rubrics that {by} registered cannot be used: {missing}")
-        return ()
+    def __init__(self, form: Mapping[str, Any], found: str, near: str = "") -> None:
+        self.expected = "package.module:name of what acts: a function, an object with run, a class with run"
+        self.found = found if form["call"] in found else f"{form['call']!r}: {found}"
+        places = [*form.get("paths", ()), "wherever Python looks"]
+        lacks_module = found.startswith("ModuleNotFoundError") and not found.endswith(")")
+        self.hint = (
+            f"modules are looked for in {' and '.join(places)}" if lacks_module else near or key_hint(found)
+        )
+        UsageMistake.__init__(self, f"agent: expected {self.expected}; found {self.found}")

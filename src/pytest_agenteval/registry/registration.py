@@ -7,52 +7,53 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from traceback import extract_tb
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.text.errors import UsageMistake, exception_text, nearest
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry.registry import Registry
 
 
-registry_key: pytest.StashKey[Any] = pytest.StashKey()
-"""Holds ``registration.Registration``."""
-
+registry_key: pytest.StashKey[LazyRegistry] = pytest.StashKey()
 
 open_configs: list[pytest.Config] = []
 """The pytest runs of this process, the innermost last, for code that no fixture gives a config."""
 
-
-def get_registry(config: pytest.Config) -> Registry:
-    """Give all that has a name in this pytest run; the first call registers what is built in."""
-    registry: Registry = config.stash[registry_key]()
-    return registry
-
-
 PREFIX = "pytest_agenteval_"
 HOOK = f"{PREFIX}register"
+PLUGIN = "pytest_agenteval.plugin"
 _OURS = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
+def get_registry(config: pytest.Config) -> Registry:
+    """Return all that has a name in this pytest run; the first call registers what is built in."""
+    return config.stash[registry_key].registry
+
+
 class LazyRegistry:
-    """The registry of a pytest run: made, and offered to whoever has our hook, when it is first asked for."""
+    """The registry of a pytest run: it is made, and passed to all who have the hook, when first used."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         self._registry: Registry | None = None
 
-    def __call__(self) -> Registry:
-        """Give the registry; raises UsageMistake where a plugin or conftest claims what is taken."""
+    @property
+    def registry(self) -> Registry:
+        """The registry; raises UsageMistake where a plugin or conftest claims what is taken."""
         if self._registry is None:
             from pytest_agenteval.registry import installed
             from pytest_agenteval.registry.registry import Registry
 
-            self._registry = Registry(self._plug_in_benchmarks)  # first: who is asked may register plugins
-            self._config.pluginmanager.register(installed, "agenteval-builtin")
+            plugins = self._config.pluginmanager
+            # Stored before any hook is called: a hook may register plugins, for which offer_early is called.
+            self._registry = Registry(partial(installed.register_benchmarks, plugins=plugins))
+            plugins.register(installed, "agenteval-builtin")
             # As for `call:` in suite.yaml: a conftest below evals/ imports the project's own package.
             if (root := str(self._config.rootpath)) not in sys.path:
                 sys.path.append(root)
@@ -60,21 +61,16 @@ class LazyRegistry:
         return self._registry
 
     def offer_early(self) -> None:
-        """Make the registry at once where somebody beside us has something to register."""
+        """Make the registry at once where a conftest or another plugin has something to register."""
         if self._registry is None and self._config.hook.pytest_agenteval_register.get_hookimpls():
-            self()
-
-    def _plug_in_benchmarks(self, registry: Registry) -> None:
-        from pytest_agenteval.registry.installed import plug_in_benchmarks
-
-        plug_in_benchmarks(self._config.pluginmanager, registry)
+            _ = self.registry
 
 
 def register_plugins(config: pytest.Config) -> None:
-    """Take what plugins and conftests have to offer that are there when pytest is configured."""
-    registration = config.stash[registry_key] = LazyRegistry(config)
+    """Let the plugins and conftests register that are there when pytest is configured."""
+    config.stash[registry_key] = LazyRegistry(config)
     try:
-        registration.offer_early()
+        config.stash[registry_key].offer_early()
     except (KeyboardInterrupt, pytest.exit.Exception):
         raise
     except BaseException as raised:  # SystemExit too, and pytest.skip
@@ -84,10 +80,15 @@ def register_plugins(config: pytest.Config) -> None:
         raise pytest.UsageError(mistake) from None
 
 
+def register_late_plugins(manager: object) -> None:
+    """Let those register that came later, such as a conftest further down."""
+    for config in open_configs:
+        if config.pluginmanager is manager and registry_key in config.stash:
+            config.stash[registry_key].offer_early()
+
+
 def registration_mistake(raised: BaseException, config: pytest.Config) -> str:
     """Say in which line a conftest's or plugin's hook failed to register; empty where the hook is ours."""
-    from pytest_agenteval.text.errors import UsageMistake, exception_text
-
     if isinstance(raised, UsageMistake):
         return str(raised)
     frames = [frame for frame in extract_tb(raised.__traceback__) if frame.filename[:1] != "<"]
@@ -110,7 +111,6 @@ def check_hook_names(plugin: object) -> None:
     if not names:
         return
     from pytest_agenteval.registry import hookspecs
-    from pytest_agenteval.text.errors import nearest
 
     known = [name for name in vars(hookspecs) if name.startswith(PREFIX)]
     for name in names:
@@ -118,16 +118,6 @@ def check_hook_names(plugin: object) -> None:
             place = getattr(plugin, "__file__", None) or repr(plugin)
             hint = nearest(name, known) or f"hooks are {', '.join(known)}"
             raise pytest.UsageError(f"{place}: unknown hook {name!r}; {hint}")
-
-
-def register_late_plugins(manager: object) -> None:
-    """Take what those have to offer that came later, such as a conftest further down."""
-    for config in open_configs:
-        if config.pluginmanager is manager and registry_key in config.stash:
-            config.stash[registry_key].offer_early()
-
-
-PLUGIN = "pytest_agenteval.plugin"
 
 
 class _RegistryCatcher:
@@ -150,32 +140,32 @@ class _RegistryCatcher:
 
 
 def load_registry(folders: Iterable[Path], options: Sequence[str] = ()) -> Registry:
-    """Give what the conftests of these folders, and of those above them, register beside what is built in.
+    """Return what the conftests of these folders, and of those above them, register beside what is built in.
 
     pytest itself loads them, so that what they import beside them is found; conftests further down are loaded
     where their folders are named. ``options`` of pytest decide how, such as its ``--rootdir``. Raises
     UsageMistake with pytest's own words when one cannot be loaded.
     """
-    grab, output = _RegistryCatcher(), io.StringIO()
+    catcher, output = _RegistryCatcher(), io.StringIO()
     # Without the project's own options, which may ask for reports; our plugin by name, for where none is
     # loaded by itself. Twice under two names is more than pytest can bear.
     named = PLUGIN in os.environ.get("PYTEST_PLUGINS", "").split(",")
     ours = [] if named else ["-p", "agenteval"]
     args = ["--collect-only", "-o", "addopts=", *ours, *options, *map(str, folders)]
     with without_addopts(), redirect_stdout(output), redirect_stderr(output):
-        pytest.main(args, plugins=[grab])
-    if grab.interrupted:  # which pytest keeps to itself
+        pytest.main(args, plugins=[catcher])
+    if catcher.interrupted:  # pytest raises nothing
         raise KeyboardInterrupt
-    if grab.registry is None:
+    if catcher.registry is None:
         raise UsageMistake(f"the conftests could not be loaded:\n{output.getvalue().strip()}")
     # pytest takes back what its settings added; what is registered by name is imported only later.
-    sys.path += [place for place in grab.path if place not in sys.path]
-    return grab.registry
+    sys.path += [place for place in catcher.path if place not in sys.path]
+    return catcher.registry
 
 
 @contextmanager
 def without_addopts() -> Iterator[None]:
-    """Hide the options that somebody set for runs of pytest of their own."""
+    """Hide ``PYTEST_ADDOPTS``, whose options somebody set for runs of pytest of their own."""
     options = os.environ.pop("PYTEST_ADDOPTS", None)
     try:
         yield
