@@ -140,8 +140,8 @@ def test_a_model_of_bedrock_has_its_price_in_every_region(litellm: Any, region: 
 def test_prices_do_not_depend_on_what_is_imported() -> None:
     """The same run costs the same with agents that import litellm and without."""
     code = (
-        "import sys; from pytest_agenteval.chat.model_prices import rates_of; "
-        "print(rates_of('openai/gpt-5-mini', 1000), 'litellm' in sys.modules)"
+        "import sys; from pytest_agenteval.chat.model_prices import token_rates; "
+        "print(token_rates('openai/gpt-5-mini', 1000), 'litellm' in sys.modules)"
     )
     there = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 

@@ -1,4 +1,4 @@
-"""Requests to Anthropic's messages, as litellm would send them, and their replies in the terms of the request."""
+"""Requests to Anthropic's messages, as litellm would send them, and replies in the terms of the request."""
 
 from __future__ import annotations
 

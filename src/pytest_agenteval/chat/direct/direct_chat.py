@@ -71,9 +71,7 @@ def _format_of(model: Model, ask: ModelAsk) -> DirectFormat:
         return anthropic_request
     from pytest_agenteval.chat.direct import openai_chat_request
 
-    if provider == "openai" and (
-        name.startswith(RESPONSES) or openai_chat_request.wants_responses(ask, provider)
-    ):
+    if name.startswith(RESPONSES) or openai_chat_request.wants_responses(ask, provider):
         from pytest_agenteval.chat.direct import openai_responses_request
 
         return openai_responses_request

@@ -1,4 +1,4 @@
-"""One pool of HTTP connections for the direct requests of a loop: the one file that opens a client of aiohttp."""
+"""One pool of HTTP connections for the direct requests of a loop: the one file that uses aiohttp's client."""
 
 from __future__ import annotations
 

@@ -21,6 +21,7 @@ from pytest_agenteval.chat.direct.openai_chat_request import (
     wanted_summary,
     with_known_role,
 )
+from pytest_agenteval.chat.direct.openai_chat_request import headers_of as bearer_headers
 from pytest_agenteval.chat.direct.provider_schemas import openai_tool, response_format, tool_choice
 from pytest_agenteval.records.tool_spec import parse_arguments
 
@@ -141,6 +142,7 @@ def further_responses_settings(body: Mapping[str, Any], further: Mapping[str, An
 
 FORMAT = "openai.responses"
 PATH = "/responses"
+headers_of = bearer_headers
 
 _FEWEST_TOKENS = 16
 """The API takes no lower limit of a reply's tokens."""
