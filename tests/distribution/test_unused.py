@@ -159,7 +159,7 @@ def test_a_trial_without_tools_loads_no_recordings_and_no_http(tmp_path: Path) -
     assert not [
         name
         for name in ours
-        if name.startswith(("pytest_agenteval.tools.http_tool", "pytest_agenteval.tools.openapi"))
+        if name.startswith(("pytest_agenteval.tools.http", "pytest_agenteval.tools.openapi"))
     ]
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from pytest_agenteval.cassettes.http.scope import answering
-from pytest_agenteval.cassettes.interaction import Request
 
 _CALLING = ("__call__", "with_call", "future")
 """How a method of a server is called; a stub holds what is called, for longer than any trial."""
@@ -52,6 +51,8 @@ def _patch_watching(real: Any) -> Any:
 def _refuse_in_replay(method: str, place: str) -> None:
     scope = answering()
     if scope is not None and not scope.live:
+        from pytest_agenteval.cassettes.interaction import Request
+
         raise scope.refusal(Request(method, f"grpc://{place}"))
     if scope is not None:
         scope.note_connection(place)
