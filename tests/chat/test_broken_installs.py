@@ -16,7 +16,7 @@ from tests.loopback.model_server import ModelServer, ReplyPlan
 SCRIPT = """
 import asyncio, sys
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.rate_limiter import Gates, gate_of
+from pytest_agenteval.chat.rate_limiter import RateLimiters, limiter_of
 from pytest_agenteval.chat.retries import RetryingChat
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
@@ -26,7 +26,7 @@ from pytest_agenteval.records.tool_spec import ToolSpec
 budget = Budget(Allowance())
 recorder = Recorder(lambda: budget.at)
 model = Model("m", "openai/gpt-4o-mini", params={"api_base": sys.argv[1]})
-chat = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder, gate=gate_of(Gates(), model, {}))
+chat = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder, gate=limiter_of(RateLimiters(), model, {}))
 tool = ToolSpec("add", "adds", {"type": "object", "properties": {}})
 try:
     asyncio.run(chat.ask([{"role": "user", "content": "hi"}], tools=[tool]))

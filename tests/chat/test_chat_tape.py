@@ -168,10 +168,9 @@ import asyncio, json, os, socket, sys
 from pathlib import Path
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.chat.litellm_chat import LitellmChat
-from pytest_agenteval.chat.rate_limiter import Gates, gate_of
+from pytest_agenteval.chat.rate_limiter import RateLimiters, limiter_of
 from pytest_agenteval.chat.retries import RetryingChat
-from pytest_agenteval.chat.recording_chat import ChatTape
-from pytest_agenteval.chat.recording_chat import AgentChat
+from pytest_agenteval.chat.recording_chat import AgentChat, ChatTape
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance, Model
 from pytest_agenteval.records.recorder import Recorder
@@ -186,7 +185,7 @@ budget = Budget(Allowance())
 recorder = Recorder(lambda: budget.at)
 opened = Library(Path(sys.argv[1]).parent).open(Path(sys.argv[1]), "none", "chat")
 tape = ChatTape(opened, role="agent", model=model, repetition=1, mode="none", retry_command="")
-live = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder, gate=gate_of(Gates(), model, {}))
+live = RetryingChat(LitellmChat(model), budget=budget, recorder=recorder, gate=limiter_of(RateLimiters(), model, {}))
 chat = AgentChat(live, recorder=recorder, budget=budget, tape=tape)
 add = ToolSpec("add", "adds", {"type": "object", "properties": {"a": {"type": "integer"}}})
 reply = asyncio.run(chat.ask([{"role": "user", "content": "What is 1 + 2?"}], tools=[add]))

@@ -1,7 +1,8 @@
 """Real models, asked through litellm: the one file that knows it.
 
-What litellm makes of a stream's chunks says more than the provider did (an estimate where no tokens were counted,
-an end where the line was cut) and less (no refusal, no call without an id). Both are put right here."""
+What litellm makes of a stream's chunks says more than the provider did (an estimate where no tokens were
+counted, an end where the line was cut) and less (no refusal, no call without an id). Both are put right here.
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """What a model's tokens cost: by the user's prices, else by litellm's table.
 
-The table is read as data, since importing litellm takes seconds. The figures are those of litellm's own arithmetic
-for text and audio. What it alone can know is left out: hours at which a provider is cheaper, regions, searches that
-a provider made."""
+The table is read as data, since importing litellm takes seconds. The figures are those of litellm's own
+arithmetic for text and audio. What it alone can know is left out: hours at which a provider is cheaper,
+regions, searches that a provider made.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
-"""The requests that an agent sends to models by itself: counted, read into the transcript, replayed and recorded.
+"""The requests that an agent sends to models by itself: counted, transcribed, replayed and recorded.
 
-Requests come from a patched client or from a server on loopback; here it makes no difference which."""
+Requests come from a patched client or from a server on loopback; here it makes no difference which.
+"""
 
 from __future__ import annotations
 

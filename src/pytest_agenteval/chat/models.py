@@ -1,4 +1,4 @@
-"""What the user typed turned into models: aliases and their settings, offline models, litellm ids, transports."""
+"""What the user typed turned into models: aliases with their settings, offline models, litellm ids."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""How the processes of a run share a model out: adaptive concurrency, limits per minute, and a circuit that opens.
+"""How the processes of a run share a model out: adaptive concurrency, limits per minute, a circuit breaker.
 
-What processes report and are granted is plain data, and every time comes in as an argument, so that the state can
-lie in a file."""
+What processes report and are granted is plain data, and every time comes in as an argument, so that the
+state can lie in a file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who asks a real model, and the one retry layer: no trial pays for back-off, and failed attempts are recorded."""
+"""Who asks a real model, and the one retry layer: no trial pays for back-off; failed attempts are recorded."""
 
 from __future__ import annotations
 

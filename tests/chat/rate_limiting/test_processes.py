@@ -13,13 +13,12 @@ from pathlib import Path
 ASKER = """
 import asyncio, sys, time
 from pathlib import Path
-from pytest_agenteval.chat.rate_shares import Limits
-from pytest_agenteval.chat.rate_limiter import Gates
-from pytest_agenteval.chat.rate_shares import FileStore
+from pytest_agenteval.chat.rate_limiter import RateLimiters
+from pytest_agenteval.chat.rate_shares import FileShareStore, RateLimits
 
 file, log, width, requests, seconds = sys.argv[1], open(sys.argv[2], "w"), *map(float, sys.argv[3:])
-gates = Gates(FileStore(Path(file)), 50)
-gate = gates.gate("m", "m", Limits(at_once=int(width), at_start=int(width)))
+limiters = RateLimiters(FileShareStore(Path(file)), 50)
+gate = limiters.gate("m", "m", RateLimits(at_once=int(width), at_start=int(width)))
 
 async def ask():
     while True:

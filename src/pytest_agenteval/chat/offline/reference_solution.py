@@ -1,4 +1,4 @@
-"""A reference solution as spoilers see it: its calls and their values, its texts, and the files that it starts from."""
+"""A reference solution as spoilers see it: its calls, values and texts, and the files that it starts from."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that act out what an author wrote: the task's script, its reference solution whole or spoilt, or nothing."""
+"""Models that act out what an author wrote: a script, a reference solution whole or spoilt, or nothing."""
 
 from __future__ import annotations
 
