@@ -158,7 +158,6 @@ class _Suite:
         }
 
     def audit(self) -> SuiteAudit:
-        """Put the suite's figures together."""
         below = [entry for entry in self.entries if entry.key.model == ORACLE and not entry.full]
         spoilt = list(self._spoilt({entry.key.task for entry in below}))
         unseen = [entry for entry in spoilt if entry.ending == "passed"]

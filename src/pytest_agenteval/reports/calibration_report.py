@@ -187,7 +187,6 @@ def _figure_cells(agreement: JsonObject) -> Iterator[str]:
 
 
 def _agreements(data: JsonObject, judge: str) -> list[JsonObject]:
-    """Give how one judge did, dimension by dimension."""
     return [agreement for agreement in data["measured"] if agreement["judge"] == judge]
 
 
@@ -352,7 +351,6 @@ def _no_disagreement(data: JsonObject) -> str:
 
 
 def _section(data: JsonObject, dimension: str, judges: Sequence[str]) -> dict[str, Any]:
-    """Give what is said of one dimension, judge by judge."""
     return {
         "name": dimension,
         "says": data["dimensions"][dimension],

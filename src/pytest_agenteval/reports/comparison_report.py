@@ -166,7 +166,6 @@ def _format_end(end: float) -> str:
 
 
 def _basis_text(change: Change) -> Iterator[str]:
-    """Say which tests a verdict rests on, with their levels."""
     if not change.testable:
         return
     text = f"p {format_p(change.p)} on these tasks"
@@ -468,7 +467,6 @@ class _TaskResults(FrozenValue, frozen=True):
 
 
 def _results_by_task(entries: Sequence[JournalEntry]) -> dict[str, _TaskResults]:
-    """Give what each task's trials came to, by the task's name."""
     return {_task_name(trials[0]): _task_results(trials) for trials in tasks_of(entries)}
 
 

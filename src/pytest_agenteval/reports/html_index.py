@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, count
 from typing import Any
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from pytest_agenteval.compare.comparison import SuiteComparison, TaskChange
 from pytest_agenteval.compare.scoring.aggregates import decided_scores
 from pytest_agenteval.compare.scoring.sensitivity import mean
-from pytest_agenteval.compare.sides import Side, group_of
+from pytest_agenteval.compare.sides import group_of
 from pytest_agenteval.compare.verdict import Change
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.record import FrozenValue
@@ -209,7 +209,12 @@ def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialReference
     """Give the page's index and, for each of its trials, where the rest of it can be read."""
     views = [view_of(run) for run in source.runs]
     compared = source.comparison is not None
-    heads = [*_old_heads(source), *map(_run_head, views)]
+    heads = [_run_head(view) for view in views]
+    if source.old_run is not None:
+        heads.insert(0, _run_head(view_of(source.old_run)))
+    elif source.comparison is not None:
+        note = "a baseline's file, which has figures and no transcripts"
+        heads.insert(0, RunHead(source.comparison.old, "", "", None, "", (note,), ()))
     trials = _Trials()
     labels = _labels(views)
     suites: list[IndexSuite] = []
@@ -217,7 +222,10 @@ def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialReference
     for at, (run, view) in enumerate(zip(source.runs, views, strict=True), start=int(compared)):
         for suite in view.suites:
             comparison = suite_comparison(source.comparison, suite)
-            label = _unlike(labels[len(suites)], {other.label for other in suites})
+            # A run and its copy share labels, and filters go by labels: the later one is numbered.
+            numbers = (f" {number}" if number > 1 else "" for number in count(1))
+            others, label = {other.label for other in suites}, labels[len(suites)]
+            label += next(number for number in numbers if f"{label}{number}" not in others)
             suites.append(_suite_figures(suite, label, at, comparison))
             tasks += _task_rows(source, run, suite, (len(suites) - 1, at), comparison, trials)
     return (
@@ -232,14 +240,6 @@ def report_index(source: ReportSource) -> tuple[ReportIndex, list[TrialReference
         ),
         trials.sources,
     )
-
-
-def _old_heads(source: ReportSource) -> Iterator[RunHead]:
-    if source.old_run is not None:
-        yield _run_head(view_of(source.old_run))
-    elif source.comparison is not None:
-        note = "a baseline's file, which has figures and no transcripts"
-        yield RunHead(source.comparison.old, "", "", None, "", (note,), ())
 
 
 def _run_head(view: RunView) -> RunHead:
@@ -263,12 +263,6 @@ def _labels(views: Sequence[RunView]) -> list[str]:
     ]
     times = Counter(name for each in names for name in each[:2])
     return [next((name for name in each[:2] if times[name] == 1), each[2]) for each in names]
-
-
-def _unlike(label: str, others: Container[str]) -> str:
-    """Number a label that there is already, as of a run and its copy: filters go by labels."""
-    numbered = (label if number == 1 else f"{label} {number}" for number in count(1))
-    return next(each for each in numbered if each not in others)
 
 
 def _suite_figures(suite: SuiteView, label: str, run: int, comparison: SuiteComparison | None) -> IndexSuite:
@@ -323,7 +317,6 @@ class _Trials:
         self.sources: list[TrialReference] = []
 
     def add(self, number: int, run: Run | None, entries: Iterable[JournalEntry]) -> tuple[int, ...]:
-        """Take the trials of a task, and give their places."""
         first = len(self.rows)
         for entry in entries:
             key = entry.key
@@ -358,7 +351,10 @@ def _task_rows(
 ) -> Iterator[TaskRow]:
     """Give a row for each task of a suite, in the order of buckets; ``places`` are the suite's and run's."""
     changes = {change.task: change for change in comparison.tasks} if comparison else {}
-    old = _old_tasks(source.old, suite.suite, comparison)
+    old: dict[TaskName, list[JournalEntry]] = {}
+    if source.old is not None and comparison is not None:
+        group = (suite.suite, *comparison.old_who)
+        old = group_by_task(entry for entry in source.old.entries if group_of(entry) == group)
     order = {row.name: at for at, row in enumerate(suite.rows)}
     new = group_by_task(suite_entries(run, suite))
     for name, entries in sorted(new.items(), key=lambda each: (order[each[1][0].bucket], each[0])):
@@ -369,16 +365,6 @@ def _task_rows(
             trials.add(0, source.old_run, old.get(name, ())),
             changes.get(name[0]),
         )
-
-
-def _old_tasks(
-    old: Side | None, suite: str, comparison: SuiteComparison | None
-) -> dict[TaskName, list[JournalEntry]]:
-    """Give the old side's trials that a suite's are compared with, by task."""
-    if old is None or comparison is None:
-        return {}
-    group = (suite, *comparison.old_who)
-    return group_by_task(entry for entry in old.entries if group_of(entry) == group)
 
 
 def _task_row(
@@ -429,8 +415,8 @@ def select_worst_tasks(
     if len(index.trials) <= MOST_ROWS:
         return index, sources, ""
     tasks = [index.tasks[at] for at in _chosen(index)]
-    kept = sorted(chain.from_iterable((*task.trials, *task.old) for task in tasks))
-    places = {old: new for new, old in enumerate(kept)}
+    chosen = sorted(chain.from_iterable((*task.trials, *task.old) for task in tasks))
+    places = {old: new for new, old in enumerate(chosen)}
     moved = tuple(
         replace(
             task,
@@ -439,9 +425,14 @@ def select_worst_tasks(
         )
         for task in tasks
     )
-    trials = [index.trials[at] for at in kept]
-    words = _words(len(tasks), len(index.tasks))
-    return replace(index, tasks=moved, trials=trials), [sources[at] for at in kept], words
+    trials = [index.trials[at] for at in chosen]
+    listed, of_all = len(tasks), len(index.tasks)
+    sentence = (
+        f"The list and its filters hold the {listed:,} worst of {of_all:,} tasks; all figures of suites and "
+        f"buckets are of all. The other {of_all - listed:,}: agenteval show NAME opens one, "
+        "agenteval report RUN -o trials.csv (--rows trials) lists all."
+    )
+    return replace(index, tasks=moved, trials=trials), [sources[at] for at in chosen], sentence
 
 
 def _chosen(index: ReportIndex) -> list[int]:
@@ -482,11 +473,3 @@ def _rank(task: TaskRow, trials: Sequence[TrialRow]) -> tuple[int, float]:
     if abs(change) > NO_CHANGE:
         return (1, change) if change < 0 else (2, -change)
     return 3, 2.0 if task.score is None else task.score
-
-
-def _words(kept: int, of_all: int) -> str:
-    return (
-        f"The list and its filters hold the {kept:,} worst of {of_all:,} tasks; all figures of suites and "
-        f"buckets are of all. The other {of_all - kept:,}: agenteval show NAME opens one, "
-        "agenteval report RUN -o trials.csv (--rows trials) lists all."
-    )

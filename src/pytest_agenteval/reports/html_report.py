@@ -238,17 +238,15 @@ def write_chunks(
         chunk, place = writer.add(document_of(trial_view(trial)))
         index_rows[at] = replace(index_rows[at], chunk=chunk, at=place)
     writer.flush()
-    return index_rows, " ".join(_left_out(left_out, unreadable))
-
-
-def _left_out(passed: int, unreadable: int) -> Iterator[str]:
-    if passed:
-        yield (
-            f"The transcripts of {pluralize(passed, 'trial')} that passed are not in this file, which would "
-            "be larger than 100 MB: agenteval show opens them."
+    sentences = []
+    if left_out:
+        sentences.append(
+            f"The transcripts of {pluralize(left_out, 'trial')} that passed are not in this file, which "
+            "would be larger than 100 MB: agenteval show opens them."
         )
     if unreadable:
-        yield f"The transcripts of {pluralize(unreadable, 'trial')} cannot be read."
+        sentences.append(f"The transcripts of {pluralize(unreadable, 'trial')} cannot be read.")
+    return index_rows, " ".join(sentences)
 
 
 def document_of(view: TrialView) -> bytes:
@@ -257,20 +255,16 @@ def document_of(view: TrialView) -> bytes:
 
 
 def _bounded(value: Any) -> Any:
-    if isinstance(value, str):
-        return _cut(value) if len(value) > MOST_TEXT else value
+    if isinstance(value, str) and len(value) > MOST_TEXT:
+        half = MOST_TEXT // 2
+        left_out = f"{len(value) - 2 * half:,} characters are left out here: agenteval show --full"
+        return f"{value[:half]}\n\n… {left_out} …\n\n{value[-half:]}"
     if isinstance(value, dict):
         return {key: _bounded(inner) for key, inner in value.items()}
     if isinstance(value, list):
         return [_bounded(inner) for inner in value]
     # A browser reads larger numbers as the next one that it knows: an id of 64 bits would be another's.
     return str(value) if isinstance(value, int) and abs(value) > LARGEST else value
-
-
-def _cut(text: str) -> str:
-    half = MOST_TEXT // 2
-    between = f"\n\n… {len(text) - 2 * half:,} characters are left out here: agenteval show --full …\n\n"
-    return text[:half] + between + text[-half:]
 
 
 SCRIPTS = ("vendor/preact-htm.js", "text.js", "data.js", "charts.js", "trial.js", "list.js", "app.js")

@@ -114,7 +114,6 @@ def _unfinished_case(key: TrialKey) -> Element:
 
 
 def _held_back_case(trial: NotRunTrial) -> Element:
-    """Give the case of a trial that was not run, with the reason."""
     case = _trial_case(trial.key, trial.key.suite, 0.0)
     SubElement(case, "skipped", type="pytest.skip", message=_xml(f"NOT RUN: {trial.reason}"))
     return case

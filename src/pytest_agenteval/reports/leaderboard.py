@@ -17,7 +17,6 @@ from pytest_agenteval.reports.scorecard import (
     RegisteredScorecard,
     Scorecard,
     Total,
-    TotalPart,
     scorecard_of,
 )
 from pytest_agenteval.reports.suite_tables import (
@@ -98,7 +97,7 @@ def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> It
     """Give what a run says of each of its suites with each model and variant."""
     groups = entries_by_group(run)
     for suite in suite_views(run):
-        entries = groups[suite.suite, suite.model, suite.variant]
+        entries = groups[suite.group]
         scorecard, broken = None, ""
         try:
             scorecard = scorecard_of(entries, scorecards)
@@ -116,8 +115,7 @@ def standings_of(run: Run, scorecards: Iterable[RegisteredScorecard] = ()) -> It
 
 def suite_entries(run: Run, suite: SuiteView) -> list[JournalEntry]:
     """Give the entries of a suite with one model and variant."""
-    group = (suite.suite, suite.model, suite.variant)
-    return [entry for entry in run.entries if (entry.key.suite, entry.key.model, entry.key.variant) == group]
+    return entries_by_group(run)[suite.group]
 
 
 def count_graded_differently(standings: Sequence[LeaderboardRow]) -> int:
@@ -159,11 +157,11 @@ def _board(board: Leaderboard) -> dict[str, Any]:
         "suite": board.suite,
         "levels": board.has_scorecard,
         "graded_differently": count_graded_differently(board.standings),
-        "rows": [_standing(row) for row in board.standings],
+        "rows": [_row_json(row) for row in board.standings],
     }
 
 
-def _standing(row: LeaderboardRow) -> dict[str, Any]:
+def _row_json(row: LeaderboardRow) -> dict[str, Any]:
     data: dict[str, Any] = {
         "run": row.run,
         "path": row.path,
@@ -175,19 +173,13 @@ def _standing(row: LeaderboardRow) -> dict[str, Any]:
     }
     if row.view.decisions:
         data["decisions"] = decisions_json(row.view.decisions)
+    # The keys are the same for every benchmark: a level is any group of metrics.
+    if row.total is not None and row.scorecard is not None:
+        data["composite"] = _total(row.scorecard, row.total)
     if row.scorecard is not None:
-        data |= _scorecard(row.scorecard)
-    return data
-
-
-def _scorecard(scorecard: Scorecard) -> dict[str, Any]:
-    """Give a scorecard under keys that are the same for every benchmark: a level is any group of metrics."""
-    data: dict[str, Any] = {}
-    if scorecard.total is not None:
-        data["composite"] = _total(scorecard, scorecard.total)
-    data["levels"] = {group.name: _group(group) for group in scorecard.groups}
-    if scorecard.notes:
-        data["notes"] = list(scorecard.notes)
+        data["levels"] = {group.name: _group(group) for group in row.scorecard.groups}
+        if row.scorecard.notes:
+            data["notes"] = list(row.scorecard.notes)
     return data
 
 
@@ -296,13 +288,20 @@ def scorecard_tables(standing: LeaderboardRow, scorecard: Scorecard) -> Iterator
     yield ReportTable(
         title=one_line(_groups_of(standing, scorecard), MOST_TITLE),
         head=scorecard.group_word,
-        names=tuple(_row_name(group, metric) for group, metric in rows),
+        names=tuple(
+            group.name if metric is group.total else f"{group.name} {metric.name}" for group, metric in rows
+        ),
         groups=(metric_columns([metric for _, metric in rows]),),
         notes=tuple(map(TableNote, (*_total_notes(scorecard), *scorecard.notes))),
         caveats=(judge_caveat(total),) if total.lacking else (),
     )
-    if any(group.beside for group in scorecard.groups):
-        yield _beside_table(scorecard)
+    if beside := dict.fromkeys(metric.name for group in scorecard.groups for metric in group.beside):
+        columns = tuple(
+            _column(name, [beside_metric(group, name) for group in scorecard.groups]) for name in beside
+        )
+        word = scorecard.group_word
+        groups = tuple(group.name for group in scorecard.groups)
+        yield ReportTable(f"metrics of every {word}, in no {word}'s value", word, groups, (columns,))
 
 
 def metric_columns(metrics: Iterable[Metric | None]) -> tuple[TableColumn, TableColumn, TableColumn]:
@@ -330,25 +329,13 @@ def format_total(scorecard: Scorecard | None) -> str:
     return _marked(scorecard, total.value, (name for part in total.parts for name in part.groups))
 
 
-def _beside_table(scorecard: Scorecard) -> ReportTable:
-    """Give what is shown with each group and is no part of its value: a row for each group."""
-    names = dict.fromkeys(metric.name for group in scorecard.groups for metric in group.beside)
-    columns = tuple(
-        TableColumn(name, tuple(format_metric(beside_metric(group, name)) for group in scorecard.groups))
-        for name in names
-    )
-    word = scorecard.group_word
-    return ReportTable(
-        title=f"metrics of every {word}, in no {word}'s value",
-        head=word,
-        names=tuple(group.name for group in scorecard.groups),
-        groups=(columns,),
-    )
-
-
 def beside_metric(group: MetricGroup | None, name: str) -> Metric | None:
     """Give what stands beside a group under a name, None where nothing does."""
-    return next((metric for metric in group.beside if metric.name == name), None) if group else None
+    return _metric_named(name, group.beside if group else ())
+
+
+def _metric_named(name: str, metrics: Iterable[Metric]) -> Metric | None:
+    return next((metric for metric in metrics if metric.name == name), None)
 
 
 def _in_brief(standing: LeaderboardRow, scorecard: Scorecard, several: bool) -> str:
@@ -359,13 +346,11 @@ def _in_brief(standing: LeaderboardRow, scorecard: Scorecard, several: bool) -> 
         return f"{_groups_of(standing, scorecard)}: {', '.join(groups)}"
     name = f"{view.suite}[{view.who}]" if several else view.suite
     between = f" ({format_interval(total.interval)})" if total.interval else ""
-    lacking = ", ".join(_lack_text(scorecard, missing) for missing in total.missing)
+    missing = [(name, scorecard.group(name)) for name in total.missing]
+    lacking = ", ".join(
+        f"{name} ({group.reason})" if group and group.reason else name for name, group in missing
+    )
     return f"{name} {total.name} {format_total(scorecard)}{between}{f': lacks {lacking}' if lacking else ''}"
-
-
-def _lack_text(scorecard: Scorecard, name: str) -> str:
-    group = scorecard.group(name)
-    return f"{name} ({group.reason})" if group and group.reason else name
 
 
 def _groups_of(standing: LeaderboardRow, scorecard: Scorecard) -> str:
@@ -381,38 +366,27 @@ def _group_text(group: MetricGroup) -> str:
     return f"{group.name} {format_metric(group.total)}{without}"
 
 
-def _total_text(scorecard: Scorecard, total: Total) -> str:
-    interval = f" (95 % {format_interval(total.interval)})" if total.interval else ""
-    return f"{total.name} {format_total(scorecard)}{interval}"
-
-
 def _total_notes(scorecard: Scorecard) -> Iterator[str]:
     """Say what the total is and what it is made of, or which groups it lacks."""
     total = scorecard.total
     if total is None:
         return
-    beside = f"; {_beside_text(scorecard, total.beside)}" if total.beside else ""
+    group = scorecard.group(total.beside)
+    figure = format_metric(group.total if group else None)
+    beside = f"; {total.beside} stands beside it with {figure}" if total.beside else ""
     if total.value is None:
         yield f"no {total.name}: nothing is decided in {', '.join(total.missing)}{beside}"
         return
     parts = " + ".join(
         f"{part.weight:g} x {part.name} {_marked(scorecard, part.value, part.groups)}" for part in total.parts
     )
-    yield f"{_total_text(scorecard, total)} = {parts}{beside}"
-
-
-def _beside_text(scorecard: Scorecard, name: str) -> str:
-    group = scorecard.group(name)
-    return f"{name} stands beside it with {format_metric(group.total if group else None)}"
+    interval = f" (95 % {format_interval(total.interval)})" if total.interval else ""
+    yield f"{total.name} {format_total(scorecard)}{interval} = {parts}{beside}"
 
 
 def _marked(scorecard: Scorecard, value: float | None, groups: Iterable[str]) -> str:
     """Write a figure that is made of groups, marked where one of them lacks a judge's grade."""
     return mark_unjudged(format_figure(value), scorecard.is_unjudged(groups))
-
-
-def _row_name(group: MetricGroup, metric: Metric) -> str:
-    return group.name if metric is group.total else f"{group.name} {metric.name}"
 
 
 WIDEST_TITLE = 16
@@ -436,9 +410,7 @@ def board_lines(boards: Iterable[Leaderboard], width: int) -> Iterator[StyledLin
 def _by_group(board: Leaderboard) -> ReportTable:
     rows = board.standings
     groups = tuple(
-        TableColumn(
-            name, tuple(format_metric(group.total if group else None) for group in _groups(rows, name))
-        )
+        _column(name, [group.total if group else None for group in _groups(rows, name)])
         for name in _group_names(rows)
     )
     return ReportTable(
@@ -446,31 +418,23 @@ def _by_group(board: Leaderboard) -> ReportTable:
         head="model",
         names=_names(rows),
         groups=(_total_columns(rows), groups),
-        notes=tuple(
-            map(TableNote, (*_formula(rows), *_missing(rows), *_scorecard_notes(rows), *_remarks(board)))
-        ),
+        notes=tuple(map(TableNote, (*_scorecard_notes(rows), *_remarks(board)))),
         caveats=tuple(_without_judge(rows)),
     )
 
 
 def _total_columns(rows: Sequence[LeaderboardRow]) -> tuple[TableColumn, ...]:
     """Give the figure that rows are ordered by, and over how many trials it is."""
-    name = next((row.total.name for row in rows if row.total), None)
-    if name is None:
-        return _score_columns(rows)
-    intervals = [row.total.interval if row.total else None for row in rows]
+    name = next((row.total.name for row in rows if row.total), "")
+    figures = [format_total(row.scorecard) if name else mean_cell(row.view.total) for row in rows]
+    intervals = [
+        format_interval(row.total.interval if row.total else None) if name else interval_cell(row.view.total)
+        for row in rows
+    ]
     return (
-        TableColumn(name, tuple(format_total(row.scorecard) for row in rows)),
-        TableColumn("95 %", tuple(map(format_interval, intervals))),
-        _trials(rows),
-    )
-
-
-def _score_columns(rows: Sequence[LeaderboardRow]) -> tuple[TableColumn, ...]:
-    return (
-        TableColumn("score", tuple(mean_cell(row.view.total) for row in rows)),
-        TableColumn("95 %", tuple(interval_cell(row.view.total) for row in rows)),
-        _trials(rows),
+        TableColumn(name or "score", tuple(figures)),
+        TableColumn("95 %", tuple(intervals)),
+        TableColumn("trials", tuple(trials_cell(row.view.total) for row in rows)),
     )
 
 
@@ -486,18 +450,17 @@ def _metric_tables(board: Leaderboard) -> Iterator[ReportTable]:
         beside = dict.fromkeys(metric.name for group in decided for metric in group.beside)
         columns = (
             *metric_columns([group.total if group else None for group in groups]),
-            *(_column(metric, [_own_metric(group, metric) for group in groups]) for metric in own),
+            *(
+                _column(name, [_metric_named(name, group.metrics if group else ()) for group in groups])
+                for name in own
+            ),
         )
-        common = (_column(metric, [beside_metric(group, metric) for group in groups]) for metric in beside)
+        common = (_column(name, [beside_metric(group, name) for group in groups]) for name in beside)
         yield ReportTable(name, "model", _names(rows), (columns, tuple(common)))
 
 
 def _column(name: str, metrics: Sequence[Metric | None]) -> TableColumn:
     return TableColumn(name, tuple(map(format_metric, metrics)))
-
-
-def _own_metric(group: MetricGroup | None, name: str) -> Metric | None:
-    return next((metric for metric in group.metrics if metric.name == name), None) if group else None
 
 
 def _group_names(rows: Sequence[LeaderboardRow]) -> Iterable[str]:
@@ -513,9 +476,18 @@ def _by_bucket(board: Leaderboard) -> ReportTable:
     """Give a row for each bucket and a column for each standing: there are more buckets than runs."""
     rows = board.standings
     buckets = dict.fromkeys(bucket.name for row in rows for bucket in row.view.rows)
-    titles, legend = _column_titles(rows)
+    titles = _names(rows)
+    legend: tuple[str, ...] = ()
+    if max(map(len, titles)) > WIDEST_TITLE:
+        numbers = tuple(map(str, range(1, len(titles) + 1)))
+        legend = tuple(f"{number}: {name}" for number, name in zip(numbers, titles, strict=True))
+        titles = numbers
+
+    def cells(total: GroupStatistics) -> tuple[str, str, str]:
+        return mean_cell(total), interval_cell(total), trials_cell(total)
+
     columns = tuple(
-        TableColumn(title, (*_whole_cells(row), *(_bucket(row, name) for name in buckets)))
+        TableColumn(title, (*cells(row.view.total), *(_bucket_cell(row, name) for name in buckets)))
         for title, row in zip(titles, rows, strict=True)
     )
     names = ("score", "95 %", "trials", *(one_line(name, MOST_NAME) or NOT_KNOWN for name in buckets))
@@ -527,19 +499,6 @@ def _by_bucket(board: Leaderboard) -> ReportTable:
         notes=tuple(map(TableNote, (*legend, *_remarks(board)))),
         caveats=tuple(_without_judge(rows)),
     )
-
-
-def _column_titles(rows: Sequence[LeaderboardRow]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Name columns by model and variant; where runs are needed to tell them apart, by number and a legend."""
-    names = _names(rows)
-    if max(map(len, names)) <= WIDEST_TITLE:
-        return names, ()
-    numbers = tuple(str(number) for number in range(1, len(names) + 1))
-    return numbers, tuple(f"{number}: {name}" for number, name in zip(numbers, names, strict=True))
-
-
-def _whole_cells(row: LeaderboardRow) -> tuple[str, str, str]:
-    return mean_cell(row.view.total), interval_cell(row.view.total), trials_cell(row.view.total)
 
 
 def _title(board: Leaderboard) -> str:
@@ -554,18 +513,13 @@ def _names(rows: Sequence[LeaderboardRow]) -> tuple[str, ...]:
     return tuple(one_line(name, MOST_NAME) for name in names)
 
 
-def _trials(rows: Sequence[LeaderboardRow]) -> TableColumn:
-    return TableColumn("trials", tuple(trials_cell(row.view.total) for row in rows))
-
-
 def _without_judge(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Say whose figures rest on trials that lack a judge's grade."""
     for name, row in zip(_names(rows), rows, strict=True):
         if row.view.total.lacking:
             yield f"{name}: {judge_caveat(row.view.total)}" if len(rows) > 1 else judge_caveat(row.view.total)
 
 
-def _bucket(row: LeaderboardRow, name: str) -> str:
+def _bucket_cell(row: LeaderboardRow, name: str) -> str:
     bucket = next((bucket for bucket in row.view.rows if bucket.name == name), None)
     if bucket is None or bucket.mean is None:
         return NOT_KNOWN
@@ -573,26 +527,21 @@ def _bucket(row: LeaderboardRow, name: str) -> str:
     return f"{mean_cell(bucket)}{interval}"
 
 
-def _formula(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    """Say how the total is worked out; it is worked out in one way for all rows."""
+def _scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
+    """Say how the total is worked out, in the same way for all rows, and what each row's scorecard notes."""
     total = next((row.total for row in rows if row.total), None)
     if total is not None:
-        parts = " + ".join(f"{part.weight:g} x {_mean_of(part)}" for part in total.parts)
+        means = [
+            part.groups[0] if len(part.groups) == 1 else f"mean({', '.join(part.groups)})"
+            for part in total.parts
+        ]
+        parts = " + ".join(f"{part.weight:g} x {mean}" for part, mean in zip(total.parts, means, strict=True))
         yield f"{total.name} = {parts}" + (f"; {total.beside} stands beside it" if total.beside else "")
-
-
-def _mean_of(part: TotalPart) -> str:
-    return part.groups[0] if len(part.groups) == 1 else f"mean({', '.join(part.groups)})"
-
-
-def _missing(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    for name, row in zip(_names(rows), rows, strict=True):
+    named_rows = list(zip(_names(rows), rows, strict=True))
+    for name, row in named_rows:
         if row.total is not None and row.total.missing:
             yield f"{name}: no {row.total.name}, nothing is decided in {', '.join(row.total.missing)}"
-
-
-def _scorecard_notes(rows: Sequence[LeaderboardRow]) -> Iterator[str]:
-    for name, row in zip(_names(rows), rows, strict=True):
+    for name, row in named_rows:
         yield from (f"{name}: {note}" for note in (row.scorecard.notes if row.scorecard else ()))
 
 

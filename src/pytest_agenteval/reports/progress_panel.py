@@ -174,7 +174,6 @@ def _cut(pieces: PanelLine, room: int) -> PanelLine:
 
 
 def _spaced(pieces: Iterable[Piece]) -> list[Piece]:
-    """Put a gap between figures."""
     gap = Piece(" " * GAP)
     return [part for piece in pieces for part in (gap, piece)][1:]
 

@@ -6,7 +6,11 @@ from collections.abc import Iterator, Sequence
 
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.records.transcript import format_cost
-from pytest_agenteval.reports.run_view import SuiteView, suite_views
+from pytest_agenteval.reports.run_view import (
+    SuiteView,
+    entries_by_group,
+    suite_views,
+)
 from pytest_agenteval.reports.suite_tables import interval_cell, mean_cell
 from pytest_agenteval.reports.tables import ReportTable, TableColumn
 from pytest_agenteval.store.run_comparison import RULES, StoredComparison, StoredVerdict, read_comparison
@@ -36,7 +40,7 @@ class ListedRun(FrozenValue, frozen=True):
 
 def listed_run(run: Run, odd: tuple[str, ...] = ()) -> ListedRun:
     """Work out what a list says of a run; ``odd`` is what could not be read of it."""
-    suites = tuple(suite_views(run))
+    suites, groups = tuple(suite_views(run)), entries_by_group(run)
     comparison, unreadable = read_comparison(run.folder)
     return ListedRun(
         name=run.folder.name,
@@ -45,22 +49,16 @@ def listed_run(run: Run, odd: tuple[str, ...] = ()) -> ListedRun:
         ended_at=run.header.ended_at,
         exit_status=run.header.exit_status,
         suites=suites,
-        ended=tuple(_ended(run, suite) for suite in suites),
+        ended=tuple(len(groups[suite.group]) for suite in suites),
         verdicts=tuple(_verdict(comparison, suite) for suite in suites),
         headline=comparison.headline if comparison else "",
         odd=(*odd, *filter(None, (unreadable,))),
     )
 
 
-def _ended(run: Run, suite: SuiteView) -> int:
-    group = (suite.suite, suite.model, suite.variant)
-    return sum((entry.key.suite, entry.key.model, entry.key.variant) == group for entry in run.entries)
-
-
 def _verdict(comparison: StoredComparison | None, suite: SuiteView) -> StoredVerdict | None:
-    who = (suite.suite, suite.model, suite.variant)
     verdicts = comparison.verdicts if comparison else ()
-    return next((verdict for verdict in verdicts if (verdict.suite, *verdict.who) == who), None)
+    return next((verdict for verdict in verdicts if (verdict.suite, *verdict.who) == suite.group), None)
 
 
 def run_list_table(runs: Sequence[ListedRun], results: str, stored: int) -> ReportTable:

@@ -205,7 +205,6 @@ def screen_lines(
 
 
 def _apart(blocks: Sequence[Sequence[StyledLine]]) -> list[StyledLine]:
-    """Put blocks below each other with an empty line between them."""
     lines: list[StyledLine] = []
     for block in filter(None, blocks):
         lines += [EMPTY, *block] if lines else block

@@ -15,7 +15,7 @@ from pytest_agenteval.compare.scoring.classification import Classification, clas
 from pytest_agenteval.records.explanation import ending_reason
 from pytest_agenteval.records.plan import OWN_MODEL, TrialKey, own_label
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.transcript import NO_USAGE, UNREAD_PROMPT, Transcript, Usage, used_other_models
+from pytest_agenteval.records.transcript import NO_USAGE, UNREAD_PROMPT, Usage, used_other_models
 from pytest_agenteval.records.trial import Ending
 from pytest_agenteval.reports.group_statistics import (
     GroupScope,
@@ -66,7 +66,10 @@ def decisions_text(decisions: ActingDecisions) -> str:
         f"{counts.false_negatives} did not and should have, {counts.true_negatives} rightly did not"
     )
     over = f"{decision_figures(decisions)} over {pluralize(counts.decided, 'labelled trial')}"
-    return f"acting: {over} ({ways}){_left_out(decisions)}"
+    unknown, errored = counts.unknown, decisions.errored
+    parts = [f"{errored} errored" if errored else "", f"{unknown} not known" if unknown else ""]
+    left_out = ", ".join(filter(None, parts))
+    return f"acting: {over} ({ways}){f'; left out: {left_out}' if left_out else ''}"
 
 
 def decision_figures(decisions: ActingDecisions) -> str:
@@ -76,28 +79,12 @@ def decision_figures(decisions: ActingDecisions) -> str:
     return ", ".join(f"{name} {format_figure(share)}" for name, share in shares.items())
 
 
-def _left_out(decisions: ActingDecisions) -> str:
-    unknown, errored = decisions.counts.unknown, decisions.errored
-    parts = [f"{errored} errored" if errored else "", f"{unknown} not known" if unknown else ""]
-    left_out = ", ".join(filter(None, parts))
-    return f"; left out: {left_out}" if left_out else ""
-
-
 def decisions_json(decisions: ActingDecisions) -> dict[str, Any]:
     """Give the figures with all digits, None where there is nothing to divide by, and the counts."""
-    counts = decisions.counts
-    return {
-        "precision": counts.precision,
-        "recall": counts.recall,
-        "f1": counts.f1,
-        "accuracy": counts.accuracy,
-        "true_positives": counts.true_positives,
-        "false_positives": counts.false_positives,
-        "false_negatives": counts.false_negatives,
-        "true_negatives": counts.true_negatives,
-        "unknown": counts.unknown,
-        "errored": decisions.errored,
-    }
+    shares = ("precision", "recall", "f1", "accuracy")
+    counts = ("true_positives", "false_positives", "false_negatives", "true_negatives", "unknown")
+    figures = {name: getattr(decisions.counts, name) for name in (*shares, *counts)}
+    return {**figures, "errored": decisions.errored}
 
 
 OFFLINE_NOTES = {
@@ -212,12 +199,19 @@ class Misses(Sequence[Miss]):
     def __getitem__(self, at: slice) -> Misses: ...
 
     def __getitem__(self, at: int | slice) -> Miss | Misses:
-        return Misses(self._entries[at]) if isinstance(at, slice) else _miss(self._entries[at])
+        if isinstance(at, slice):
+            return Misses(self._entries[at])
+        entry = self._entries[at]
+        reason, place = ending_reason(entry), str(entry.location)
+        return Miss(entry.key, entry.ending, entry.score, reason, place, entry.traceback)
 
 
 def view_of(run: Run) -> RunView:
     """Work out the view of a run; transcripts are read only of prompts without effect."""
     header = run.header
+    doubtful_events: Counter[str] = Counter()
+    for events in filter(None, map(_DOUBTFUL, run.entries)):
+        doubtful_events.update(events)
     return RunView(
         name=run.name,
         path=str(run.folder),
@@ -228,7 +222,7 @@ def view_of(run: Run) -> RunView:
         suites=suite_views(run),
         misses=Misses(worst_first(run.entries)),
         warnings=(*_part(header), *_self_judged(header), *prompt_warnings(run)),
-        doubtful_events=_doubtful_events(run.entries),
+        doubtful_events=doubtful_events,
         simulating=sum(filter(NO_USAGE.__ne__, map(_SIMULATING, run.entries)), NO_USAGE),
         not_run=Counter(trial.reason for trial in run.not_run),
         lost=tuple(Counter(attempt.key for attempt in run.lost).most_common()),
@@ -244,15 +238,7 @@ def suite_views(run: Run) -> tuple[SuiteView, ...]:
     return _suite_views[run]
 
 
-def _doubtful_events(entries: Iterable[JournalEntry]) -> Mapping[str, int]:
-    counts: Counter[str] = Counter()
-    for events in filter(None, map(_DOUBTFUL, entries)):
-        counts.update(events)
-    return counts
-
-
 def _part(header: RunHeader) -> Iterator[str]:
-    """Say that the run is a part of one, where it is."""
     shards = header.shards
     if shards is not None:
         missing = ", ".join(map(str, shards.missing))
@@ -330,7 +316,7 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         whole = GroupScope(0, 0, k, threshold, len(begun), is_offline)
         total = group_statistics("all", entries, _scope(planned, whole, len(entries) + len(begun)))
         rows = (replace(total, name=rows[0].name),) if len(rows) == 1 else rows
-    kind = header.kind if header else _kind(entries)
+    kind = header.kind if header else entries[0].kind if entries else "mixed"
     return SuiteView(
         suite=suite,
         kind=kind,
@@ -346,10 +332,6 @@ def _suite_view(run: Run, group: Group, entries: Sequence[JournalEntry]) -> Suit
         and total.averaged > 0
         and not any(entry.usage.asks for entry in entries),
     )
-
-
-def _kind(entries: Sequence[JournalEntry]) -> str:
-    return entries[0].kind if entries else "mixed"
 
 
 def _repetitions(planned: Sequence[PlannedGroup], entries: Sequence[JournalEntry]) -> int:
@@ -379,17 +361,8 @@ def _scope(planned: Sequence[PlannedGroup], scope: GroupScope, seen: int = 0) ->
     return replace(scope, tasks=tasks, trials=max(trials, seen))
 
 
-def _miss(entry: JournalEntry) -> Miss:
-    return Miss(
-        entry.key, entry.ending, entry.score, ending_reason(entry), str(entry.location), entry.traceback
-    )
-
-
 MOST_SENT = 60
 """Characters of what was sent instead of a prompt."""
-
-SentDigests = Mapping[tuple[str, int], str]
-"""By task and repetition a digest of what an agent sent."""
 
 
 def prompt_warnings(run: Run) -> Iterator[str]:
@@ -413,13 +386,11 @@ def unread_prompts(run: Run) -> Iterator[tuple[str, str]]:
         for name, owner in events[0].items() if events else ():
             if all(name in of_trial for of_trial in events):
                 what = printable(f"the prompt {name!r} of {owner}: it changes nothing")
-                line = f"{printable(suite)}: no trial has read {what}{_sent_instead(transcripts[0])}"
+                messages = transcripts[0].messages
+                system = next((message.content for message in messages if message.role == "system"), "")
+                sent = f"; sent was {one_line(system, MOST_SENT)!r}" if system else ""
+                line = f"{printable(suite)}: no trial has read {what}{sent}"
                 yield line, variant if owner.startswith("--") else ""
-
-
-def _sent_instead(transcript: Transcript) -> str:
-    system = next((message.content for message in transcript.messages if message.role == "system"), "")
-    return f"; sent was {one_line(system, MOST_SENT)!r}" if system else ""
 
 
 def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator[str]:
@@ -439,17 +410,11 @@ def identical_prompt_warnings(run: Run, named: Collection[str] = ()) -> Iterator
             by_variant.setdefault(key.variant, {})[key.task, key.repetition] = messages
     for (suite, _, model), by_variant in sent.items():
         for first, second in combinations(filter(by_variant.__contains__, variants), 2):
-            trials = _count_identical(by_variant[first], by_variant[second])
-            if trials:
+            both = by_variant[first].keys() & by_variant[second].keys()
+            if both and all(by_variant[first][key] == by_variant[second][key] for key in both):
                 names = f"{printable(model_label(model, first))} and {printable(model_label(model, second))}"
-                many = f"sent the same messages in {pluralize(trials, 'trial')}"
+                many = f"sent the same messages in {pluralize(len(both), 'trial')}"
                 yield f"{printable(suite)}: {names} {many}: their prompts change nothing"
-
-
-def _count_identical(first: SentDigests, second: SentDigests) -> int:
-    """Count the trials that both have, 0 where they differ in any."""
-    both = first.keys() & second.keys()
-    return len(both) if all(first[key] == second[key] for key in both) else 0
 
 
 def _messages(run: Run, entry: JournalEntry) -> str:

@@ -46,7 +46,7 @@ def suite_table(suite: SuiteView) -> ReportTable:
         names=tuple(one_line(row.name, MOST_NAME) or NOT_KNOWN for row in rows),
         groups=(tuple(figure_columns(rows, suite.total.k)),),
         notes=tuple(suite_notes(suite)),
-        caveats=tuple(caveats(suite)),
+        caveats=(judge_caveat(suite.total),) if suite.total.lacking else (),
     )
 
 
@@ -90,13 +90,6 @@ def trials_cell(row: GroupStatistics) -> str:
 
 def _rate(row: GroupStatistics, rate: Rate | None) -> str:
     return mark_unjudged(format_figure(rate.value if rate else None), row.unproven)
-
-
-def caveats(suite: SuiteView) -> Iterator[str]:
-    """Give what has to be known before the figures are read: what those that are marked are without."""
-    total = suite.total
-    if total.lacking:
-        yield judge_caveat(total)
 
 
 def judge_caveat(total: GroupStatistics) -> str:
@@ -256,13 +249,16 @@ def remarks_on_all(view: RunView) -> Iterator[str]:
         if suite.decisions:
             yield f"{view.label(suite)} acting: {decision_figures(suite.decisions)}"
     if any(suite.total.judge_asks for suite in view.suites):
-        yield _judging(view)
+        judging = [suite.total.judging for suite in view.suites]
+        replies = pluralize(sum(suite.total.judge_asks for suite in view.suites), "reply")
+        tokens = format_tokens(sum((part.tokens for part in judging), Figure()))
+        cost = format_cost(sum((part.cost for part in judging), Figure()))
+        yield f"judges: {replies}, {tokens}, {cost}"
     yield from _simulating(view)
 
 
 def _simulating(view: RunView) -> Iterator[str]:
-    taken = view.simulating
-    if taken.asks:
+    if (taken := view.simulating).asks:
         tokens, cost = format_tokens(token_figure(taken)), format_cost(cost_figure(taken))
         yield f"simulated users: {pluralize(taken.asks, 'turn')}, {tokens}, {cost}"
 
@@ -295,14 +291,6 @@ def _pass_hat_k(total: GroupStatistics) -> str:
         return format_figure(None)
     of_fewer = f" ({rate.tasks} of {pluralize(total.tasks, 'task')})" if rate.tasks < total.tasks else ""
     return mark_unjudged(format_figure(rate.value), total.unproven) + of_fewer
-
-
-def _judging(view: RunView) -> str:
-    judging = [suite.total.judging for suite in view.suites]
-    asks = sum(suite.total.judge_asks for suite in view.suites)
-    tokens = format_tokens(sum((part.tokens for part in judging), Figure()))
-    cost = format_cost(sum((part.cost for part in judging), Figure()))
-    return f"judges: {pluralize(asks, 'reply')}, {tokens}, {cost}"
 
 
 LARGE = 5

@@ -138,7 +138,6 @@ def _run_model(header: RunHeader, name: str) -> RunModel:
 
 
 def _mean(entries: Iterable[JournalEntry]) -> float | None:
-    """Give the mean score as the tables of a run have it."""
     estimate = mean_over_tasks(
         ((entry.key.task, entry.key.agent), entry.score) for entry in entries if entry.averaged
     )

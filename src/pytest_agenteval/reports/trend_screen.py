@@ -199,11 +199,9 @@ class _Drawing:
         return [(name, with_breaks(cells, self._breaks)) for name, cells in lines]
 
     def sparkline(self, figures: Sequence[float | None]) -> str:
-        """Draw a figure over the runs."""
         return sparkline(figures[-MOST_DRAWN:], self._ascii_only, self._breaks)
 
     def notes(self) -> Iterator[TableNote]:
-        """Say of each run that is marked what is to be known of it."""
         for number, point in enumerate(self._points, start=self._first):
             texts = [*map(_change_text, point.changes), *([point.incomplete] if point.incomplete else [])]
             if texts:

@@ -79,9 +79,8 @@ def is_wide(detail: Detail) -> bool:
 
 def one_side(detail: Detail) -> Detail:
     """Give the detail of one side: half of the width where both stand beside each other."""
-    if is_wide(detail):
-        return Detail((detail.width - len(BETWEEN)) // 2, detail.full)
-    return detail.within(len(INDENT))
+    columns = (detail.width - len(BETWEEN)) // 2 if is_wide(detail) else max(20, detail.width - len(INDENT))
+    return Detail(columns, detail.full)
 
 
 def is_hidden(old: Lines, new: Lines, detail: Detail) -> bool:
@@ -115,13 +114,8 @@ def beside(old: Iterable[StyledLine], new: Iterable[StyledLine], detail: Detail)
     for left, right in zip_longest(old, new):
         texts = [cut(line.text, half) if line else "" for line in (left, right)]
         text = f"{pad(texts[0], half)}{BETWEEN}{texts[1]}"
-        yield StyledLine(text.rstrip(), _shared_style([line for line in (left, right) if line]))
-
-
-def _shared_style(lines: Sequence[StyledLine]) -> Style:
-    """Give the look of lines that look alike; a line of the terminal has one."""
-    styles = {line.style for line in lines}
-    return styles.pop() if len(styles) == 1 else ""
+        styles = {line.style for line in (left, right) if line}  # a line of the terminal has one style
+        yield StyledLine(text.rstrip(), styles.pop() if len(styles) == 1 else "")
 
 
 INGREDIENTS = {
@@ -189,9 +183,18 @@ class TrialDifference(FrozenValue, frozen=True):
 def trial_difference(old: TrialView, new: TrialView) -> TrialDifference:
     """Compare two trials, as a rule of one task."""
     changes = [*_grades(old, new)]
-    changed = tuple(change for change in changes if _differs(change))
+    changed = tuple(
+        change
+        for change in changes
+        if change.old is None
+        or change.new is None
+        or change.checks
+        or (change.old.score, change.old.passed) != (change.new.score, change.new.passed)
+    )
     old_steps, new_steps = (tuple(_steps(view.messages)) for view in (old, new))
-    same = _common(old_steps, new_steps)
+    pairs = enumerate(zip(old_steps, new_steps, strict=False))
+    shorter = min(len(old_steps), len(new_steps))
+    same = next((at for at, (before, after) in pairs if before.mark != after.mark), shorter)
     return TrialDifference(
         ingredients=tuple(
             words
@@ -233,12 +236,6 @@ def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], Check]:
     return checks
 
 
-def _differs(change: GradeChange) -> bool:
-    if change.old is None or change.new is None or change.checks:
-        return True
-    return (change.old.score, change.old.passed) != (change.new.score, change.new.passed)
-
-
 def _steps(messages: Sequence[MessageView]) -> Iterator[DifferenceStep]:
     for message in messages:
         if message.content or not message.calls:
@@ -248,12 +245,6 @@ def _steps(messages: Sequence[MessageView]) -> Iterator[DifferenceStep]:
             yield DifferenceStep(
                 digest([call.tool, call.args, call.raw_args, call.result, error]), message, call
             )
-
-
-def _common(old: Sequence[DifferenceStep], new: Sequence[DifferenceStep]) -> int:
-    """Count the equal steps with which both begin."""
-    pairs = enumerate(zip(old, new, strict=False))
-    return next((at for at, (a, b) in pairs if a.mark != b.mark), min(len(old), len(new)))
 
 
 def _stretches(old: Sequence[DifferenceStep], new: Sequence[DifferenceStep]) -> Iterator[Stretch]:
@@ -327,7 +318,6 @@ def _direction(change: GradeChange) -> Style:
 
 
 def _check(change: CheckChange, detail: Detail) -> Iterator[StyledLine]:
-    """Give a check that flipped, with what both sides found."""
     words = " -> ".join(map(_check_word, (change.old, change.new)))
     yield from _plain(block_lines(f"{words}: {change.claim}", detail, INDENT * 2, most=3))
     for label, check in (("old", change.old), ("new", change.new)):
@@ -349,8 +339,11 @@ def _conversation(difference: TrialDifference, detail: Detail) -> Iterator[Style
         if same:
             yield StyledLine(f"{INDENT}the same: {pluralize(same, 'step')}", "dim")
         return
-    before = f"the first {_are(same)} the same; they part" if same else "they part"
-    place = f"{before} at step {same + 1}{_turn(difference.stretches[0])}"
+    are = "step is" if same == 1 else f"{same:,} steps are"
+    before = f"the first {are} the same; they part" if same else "they part"
+    first = difference.stretches[0]
+    turns = [side[0].message.turn for side in (first.old, first.new) if side and side[0].message.turn]
+    place = f"{before} at step {same + 1}{f' (turn {turns[0]})' if turns else ''}"
     yield from wrapped_lines(place, detail.width, "bold")
     visible = 0
     for stretch in difference.stretches:
@@ -359,15 +352,6 @@ def _conversation(difference: TrialDifference, detail: Detail) -> Iterator[Style
         visible += max(len(stretch.old), len(stretch.new))
     if visible > MOST_STEPS and not detail.full:
         yield StyledLine(f"{INDENT}and {pluralize(visible - MOST_STEPS, 'more step')} (--full)", "dim")
-
-
-def _are(steps: int) -> str:
-    return "step is" if steps == 1 else f"{steps:,} steps are"
-
-
-def _turn(stretch: Stretch) -> str:
-    turns = [side[0].message.turn for side in (stretch.old, stretch.new) if side and side[0].message.turn]
-    return f" (turn {turns[0]})" if turns else ""
 
 
 def _stretch(stretch: Stretch, room: int, detail: Detail) -> Iterator[StyledLine]:

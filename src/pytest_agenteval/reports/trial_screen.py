@@ -59,10 +59,6 @@ class Detail(FrozenValue, frozen=True):
     width: int
     full: bool = False
 
-    def within(self, columns: int) -> Detail:
-        """Give the same detail in fewer columns."""
-        return Detail(max(20, self.width - columns), self.full)
-
 
 def safe_lines(text: str) -> Iterator[str]:
     """Give the lines of a text, which can neither paint nor act, with tabs as spaces."""
@@ -82,12 +78,9 @@ def block_lines(
     visible = [piece for line in lines[:most] for piece in wrap(indent + line, detail.width)]
     yield from (piece.rstrip() for piece in visible[: 2 * most])
     if len(text) > FOLDED_CHARACTERS or len(lines) > most or len(visible) > 2 * most:
-        yield f"{indent}{CUT} {_size(text)} in all ({unfolded_by})"
-
-
-def _size(text: str) -> str:
-    lines, characters = text.count("\n") + 1, f"{len(text):,} characters"
-    return f"{lines:,} lines, {characters}" if lines > 1 else characters
+        all_lines, size = text.count("\n") + 1, f"{len(text):,} characters"
+        size = f"{all_lines:,} lines, {size}" if all_lines > 1 else size
+        yield f"{indent}{CUT} {size} in all ({unfolded_by})"
 
 
 def first_line(text: str, most: int) -> str:
@@ -109,7 +102,10 @@ def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> 
     """Write arguments on one line: ``path="a.md", limit=3``; long values share what short ones leave."""
     if raw_args is not None:
         return first_line(raw_args, most)
-    values = {one_line(name, MOST_KEY): _short_value(value) for name, value in args.items()}
+    values = {}
+    for name, value in args.items():
+        text = compact_json(value[:MOST_SHORT] if isinstance(value, str) else value)
+        values[one_line(name, MOST_KEY)] = one_line(text, MOST_SHORT)
     room = most - sum(cell_width(name) + len("=, ") for name in values)
     widest = dict.fromkeys(values, LEAST_VALUE)
     for remaining, name in zip(
@@ -118,12 +114,6 @@ def arguments_text(args: Mapping[str, Any], raw_args: str | None, most: int) -> 
         widest[name] = max(LEAST_VALUE, room // remaining)
         room -= min(widest[name], cell_width(values[name]))
     return cut(", ".join(f"{name}={cut(value, widest[name])}" for name, value in values.items()), most)
-
-
-def _short_value(value: Any) -> str:
-    if isinstance(value, str) and len(value) > MOST_SHORT:
-        value = value[:MOST_SHORT]
-    return one_line(compact_json(value), MOST_SHORT)
 
 
 ARROW = " -> "
@@ -151,7 +141,8 @@ def conversation_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 
 def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
     """Give one message: who, what, and its calls."""
-    who = _who(message)
+    given = message.seeded and message.role != "system"
+    who = f"{message.role}, given" if given else message.role
     if (message.role == "system" or (message.seeded and not message.calls)) and not detail.full:
         size = pluralize(message.content.count("\n") + 1, "line")
         head = f"{INDENT}{who}, {size}: "
@@ -159,8 +150,13 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
         yield StyledLine(head + first_line(message.content, room), "dim")
     else:
         yield from wrapped_lines(f"{who}{_usage_text(message)}", detail.width, "cyan")
-        if message.reasoning:
-            yield from _reasoning(message.reasoning, detail)
+        if message.reasoning and detail.full:
+            yield StyledLine(f"{INDENT * 2}(thinking)", "dim")
+            reasoning = block_lines(message.reasoning, detail, INDENT * 3)
+            yield from (StyledLine(line, "dim") for line in reasoning)
+        elif message.reasoning:
+            head = f"{INDENT * 2}(thinking) "
+            yield StyledLine(head + first_line(message.reasoning, detail.width - cell_width(head)), "dim")
         yield from map(StyledLine, block_lines(message.content, detail, INDENT * 2))
     if message.role == "assistant" and not (message.content or message.calls or message.reasoning):
         yield StyledLine(f"{INDENT * 2}said nothing", "dim")
@@ -172,10 +168,6 @@ def message_lines(message: MessageView, detail: Detail) -> Iterator[StyledLine]:
         yield StyledLine(f"{INDENT * 2}and {pluralize(remaining, 'more call')} (--full)", "dim")
 
 
-def _who(message: MessageView) -> str:
-    return f"{message.role}, given" if message.seeded and message.role != "system" else message.role
-
-
 def _usage_text(message: MessageView) -> str:
     is_model_turn = message.role == "assistant" and not message.seeded
     parts = [f"turn {message.turn}"] if message.turn and is_model_turn else []
@@ -184,15 +176,6 @@ def _usage_text(message: MessageView) -> str:
     if message.usage and message.usage.tokens:
         parts.append(pluralize(message.usage.tokens, "token"))
     return f"  {', '.join(parts)}" if parts else ""
-
-
-def _reasoning(text: str, detail: Detail) -> Iterator[StyledLine]:
-    head = f"{INDENT * 2}(thinking)"
-    if detail.full:
-        lines = [head, *block_lines(text, detail, INDENT * 3)]
-    else:
-        lines = [f"{head} {first_line(text, detail.width - cell_width(head) - 1)}"]
-    yield from (StyledLine(line, "dim") for line in lines)
 
 
 def call_lines(call: CallView, detail: Detail) -> Iterator[StyledLine]:
@@ -222,9 +205,8 @@ def call_text(call: CallView, room: int) -> str:
 def _short_result(call: CallView) -> str:
     if call.error is not None:
         return call.failure
-    if isinstance(call.result, str):
-        return compact_json(call.result[:MOST_RESULT])
-    return _no_result(call) if call.result is None else compact_json(call.result)
+    result = call.result[:MOST_RESULT] if isinstance(call.result, str) else call.result
+    return _no_result(call) if result is None else compact_json(result)
 
 
 def _no_result(call: CallView) -> str:
@@ -286,7 +268,9 @@ def workspace_lines(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
 def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
     """Give the diff of one file below its name."""
     note = f", {printable(file.note)}" if file.note else ""
-    yield from wrapped_lines(f"{_path(file.path)}  {file.change}{note}", detail.width, "bold")
+    # Blanks that come together are part of a path; a tab or a line break in it is written out.
+    path = cut(printable(file.path).replace("\t", "\\t").replace("\n", "\\n"), MOST_PATH)
+    yield from wrapped_lines(f"{path}  {file.change}{note}", detail.width, "bold")
     lines = list(hunk_lines(file.hunks))
     visible = lines if detail.full else lines[:MOST_LINES]
     for line in visible:
@@ -295,11 +279,6 @@ def file_lines(file: FileChange, detail: Detail) -> Iterator[StyledLine]:
     if len(visible) < len(lines):
         remaining = pluralize(len(lines) - len(visible), "more line")
         yield StyledLine(f"{INDENT * 2}… {remaining} (--full)", "dim")
-
-
-def _path(path: str) -> str:
-    """Write a path as it is, with blanks that come together, and tabs seen as such."""
-    return cut(printable(path).replace("\t", "\\t").replace("\n", "\\n"), MOST_PATH)
 
 
 def hunk_lines(hunks: Sequence[Hunk]) -> Iterator[StyledLine]:
@@ -389,7 +368,6 @@ def _in_a_line(view: TrialView) -> Iterator[str]:
 
 
 def _broken(view: TrialView, detail: Detail) -> Iterator[StyledLine]:
-    """Give what broke an errored trial, and the end of the traceback."""
     if view.cause:
         yield StyledLine(f"{INDENT}{one_line(view.cause, MOST_GRADER_NAME)}", "red")
     yield from map(StyledLine, block_lines(view.message, detail, INDENT * 2))
@@ -411,18 +389,13 @@ def grade_lines(grade: GradeView, detail: Detail) -> Iterator[StyledLine]:
     yield from (StyledLine(line, style) for line in wrap(head, detail.width))
     if not failed or detail.full:
         yield from map(StyledLine, block_lines(grade.rationale, detail, INDENT * 2))
-    yield from _checks(grade.checks if detail.full else failed, detail)
+    for check in grade.checks if detail.full else failed[:MOST_CHECKS]:
+        yield from map(StyledLine, _check(check, detail))
+    if len(failed) > MOST_CHECKS and not detail.full:
+        remaining = pluralize(len(failed) - MOST_CHECKS, "more failed check")
+        yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
     for vote in grade.votes:
         yield from vote_lines(vote, detail)
-
-
-def _checks(checks: Sequence[Check], detail: Detail) -> Iterator[StyledLine]:
-    visible = checks if detail.full else checks[:MOST_CHECKS]
-    for check in visible:
-        yield from map(StyledLine, _check(check, detail))
-    if len(visible) < len(checks):
-        remaining = pluralize(len(checks) - len(visible), "more failed check")
-        yield StyledLine(f"{INDENT * 2}and {remaining} (--full)", "dim")
 
 
 def _check(check: Check, detail: Detail) -> Iterator[str]:
@@ -452,9 +425,8 @@ def vote_lines(vote: VoteView, detail: Detail) -> Iterator[StyledLine]:
 
 def _score(grade: GradeView) -> str:
     if grade.score is None:
-        return (
-            f"undecided ({one_line(grade.undecided, MOST_GRADER_NAME)})" if grade.undecided else "undecided"
-        )
+        why = one_line(grade.undecided, MOST_GRADER_NAME)
+        return f"undecided ({why})" if grade.undecided else "undecided"
     measured = f" (measured {format_figure(grade.value)})" if grade.value != grade.score else ""
     return format_figure(grade.score) + measured
 

@@ -160,7 +160,14 @@ class TrialView(FrozenValue, frozen=True):
 
 def judges_disagree(grades: Iterable[Grade]) -> bool:
     """Whether two judges gave one dimension of one grade different scores."""
-    return any(_differ(_votes_of(grade)) for grade in grades)
+    for grade in grades:
+        scores: dict[str, set[float]] = defaultdict(set)
+        for vote in _votes_of(grade):
+            for dimension, score in vote.scores.items():
+                scores[dimension] |= set() if score is None else {score}
+        if any(len(values) > 1 for values in scores.values()):
+            return True
+    return False
 
 
 def model_of(trial: Trial) -> str:
@@ -168,6 +175,26 @@ def model_of(trial: Trial) -> str:
     models = trial.transcript.models
     other = used_other_models(trial.transcript.doubtful_events)
     return own_label("", models) if other else acting_model(trial.key.model, models)
+
+
+SAME_IN_TRIAL = (
+    *(
+        "attempt",
+        "bucket",
+        "kind",
+        "file",
+        "tags",
+        "ending",
+        "score",
+        "limit",
+        "cause",
+        "message",
+        "traceback",
+    ),
+    *("started_at", "seconds", "uncharged_seconds", "usage", "judging", "tool_tape", "chat_tape", "digests"),
+    *("output", "log", "workspace", "split"),
+)
+"""Fields that a view takes from its trial as they are."""
 
 
 def trial_view(trial: Trial) -> TrialView:
@@ -182,41 +209,19 @@ def trial_view(trial: Trial) -> TrialView:
         model=model_of(trial),
         variant=key.variant,
         repetition=key.repetition,
-        attempt=trial.attempt,
-        bucket=trial.bucket,
-        kind=trial.kind,
-        file=trial.file,
-        tags=trial.tags,
-        ending=trial.ending,
-        score=trial.score,
         reason=ending_reason(trial),
-        limit=trial.limit,
-        cause=trial.cause,
-        message=trial.message,
-        traceback=trial.traceback,
-        started_at=trial.started_at,
-        seconds=trial.seconds,
-        uncharged_seconds=trial.uncharged_seconds,
         messages=tuple(_conversation(trial.transcript)),
         answer=trial.outcome.answer.text,
         state=jsonable(trial.outcome.answer.state),
-        grades=tuple(map(_grade, sorted(trial.grades, key=_explains))),
+        grades=tuple(map(_grade, sorted(trial.grades, key=_explaining_order))),
         files=tuple(file_changes(trial.outcome)),
         files_left_out=max(0, changed - MOST_FILES),
         events=trial.transcript.events,
-        usage=trial.usage,
-        judging=trial.judging,
-        tool_tape=trial.tool_tape,
-        chat_tape=trial.chat_tape,
-        digests=trial.digests,
-        output=trial.output,
-        log=trial.log,
-        workspace=trial.workspace,
-        split=trial.split,
+        **{name: getattr(trial, name) for name in SAME_IN_TRIAL},
     )
 
 
-def _explains(grade: Grade) -> tuple[int, float, float]:
+def _explaining_order(grade: Grade) -> tuple[int, float, float]:
     order = {False: 0, None: 1, True: 2}[grade.passed]
     return order, (grade.score or 0.0) - grade.threshold if order == 0 else 0.0, -grade.weight
 
@@ -246,23 +251,9 @@ def _votes_of(grade: Grade) -> Iterator[VoteView]:
     judgement = grade.details.get("judgement")
     votes = judgement.get("votes") if isinstance(judgement, Mapping) else None
     for vote in votes if isinstance(votes, Sequence) else ():
-        get = vote.get
-        scores = get("scores")
-        yield VoteView(
-            judge=str(get("judge", "")),
-            scores=scores if isinstance(scores, Mapping) else NOTHING,
-            rationale=str(get("rationale", "")),
-            problem=str(get("problem", "")),
-        )
-
-
-def _differ(votes: Iterable[VoteView]) -> bool:
-    scores: dict[str, set[float]] = defaultdict(set)
-    for vote in votes:
-        for dimension, score in vote.scores.items():
-            if score is not None:
-                scores[dimension].add(score)
-    return any(len(values) > 1 for values in scores.values())
+        scores = vote.get("scores")
+        judge, rationale, problem = (str(vote.get(name, "")) for name in ("judge", "rationale", "problem"))
+        yield VoteView(judge, scores if isinstance(scores, Mapping) else NOTHING, rationale, problem)
 
 
 def _conversation(transcript: Transcript) -> Iterator[MessageView]:

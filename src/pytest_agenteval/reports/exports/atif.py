@@ -145,11 +145,9 @@ class _Steps:
         self._places = unusual_places(trial.transcript, self._steps)
 
     def all_fields(self) -> list[Fields]:
-        """Give all steps without their numbers."""
         return list(map(self._fields, self._steps))
 
     def _fields(self, step: ConversationStep) -> Fields:
-        """Give a step without its number."""
         if step.message is None:
             return self._calls_of_agent_code(step)
         message, ask = step.message, step.ask
@@ -279,7 +277,6 @@ def _final_metrics(trial: Trial, steps: int) -> Fields:
 
 
 def _about(run: Run, trial: Trial) -> Fields:
-    """Say what a trial is and how it ended, with every grade whole."""
     key, answer = trial.key._asdict(), trial.outcome.answer
     ending = {name: getattr(trial, name) for name in ("ending", "score", "limit", "cause", "message")}
     task = {name: getattr(trial, name) for name in ("file", "kind", "bucket", "label", "acted")}

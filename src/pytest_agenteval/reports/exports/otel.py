@@ -157,7 +157,6 @@ class _Trace:
         self._end_s = max(0.0, trial.seconds, *asks, *calls)
 
     def root(self) -> Span:
-        """Give the agent's span: the whole trial, with how it ended and its grades."""
         trial = self._trial
         attributes = {
             **self._about(names.AGENT),
@@ -180,7 +179,6 @@ class _Trace:
         )
 
     def chats(self) -> Iterator[Span]:
-        """Give a span for each reply of the model."""
         numbers = {id(ask): number for number, ask in reply_asks(self._trial.transcript).items()}
         for place, ask in enumerate(self._trial.transcript.asks):
             reply = numbers.get(id(ask))
