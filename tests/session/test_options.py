@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.chat.local.loading import DTYPES, QUANTIZATIONS
 from pytest_agenteval.records.plan import RecordMode
-from pytest_agenteval.session.options import Option, OptionValues, RawValue, whole
+from pytest_agenteval.session.options import COUNT, Option, OptionValues, RawValue
 from pytest_agenteval.session.options_page import options_page
 from pytest_agenteval.session.settings import CHAT_MODES, Settings
 from pytest_agenteval.session.settings_reading import read_settings
@@ -77,9 +77,7 @@ def test_a_new_option_is_one_row(tmp_path: Path) -> None:
     """A row has its flag, variable and refusal, and is read with its own type."""
 
     class Wider(OptionValues):
-        most_tokens: Option[int | None] = Option(
-            "most_tokens", "N", "tokens of each trial", whole(1), None, "a whole number, 1 or more"
-        )
+        most_tokens: Option[int | None] = Option("N", "tokens of each trial", COUNT, None)
 
     row = Wider.most_tokens
     assert (row.flag, row.variable) == ("--agent-most-tokens", "AGENTEVAL_MOST_TOKENS")
@@ -102,15 +100,12 @@ def test_the_words_of_loading_are_those_of_models(tmp_path: Path) -> None:
 
 
 def test_declaring_the_options_imports_nothing_but_the_table() -> None:
-    """An installed plugin costs every pytest run this: the standard library, and four modules of ours."""
+    """An installed plugin costs every pytest run this: the standard library, and two modules of ours."""
     code = "import sys, pytest, pytest_agenteval.session.settings as s; print(*[m for m in sys.modules if m.startswith('pytest_agenteval')])"  # noqa: E501
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert set(found.split()) == {
         "pytest_agenteval",
         "pytest_agenteval.session",
-        "pytest_agenteval.session.settings",
-        "pytest_agenteval.session.settings",
         "pytest_agenteval.session.options",
-        "pytest_agenteval.session.settings",
         "pytest_agenteval.session.settings",
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from math import isfinite
 from pathlib import Path
@@ -23,7 +23,7 @@ FORBIDDEN = frozenset("@[]: ,/")
 
 
 def read_variants(texts: Sequence[str], place: str, folder: Path) -> tuple[Variant, ...]:
-    """Read each ``NAME=PATH``, paths taken from ``folder``; ``place`` is where they were said."""
+    """Read each ``NAME=PATH``, paths taken from ``folder``; ``place`` names the option in mistakes."""
     variants = tuple(_variant(text, place, folder) for text in texts)
     names = [variant.name for variant in variants]
     for name in names:
@@ -69,25 +69,27 @@ def _prompt_text(file: Path, place: str) -> str:
         raise UsageMistake(f"{place}: {file} cannot be read: {broken}") from None
 
 
-GATE_OFF = "none"
-BUCKET_PREFIX = "buckets."
 GATE_KEYS = ("score", "buckets.NAME", "pass_hat_k", "not_worse", "better", "errored", "recheck")
+_BUCKET = "buckets."
 
 
 def read_gate(raw: RawValue) -> Mapping[str, Any] | None:
     """Read ``score=0.8,buckets.NAME=0.9``, or a table of pyproject.toml; None for ``none``."""
     if isinstance(raw.value, dict):
-        rules = dict(raw.value)
+        written: dict[str, Any] = raw.value
     else:
         parts = names(raw)
-        if GATE_OFF in parts:
+        if "none" in parts:
             if len(parts) > 1:
                 raise WrongValue(hint="none stands alone")
             return None
-        rules = dict(map(_gate_rule, parts))
-        if len(rules) < len(parts):
+        written = dict(map(_gate_rule, parts))
+        if len(written) < len(parts):
             raise WrongValue(hint="each rule only once")
-    rules = _with_buckets(rules)
+    rules = {key: value for key, value in written.items() if not key.startswith(_BUCKET)}
+    buckets = {key.removeprefix(_BUCKET): written[key] for key in written if key.startswith(_BUCKET)}
+    if buckets and isinstance(own := rules.get("buckets", {}), dict):
+        rules["buckets"] = {**own, **buckets}
     unknown = next((key for key in rules if key not in Gate.__struct_fields__ or key == "baseline"), None)
     if unknown is not None:
         raise WrongValue(expected=f"one of {', '.join(GATE_KEYS)}", hint=nearest(unknown, GATE_KEYS))
@@ -98,34 +100,17 @@ def read_gate(raw: RawValue) -> Mapping[str, Any] | None:
     return rules
 
 
-def _with_buckets(rules: Mapping[str, Any]) -> dict[str, Any]:
-    """Put what is said as ``buckets.NAME`` into the map of buckets, where that is one."""
-    buckets = {
-        key.removeprefix(BUCKET_PREFIX): value
-        for key, value in rules.items()
-        if key.startswith(BUCKET_PREFIX)
-    }
-    others = {key: value for key, value in rules.items() if not key.startswith(BUCKET_PREFIX)}
-    own = others.get("buckets", {})
-    if buckets and isinstance(own, dict):
-        others["buckets"] = {**own, **buckets}
-    return others
-
-
 def _gate_rule(text: str) -> tuple[str, Any]:
     key, equals, value = text.rpartition("=")
     if not equals:
         raise WrongValue
-    words: dict[str, Any] = {"true": True, "false": False}
+    word = value.strip().lower()
+    if word in ("true", "false"):
+        return key.strip(), word == "true"
     try:
-        word = value.strip().lower()
-        return key.strip(), words[word] if word in words else _number(word)
+        return key.strip(), int(word) if word.isdigit() else float(word)
     except ValueError:
         raise WrongValue(expected=f"a number, true or false behind {key}=") from None
-
-
-def _number(text: str) -> float | int:
-    return int(text) if text.strip().isdigit() else float(text)
 
 
 PRICE_AMOUNTS = ("input", "output", "cached", "cache_write")
@@ -159,7 +144,12 @@ class _PriceReader:
         tiers = table.get("tiers", [])
         if not isinstance(tiers, list):
             raise self._mistake("tiers", "a list of tables such as {above = 200000, input = 5.0}", tiers)
-        return ModelPrice(**amounts, tiers=tuple(map(self._tier, tiers)), as_of=self._date(table))
+        as_of = table.get("as_of", "")
+        try:
+            day = as_of if as_of == "" else date.fromisoformat(str(as_of))
+        except ValueError:
+            raise self._mistake("as_of", "as_of: a date such as 2026-11-23", as_of) from None
+        return ModelPrice(**amounts, tiers=tuple(map(self._tier, tiers)), as_of=str(day))
 
     def _tier(self, table: Any) -> PriceTier:
         if not isinstance(table, dict):
@@ -183,49 +173,36 @@ class _PriceReader:
             return float(value)
         raise self._mistake(key, f"{key}: {DOLLARS_PER_MILLION}", value)
 
-    def _date(self, table: Mapping[str, Any]) -> str:
-        value = table.get("as_of", "")
-        try:
-            return str(value if value == "" else date.fromisoformat(str(value)))
-        except ValueError:
-            raise self._mistake("as_of", "as_of: a date such as 2026-11-23", value) from None
-
     def _mistake(self, key: str, expected: str, found: Any, hint: str = "") -> UsageMistake:
-        place = f"{self._raw.place}.{_quoted(self._name)}"
-        line = line_of(self._raw.folder / "pyproject.toml", ("tool", "agenteval", "prices", self._name), key)
+        name = self._name if re.fullmatch(r"[A-Za-z0-9_-]+", self._name) else f'"{self._name}"'
+        place = f"{self._raw.place}.{name}"
+        line = _line_of(self._raw.folder / "pyproject.toml", ("tool", "agenteval", "prices", self._name), key)
         place = place.replace("pyproject.toml:", f"pyproject.toml:{line}:", 1) if line else place
-        told = found if isinstance(found, str) and found.startswith(("unknown key", "no ")) else repr(found)
-        parts = [f"{place}: expected {expected}", f"found {told}", hint]
-        return UsageMistake("; ".join(part for part in parts if part))
+        is_text = isinstance(found, str) and found.startswith(("unknown key", "no "))
+        parts = [f"{place}: expected {expected}", f"found {found if is_text else repr(found)}", hint]
+        return UsageMistake("; ".join(filter(None, parts)))
 
 
-def line_of(file: Path, table: tuple[str, ...], key: str) -> int:
+def _line_of(file: Path, table: tuple[str, ...], key: str) -> int:
     """Give the line of a key below a table's head, else that of the head; 0 where neither is found.
 
-    TOML's own reader tells no lines: a table that is written inside another has that one's head.
+    TOML's own reader gives no lines. A table that is written inside another has that one's head.
     """
-    best, deepest = 0, 0
-    for number, inside, text in _toml_lines(file):
-        depth = len(inside) if inside == table[: len(inside)] else 0
-        named = re.match(rf"\s*[\"']?{re.escape(key or table[-1])}[\"']?\s*[=.]", text)
-        rank = 2 * depth + (1 if named and depth else 0)
-        if rank > deepest:
-            best, deepest = number, rank
-    return best
-
-
-def _toml_lines(file: Path) -> Iterator[tuple[int, tuple[str, ...], str]]:
-    """Give each line with its number and the table that it stands in."""
-    inside: tuple[str, ...] = ()
     try:
         lines = file.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
-        return
+        return 0
+    best, best_rank = 0, 0
+    inside: tuple[str, ...] = ()
     for number, text in enumerate(lines, start=1):
-        head = _TABLE_HEAD.match(text)
-        if head:
+        if head := _TABLE_HEAD.match(text):
             inside = _table_path(head[1]) or inside
-        yield number, inside, text
+        depth = len(inside) if inside == table[: len(inside)] else 0
+        is_key = re.match(rf"\s*[\"']?{re.escape(key or table[-1])}[\"']?\s*[=.]", text)
+        rank = 2 * depth + (1 if is_key and depth else 0)
+        if rank > best_rank:
+            best, best_rank = number, rank
+    return best
 
 
 def _table_path(head: str) -> tuple[str, ...]:
@@ -238,7 +215,3 @@ def _table_path(head: str) -> tuple[str, ...]:
         ((name, below),) = below.items()
         path.append(name)
     return tuple(path)
-
-
-def _quoted(name: str) -> str:
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else f'"{name}"'

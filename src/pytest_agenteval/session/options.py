@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Word = TypeVar("Word", bound=str)
 
 ENVIRONMENT = "AGENTEVAL_"
@@ -58,8 +59,8 @@ Parse: TypeAlias = Callable[[RawValue], T]
 class WrongValue(ValueError):
     """A value that cannot be obeyed.
 
-    ``expected`` is told in place of what the option's row says, where that says more; ``hint`` is what may
-    have been meant.
+    ``expected`` replaces what the option's row expects, where it is more precise; ``hint`` is what may have
+    been meant.
     """
 
     def __init__(self, *, expected: str = "", hint: str = "") -> None:
@@ -67,35 +68,43 @@ class WrongValue(ValueError):
         self.expected, self.hint = expected, hint
 
 
+class ValueType(NamedTuple, Generic[T_co]):
+    """How the text of an option is read, and what a refusal says was expected."""
+
+    parse: Callable[[RawValue], T_co]
+    expected: str
+
+
 class Option(Generic[T]):
     """One option, as an attribute of the class that holds the settings.
 
-    ``name`` is its key in ``[tool.agenteval]`` and, in capitals, the end of its variable. An option without a
-    ``metavar`` is a switch; ``several`` may be given more than once. ``flag`` is ``--agent-NAME`` where none
-    is said; one of ``None`` is for options that stand in pyproject.toml alone. ``alone`` is the value where
-    none stands behind the flag, where that may be.
+    ``name``, the attribute's own where none is given, is its key in ``[tool.agenteval]`` and, in capitals,
+    the end of its variable. An option without a ``metavar`` is a switch; ``several`` may be repeated.
+    ``flag`` is ``--agent-NAME`` where none is given; None for options that only pyproject.toml may hold.
+    ``alone`` is the value of a flag that stands without one, where that is allowed.
     """
 
     def __init__(
         self,
-        name: str,
         metavar: str,
         help: str,
-        parse: Parse[T],
+        values: ValueType[T],
         default: T,
-        expected: str,
         *,
+        name: str = "",
         several: bool = False,
         flag: str | None = "",
         alone: str = "",
     ) -> None:
-        self.name, self.metavar, self.help = name, metavar, help
-        self.parse, self.default, self.expected = parse, default, expected
-        self.several, self.alone = several, alone
-        self.flag = "--agent-" + name.replace("_", "-") if flag == "" else flag
+        self.metavar, self.help, self.default, self.name = metavar, help, default, name
+        self.parse, self.expected = values
+        self.flag, self.several, self.alone = flag, several, alone
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.attribute = name
+        self.name = self.name or name
+        if self.flag == "":
+            self.flag = "--agent-" + self.name.replace("_", "-")
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -114,7 +123,7 @@ class Option(Generic[T]):
         return ENVIRONMENT + self.name.upper() if self.flag else ""
 
     def add_to(self, group: pytest.OptionGroup) -> None:
-        """Declare the flag; what is said with it is parsed with what is said elsewhere, not by pytest."""
+        """Declare the flag; its value is parsed like those of the other places, not by pytest."""
         if not self.flag:
             return
         if not self.metavar:
@@ -125,7 +134,7 @@ class Option(Generic[T]):
             group.addoption(self.flag, help=self.help, **kind)
 
     def on_command_line(self, config: pytest.Config) -> object:
-        """Give what was said with the flag; None for nothing."""
+        """Give what stands behind the flag; None where it was not given."""
         if not self.flag:
             return None
         typed = config.getoption(self.flag.lstrip("-").replace("-", "_"), default=None)
@@ -139,7 +148,7 @@ class Option(Generic[T]):
             raise self._refusal(raw.place, raw.value, wrong) from None
 
     def refuse_blank(self, raw: RawValue) -> None:
-        """Refuse an empty text, as of a shell's empty variable: to go on as if nothing was said may cost."""
+        """Refuse an empty text, as of a shell's empty variable: to run with the default may cost money."""
         for value in raw.value if isinstance(raw.value, list) else [raw.value]:
             if isinstance(value, str) and not value.replace(",", " ").strip():
                 raise self._refusal(raw.place, value, WrongValue())
@@ -152,7 +161,7 @@ class Option(Generic[T]):
 
 
 class OptionValues:
-    """Settings: what was chosen, by attribute; everything else is as its row says.
+    """The values that a user set, by attribute; every other attribute has its row's default.
 
     ``places`` says where each value stands: ``--agent-model``, ``AGENTEVAL_MODEL``.
     """
@@ -164,7 +173,7 @@ class OptionValues:
 
     @contextmanager
     def naming_place(self, attribute: str) -> Iterator[None]:
-        """Begin a mistake that shows only when a value is used with the place where the value stands."""
+        """Name the place of a value in a mistake that shows only when the value is used."""
         from pytest_agenteval.text.errors import UsageMistake
 
         try:
@@ -178,8 +187,7 @@ class OptionValues:
     @classmethod
     def rows(cls) -> list[Option[Any]]:
         """Give the table, in the order in which it is written."""
-        parts = (part for part in cls.__mro__ if issubclass(part, OptionValues))
-        return [row for part in parts for row in vars(part).values() if isinstance(row, Option)]
+        return [row for row in vars(cls).values() if isinstance(row, Option)]
 
 
 def whole(least: int) -> Parse[int]:
@@ -231,8 +239,34 @@ def seconds(raw: RawValue) -> float:
     return number
 
 
-def word_of(words: tuple[Word, ...]) -> Parse[Word]:
-    """Read one word out of several; a near one is the hint."""
+def dollars(raw: RawValue) -> float:
+    """Read an amount of US dollars above 0, ``$5`` too."""
+    return seconds(raw._replace(value=str(raw.value).strip().removeprefix("$")))
+
+
+def share(raw: RawValue) -> float:
+    """Read a number above 0, 1 at most."""
+    try:
+        number = float(str(raw.value))
+    except ValueError:
+        raise WrongValue from None
+    if not 0 < number <= 1:
+        raise WrongValue
+    return number
+
+
+def device_name(raw: RawValue) -> str:
+    """Read torch's name of a device, or ``auto``."""
+    name, _, number = str(raw.value).partition(":")
+    if name not in ("auto", "cpu", "mps", "cuda") or (number and name != "cuda"):
+        raise WrongValue
+    if ":" in str(raw.value) and not number.isdecimal():
+        raise WrongValue
+    return str(raw.value)
+
+
+def choice(*words: Word) -> ValueType[Word]:
+    """Read one of several words; a refusal names the nearest."""
 
     def parse(raw: RawValue) -> Word:
         for word in words:
@@ -242,7 +276,7 @@ def word_of(words: tuple[Word, ...]) -> Parse[Word]:
 
         raise WrongValue(hint=nearest(str(raw.value), words))
 
-    return parse
+    return ValueType(parse, " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}")
 
 
 def text(raw: RawValue) -> str:
@@ -299,3 +333,9 @@ def texts(raw: RawValue) -> tuple[str, ...]:
     if not isinstance(raw.value, list) or not all(isinstance(text, str) and text for text in raw.value):
         raise WrongValue
     return tuple(raw.value)
+
+
+COUNT = ValueType(whole(1), "a whole number, 1 or more")
+SECONDS = ValueType(seconds, "a number of seconds above 0")
+DOLLARS = ValueType(dollars, "a number of US dollars above 0")
+YES_OR_NO = ValueType(switch, "true or false")

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -34,7 +34,9 @@ from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake, nearest
 
 MOST_REMEMBERED = 4096
-"""Configurations whose answer is remembered: most tasks of a suite have the same few."""
+"""Configurations that are remembered: most tasks of a suite have the same few."""
+_GRADING_FUNCTION = "a function that grades has one parameter, and its name is evidence"
+_BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
 
 
 class RegistrationCheck:
@@ -77,9 +79,8 @@ class RegistrationCheck:
         return [*wrong, *_input_problems(factory, task_input)]
 
     def form(self, name: str, form: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-        """Offer the agent that a suite says by a form; say what keeps it from being one."""
-        problems = form_problems(form)
-        if problems:
+        """Register the agent that a suite defines by a form; say what keeps it from being one."""
+        if problems := form_problems(form):
             return tuple(ConfigProblem(*problem) for problem in problems)
         try:
             self._registry.agent_form(name, form)
@@ -91,10 +92,8 @@ class RegistrationCheck:
         """Say what keeps this grader, or any of a group's, from being made."""
         members = self._registry.group(spec.name)
         if members:
-            specs = (replace(spec, name=member) for member, _ in members)
-            return tuple(
-                dict.fromkeys(mismatch for member_spec in specs for mismatch in self.grader(member_spec))
-            )
+            specs = [replace(spec, name=member) for member, _ in members]
+            return tuple(dict.fromkeys(problem for each in specs for problem in self.grader(each)))
         key = ("grader", spec.name, canonical(spec.config) if spec.config else "")
         wrong = () if key in self._accepted else self._grader(spec)
         if not wrong:
@@ -102,18 +101,14 @@ class RegistrationCheck:
         return wrong
 
     def takes(self, name: str, setting: str) -> bool:
-        """Whether a grader has this setting; of one that is no dataclass nobody can tell."""
+        """Whether a grader has this setting; of one that is no dataclass this is not known."""
         factory = self._registry.grader_factory(name)
         return is_dataclass(factory) and setting in {field.name for field in fields(factory) if field.init}
 
     def settings_of_grader(self, name: str) -> Collection[str]:
         """Give the names of a grader's settings, as far as they are known."""
-        try:
-            return (
-                setting_names(self._registry.grader_factory(name)) if not self._registry.group(name) else ()
-            )
-        except (UnknownName, NotImported):
-            return ()
+        factory = self._grader_factory(name)
+        return setting_names(factory) if factory is not None else ()
 
     def settings_of_agent(self, name: str) -> Collection[str]:
         """Give the names of an agent's settings, as far as they are known."""
@@ -124,26 +119,20 @@ class RegistrationCheck:
 
     def files_of(self, name: str) -> Mapping[str, str]:
         """Give the settings of a grader that may name a file, each with the ending of such a name."""
-        if self._registry.group(name):
-            return NOTHING
-        try:
-            return files_of(self._registry.grader_factory(name))
-        except (UnknownName, NotImported):
-            return NOTHING
+        factory = self._grader_factory(name)
+        return files_of(factory) if factory is not None else NOTHING
 
     def tool_names(self, spec: GraderSpec) -> str | Sequence[str] | None:
-        """Give what a grader names of tools, if anything; of a group nobody can tell."""
-        try:
-            return spec.config.get(tools_setting_of(self._registry.grader_factory(spec.name)))
-        except (UnknownName, NotImported):
-            return None
+        """Give the tools that a grader's settings name, if any."""
+        factory = self._grader_factory(spec.name)
+        return spec.config.get(tools_setting_of(factory)) if factory is not None else None
 
     def misnamed_tools(
         self, spec: GraderSpec, agent: str, tools: Collection[str]
     ) -> tuple[ConfigProblem, ...]:
         """Say which tools a grader names that nobody offers and that are nearly one of those offered.
 
-        Others may be meant: that a tool is not even there is a way of not calling it.
+        Other names may be meant: a tool that does not even exist is one way of not being called.
         """
         names = self.tool_names(spec)
         if not names:
@@ -151,15 +140,23 @@ class RegistrationCheck:
         try:
             setting = tools_setting_of(self._registry.grader_factory(spec.name))
             own = tools_of(self._registry.agent_factory(agent))
-        except (UnknownName, NotImported):  # which is told
+        except (UnknownName, NotImported):  # which is reported already
             return ()
-        # A class says its tools; where they are a field, the settings do, and these are the suite's.
+        # A class lists its tools; where they are a field, the settings do, and these are the suite's.
         offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
+        listed = [((), names)] if isinstance(names, str) else [((at,), name) for at, name in enumerate(names)]
         return tuple(
             ConfigProblem(("config", setting, *at), one_of(offered, name), repr(name), nearest(name, offered))
-            for at, name in _tool_places(names)
+            for at, name in listed
             if name not in offered and _is_nearly(name, offered)
         )
+
+    def _grader_factory(self, name: str) -> Any | None:
+        """Give what makes a grader; None for an unknown name, and for a group."""
+        try:
+            return None if self._registry.group(name) else self._registry.grader_factory(name)
+        except (UnknownName, NotImported):
+            return None
 
     def _accept(self, key: Hashable) -> None:
         # Only what fits is kept: what is unknown now may be offered by a conftest further down.
@@ -198,22 +195,16 @@ class RegistrationCheck:
         if not wrong:
             try:
                 grader = factory(**spec.config)
-            except Exception as refused:  # the grader says what it wants of its settings
-                wrong = (self._with_hint(problem_of_refusal(spec.name, refused), factory, spec.config),)
+            except Exception as refused:  # the grader itself says what it expects of its settings
+                refusal = problem_of_refusal(spec.name, refused)
             else:
                 return _unfit_grader(grader)
+            is_function = not refusal.hint and inspect.isfunction(factory)
+            if is_function and construction_fault(GRADER, factory, spec.config):
+                # A function that grades was taken for one that makes a grader.
+                refusal = refusal._replace(hint=_GRADING_FUNCTION)
+            wrong = (refusal,)
         return tuple(mismatch.below("config") for mismatch in wrong)
-
-    @staticmethod
-    def _with_hint(mismatch: ConfigProblem, factory: Any, config: Mapping[str, Any]) -> ConfigProblem:
-        """Say how a function that grades is known, where one was taken for a function that makes a grader."""
-        if (
-            mismatch.hint
-            or not inspect.isfunction(factory)
-            or not construction_fault(GRADER, factory, config)
-        ):
-            return mismatch
-        return mismatch._replace(hint="a function that grades has one parameter, and its name is evidence")
 
 
 def _unfit_agent(factory: Any, settings: Mapping[str, Any]) -> list[ConfigProblem]:
@@ -244,10 +235,6 @@ def _input_problems(factory: Any, task_input: Mapping[str, Any]) -> list[ConfigP
     return [ConfigProblem(*row).below("input") for row in rows]
 
 
-def _tool_places(names: str | Sequence[str]) -> list[tuple[tuple[int, ...], str]]:
-    return [((), names)] if isinstance(names, str) else [((at,), name) for at, name in enumerate(names)]
-
-
 def _is_nearly(name: str, names: Iterable[str]) -> bool:
     """Whether a name is another one but for a slip: nearer than ``nearest`` asks for."""
     from difflib import get_close_matches
@@ -259,57 +246,36 @@ def _unknown_name(unknown: UnknownName) -> ConfigProblem:
     return ConfigProblem((), one_of(unknown.known, unknown.name), repr(unknown.name), unknown.hint)
 
 
-_BESIDE_CONFIG = "a grader's own settings stand in `config: {...}`"
-
-_OF_INPUT = ("content", "base_fixture", "fixture_dir")
-
-
-class KnowsSettings(Protocol):
-    """Knows the settings of graders and agents by their names; of an unknown name, none."""
-
-    def settings_of_grader(self, name: str) -> Collection[str]:
-        """Give the names of a grader's settings."""
-        ...
-
-    def settings_of_agent(self, name: str) -> Collection[str]:
-        """Give the names of an agent's settings."""
-        ...
-
-
 def add_placement_hints(
-    problems: tuple[Problem, ...], registered: KnowsSettings, agent: str
+    problems: tuple[Problem, ...], registered: RegistrationCheck, agent: str
 ) -> Iterator[Problem]:
-    """Give problems of task and suite files; an unknown key that is a setting is told where it stands.
+    """Give problems of task and suite files; with a hint where an unknown key is a setting.
 
     ``agent`` is whose settings are meant where a file names none.
     """
     for problem in problems:
+        hint = ""
         if problem.path and problem.found.startswith("unknown key "):
-            hint = _hint(problem, registered, agent)
-            yield dataclasses.replace(problem, hint=hint) if hint else problem
-        else:
-            yield problem
+            hint = _placement_hint(problem, registered, agent)
+        yield dataclasses.replace(problem, hint=hint) if hint else problem
 
 
-def _hint(problem: Problem, registered: KnowsSettings, agent: str) -> str:
+def _placement_hint(problem: Problem, registered: RegistrationCheck, agent: str) -> str:
     *above, key = problem.path
-    owner = _map_at(problem, above)
+    try:
+        owner: Any = read_document(Path(problem.file)).value
+        for step in above:
+            owner = owner[step]
+    except (ProblemsFound, LookupError, TypeError):  # changed since it was read
+        owner = {}
+    owner = owner if isinstance(owner, dict) else {}
     if len(above) > 1 and above[-2] == "graders":
         is_setting = key in registered.settings_of_grader(str(owner.get("name")))
         return belongs_in_hint("config", key) if is_setting else problem.hint or _BESIDE_CONFIG
-    if all(isinstance(step, int) for step in above):  # a task, a task of a list, or a suite
-        if key in _OF_INPUT and "graders" in owner:
-            return belongs_in_hint("input", key)
-        is_setting = key in registered.settings_of_agent(str(owner.get("agent") or agent))
-        return belongs_in_hint("settings", key) if is_setting else ""
-    return ""
-
-
-def _map_at(problem: Problem, path: list[str | int]) -> Mapping[str, Any]:
-    try:
-        value: Any = read_document(Path(problem.file)).value
-        for step in path:
-            value = value[step]
-    except (ProblemsFound, LookupError, TypeError):  # changed since it was read
-        return {}
-    return value if isinstance(value, dict) else {}
+    if not all(isinstance(step, int) for step in above):
+        return ""
+    # A task, a task of a list, or a suite.
+    if key in ("content", "base_fixture", "fixture_dir") and "graders" in owner:
+        return belongs_in_hint("input", key)
+    is_setting = key in registered.settings_of_agent(str(owner.get("agent") or agent))
+    return belongs_in_hint("settings", key) if is_setting else ""
