@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_agenteval.engine.executor import ExecutorContext
 from pytest_agenteval.engine.trial_resources import open_tool_tape
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Conditions, Model, Plan, Variant
@@ -21,7 +22,7 @@ LOOKED = ToolCall("c", 1, 0, "look", {"q": "서울"})
 
 def command(planned: Plan, *, names_models: bool = True) -> list[str]:
     """Give the words of the command that a miss of this trial names."""
-    tape = open_tool_tape(planned, WorkerContext(registry(), names_models=names_models))
+    tape = open_tool_tape(planned, WorkerContext(registry(), ExecutorContext(names_models=names_models)))
     report = str(tape.miss(LOOKED, LOOK))
     return shlex.split(report.partition("record it:")[2])
 
@@ -78,7 +79,7 @@ def test_what_selected_the_trial_selects_it_again() -> None:
 def test_repetitions_are_those_of_the_run() -> None:
     """The trials of a task that miss the same name the same command; a task's own number needs no option."""
     planned = plan(file="evals/a.yaml", cassette="cassettes/a", repetitions=2)
-    context = WorkerContext(registry(), repetitions=4)
+    context = WorkerContext(registry(), ExecutorContext(repetitions=4))
 
     assert "--repetitions=4" in str(open_tool_tape(planned, context).miss(LOOKED, LOOK))
     assert "--repetitions" not in " ".join(command(replace(planned, repetition=2)))

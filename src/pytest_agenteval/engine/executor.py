@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import pickle
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeGuard
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeGuard, TypeVar
 
+from pytest_agenteval.engine.tracebacks import exception_line
 from pytest_agenteval.records.plan import Conditions, Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import NO_USAGE, Usage
@@ -16,6 +21,8 @@ from pytest_agenteval.text.errors import Problem, TrialBroken
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.examples import CalibrationAnswers
     from pytest_agenteval.calibration.plan import CalibrationPlan
+
+T = TypeVar("T")
 
 
 class ExecutorBroken(TrialBroken):
@@ -189,9 +196,6 @@ ExecutorFactory: TypeAlias = Callable[[Registry], Executor]
 """Makes an executor; it is given what this process has registered, which one elsewhere has no use for."""
 
 
-METHODS = ("ready", "run", "calibrate", "close")
-
-
 def make_executor(name: str, registry: Registry) -> Executor:
     """Make the executor of this name; raises UnknownName.
 
@@ -202,33 +206,56 @@ def make_executor(name: str, registry: Registry) -> Executor:
         executor = factory(registry)
     except Exception as raised:  # an author's code may raise anything
         return _UnmadeExecutor(f"the executor {name!r} cannot be made: {exception_with_place(raised)}")
-    if not all(hasattr(executor, method) for method in METHODS):
-        methods = ", ".join(METHODS)
-        return _UnmadeExecutor(f"the executor {name!r}: expected one with {methods}; found {executor!r:.80}")
+    methods = ("ready", "run", "calibrate", "close")
+    if not all(hasattr(executor, method) for method in methods):
+        expected = f"expected one with {', '.join(methods)}; found {executor!r:.80}"
+        return _UnmadeExecutor(f"the executor {name!r}: {expected}")
     return executor
 
 
 class _UnmadeExecutor:
-    """Stands where there should be an executor, and says why there is none."""
+    """Stands where there should be an executor: the pool shows its reason with every trial."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason
 
-    async def ready(self, context: ExecutorContext) -> int:
-        """Say so; the pool asks for nothing more, but to close."""
+    async def ready(self, context: object) -> Any:
         raise ExecutorBroken(self._reason)
 
-    async def run(self, request: TrialRequest) -> Trial:
-        """Say so."""
-        raise ExecutorBroken(self._reason)
-
-    async def calibrate(self, request: CalibrationRequest) -> CalibrationResult:
-        """Say so."""
-        raise ExecutorBroken(self._reason)
+    run = calibrate = ready
 
     async def close(self) -> ExecutorReport:
-        """Give an empty report: there is nothing to let go of."""
         return ExecutorReport()
+
+
+def pickle_request(request: object) -> bytes:
+    """Pickle a request for another process; raises ExecutorBroken for one that cannot be sent."""
+    try:
+        return pickle.dumps(request)
+    except Exception as raised:  # somebody's fixture put an object of its own into a task
+        problem = f"the plan cannot be sent to another process: {exception_line(raised)}"
+        raise ExecutorBroken(problem) from None
+
+
+async def result_of(future: Future[T]) -> T:
+    """Wait for the result of another process; unlike wrap_future, whoever stops waiting cancels nothing.
+
+    A process pool whose process dies sets each future that it has left, and breaks on one that is cancelled.
+    """
+    loop = asyncio.get_running_loop()
+    waiting: asyncio.Future[None] = loop.create_future()
+
+    def settle() -> None:
+        if not waiting.done():
+            waiting.set_result(None)
+
+    def end_waiting(_: object) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            loop.call_soon_threadsafe(settle)
+
+    future.add_done_callback(end_waiting)
+    await waiting
+    return future.result()
 
 
 def merge_unused(

@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agenteval.cassettes.http.patches import own_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
-from pytest_agenteval.cassettes.transcripts.spans import Span
 from pytest_agenteval.chat.model_prices import with_prices
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.recorder import Recorder
@@ -20,13 +19,10 @@ from pytest_agenteval.text.errors import NotInstalled
 from pytest_agenteval.tools.toolbox import ToolBox
 
 if TYPE_CHECKING:
-    from pytest_agenteval.cassettes.interaction import Request, Response
-    from pytest_agenteval.cassettes.tape import Tape
     from pytest_agenteval.chat.model_traffic import ModelTraffic
     from pytest_agenteval.tools.tool_tape import ToolTape
 
 
-_CUT_RESPONSE = "cut_response"
 _CUT = "the agent closed or gave up the response before its end; it is not recorded"
 
 
@@ -45,16 +41,20 @@ class InterceptedRequests:
 
     @contextmanager
     def answering(self, *, closing: bool = True) -> Iterator[Scope]:
-        """Answer what is asked inside; once it is over nothing more goes out, if it is ``closing``.
+        """Answer requests that are made inside; afterwards all are refused, if it is ``closing``.
 
         Raises CassetteMiss in place of what came of a refusal.
         """
-        # Who records wants to keep what goes out.
+        # Whoever records wants to keep what is sent.
         passing = self._plan.live and self._plan.conditions.record == "none"
-        traffic = LazyTraffic(self._make_traffic)
+        traffic = lazy_traffic(self._make_traffic)
         ignored = self._plan.task.ignored_hosts
         with own_requests(
-            self._tapes, passing=passing, closing=closing, traffic=traffic, ignored_hosts=ignored
+            lambda: self._tape.of_agent,
+            passing=passing,
+            closing=closing,
+            traffic=traffic,
+            ignored_hosts=ignored,
         ) as scope:
             try:
                 yield scope
@@ -64,9 +64,9 @@ class InterceptedRequests:
                 raise self._tape.agents_miss(scope.missed[0]) from raised
             finally:
                 traffic.close()
-                self._tell(scope)
+                self._record_events(scope)
 
-    def _tell(self, scope: Scope) -> None:
+    def _record_events(self, scope: Scope) -> None:
         for request in tuple(scope.missed):
             miss = self._tape.agents_miss(request)
             self._recorder.add_miss(miss)
@@ -74,18 +74,13 @@ class InterceptedRequests:
         for (kind, text), times in scope.noted.items():
             self._recorder.event(kind, text, {"times": times})
         for request in tuple(scope.cuts):
-            self._recorder.event(_CUT_RESPONSE, f"{request.method} {request.uri}: {_CUT}")
-
-    def _tapes(self) -> Sequence[Tape]:
-        return self._tape.of_agent
+            self._recorder.event("cut_response", f"{request.method} {request.uri}: {_CUT}")
 
     @property
     def _tape(self) -> ToolTape:
-        return self._box.open_tape() or self._without_cassette()
-
-    def _without_cassette(self) -> ToolTape:
-        """Give a tape of nothing, for a plan that was made by hand and has no cassette."""
-        if self._nowhere is None:
+        if tape := self._box.open_tape():
+            return tape
+        if self._nowhere is None:  # the plan was made by hand, and has no cassette: an empty tape
             from pytest_agenteval.cassettes.cassette import Cassette
             from pytest_agenteval.cassettes.tape import Tape
             from pytest_agenteval.tools.tool_tape import ToolTape
@@ -95,67 +90,29 @@ class InterceptedRequests:
         return self._nowhere
 
 
-class LazyTraffic:
-    """A trial's model traffic, made at its first request: most agents make none of their own."""
-
+class _LazyTraffic:
     def __init__(self, make: Callable[[], ModelTraffic]) -> None:
-        self._make = make
-        self._making = threading.Lock()
+        self._make, self._making = make, threading.Lock()
         self._traffic: ModelTraffic | None = None
 
-    @property
-    def sends(self) -> bool:
-        """Whether a request that is not played may be sent."""
-        return self._instance.sends
-
-    def claims(self, request: Request) -> bool:
-        """Whether a request asks a model, or something else of a model's server."""
-        return self._instance.claims(request)
-
-    def play(self, request: Request) -> Response | None:
-        """Give the recorded response; None if the request is to be sent."""
-        return self._instance.play(request)
-
-    def begin_response(self, request: Request, status: int) -> None:
-        """Take note of a response's status."""
-        self._instance.begin_response(request, status)
-
-    def record(self, request: Request, response: Response, first_byte_s: float | None = None) -> None:
-        """Read what was really answered, and keep it."""
-        self._instance.record(request, response, first_byte_s)
-
-    def cut(self, request: Request, response: Response) -> None:
-        """Read what came of a response that ended before its time."""
-        self._instance.cut(request, response)
-
-    def note_reply(self, request: Request, response: Response) -> None:
-        """Look at a response to a request that it does not claim."""
-        self._instance.note_reply(request, response)
-
-    def fail(self, request: Request, cut: Response, failure: Response) -> None:
-        """Read what came of a response that never came whole, and keep what the client raised."""
-        self._instance.fail(request, cut, failure)
+    def __getattr__(self, name: str) -> Any:
+        with self._making:  # an agent's threads may make the first request at once
+            self._traffic = self._traffic or self._make()
+        return getattr(self._traffic, name)
 
     def close(self) -> None:
-        """End what is open, if there ever was any."""
         if self._traffic is not None:
             self._traffic.close()
 
-    @property
-    def _instance(self) -> ModelTraffic:
-        with self._making:
-            if self._traffic is None:
-                self._traffic = self._make()
-            return self._traffic
 
-
-UNREAD = "unread_spans"
-"""The kind of event that tells of spans which could not be read."""
+def lazy_traffic(make: Callable[[], ModelTraffic]) -> ModelTraffic:
+    """Return a trial's model traffic, made at its first request: most agents make none of their own."""
+    return cast("ModelTraffic", _LazyTraffic(make))
 
 
 @contextmanager
 def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterator[None]:
-    """Add what spans begun inside tell to the transcript: all of it where no model was seen, else times only.
+    """Add what spans that begin inside say to the transcript: where models were seen, only their times.
 
     It costs nothing where the process has no OpenTelemetry SDK in use. ``set_up`` says that a suite asks for
     it: then there is one; raises NotInstalled where it cannot be imported.
@@ -180,15 +137,11 @@ def recording_spans(scope: Scope, recorder: Recorder, *, set_up: bool) -> Iterat
     try:
         yield
     finally:
-        _add_spans(recorder, PROCESSOR.pop_spans(scope), began_ns)
+        if spans := PROCESSOR.pop_spans(scope):
+            from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
 
-
-def _add_spans(recorder: Recorder, spans: list[Span], began_ns: int) -> None:
-    if not spans:
-        return
-    from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
-
-    try:
-        recorder.add_returned(with_prices(read_spans(spans, began_ns), recorder.prices))
-    except Exception as odd:  # somebody's attributes: they are no reason to break a trial
-        recorder.event(UNREAD, f"{len(spans)} spans could not be read: {type(odd).__name__}: {odd}")
+            try:
+                recorder.add_returned(with_prices(read_spans(spans, began_ns), recorder.prices))
+            except Exception as raised:  # somebody's attributes: they are no reason to break a trial
+                text = f"{len(spans)} spans could not be read: {type(raised).__name__}: {raised}"
+                recorder.event("unread_spans", text)

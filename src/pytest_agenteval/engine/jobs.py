@@ -131,7 +131,7 @@ MODEL_CHECK_S = 0.5
 """Seconds for which is believed what was seen of the models."""
 
 
-def gates_of_run(context: ExecutorContext, store: ShareStore | None = None) -> RateLimiters:
+def limiters_of_run(context: ExecutorContext, store: ShareStore | None = None) -> RateLimiters:
     """Give this process's gates of a run: whoever carries out its trials here, or lets them begin, has these.
 
     A run whose processes ask models side by side has one file for all, unless there is a ``store``.

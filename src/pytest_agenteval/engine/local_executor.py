@@ -13,7 +13,7 @@ from pytest_agenteval.engine.executor import (
     ExecutorReport,
     TrialRequest,
 )
-from pytest_agenteval.engine.jobs import gates_of_run
+from pytest_agenteval.engine.jobs import limiters_of_run
 from pytest_agenteval.engine.trial import agent_digests, run_trial
 from pytest_agenteval.engine.worker_context import WorkerContext
 from pytest_agenteval.records.plan import Plan
@@ -28,13 +28,18 @@ if TYPE_CHECKING:
 class LocalExecutor:
     """Runs each plan as a coroutine of the calling loop.
 
-    ``store`` shares models out where neither this process nor a file of the run's does.
+    ``store`` shares models out where neither this process nor a file of the run's does. One that is given its
+    ``run`` need not be made ready to make agents and look at them, for an executor that cannot.
     """
 
-    def __init__(self, registry: Registry, store: ShareStore | None = None) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        store: ShareStore | None = None,
+        run: ExecutorContext = ExecutorContext(),  # noqa: B008  # a frozen value
+    ) -> None:
         self._registry, self._store = registry, store
-        self._setup = ExecutorContext()
-        self._context = WorkerContext(registry)
+        self._context = WorkerContext(registry, run)
 
     @staticmethod
     def check_argument(argument: str) -> None:
@@ -47,19 +52,7 @@ class LocalExecutor:
 
     async def ready(self, context: ExecutorContext) -> int:
         """Take note of the run; as many trials run side by side as it allows."""
-        self._setup = context
-        self._context = WorkerContext(
-            self._registry,
-            root=Path(context.root) if context.root else None,
-            started=context.started,
-            gates=gates_of_run(context, self._store),
-            limits=context.limits,
-            servers=context.servers,
-            controller=context.controller,
-            script=context.script,
-            names_models=context.names_models,
-            repetitions=context.repetitions,
-        )
+        self._context = WorkerContext(self._registry, context, limiters=limiters_of_run(context, self._store))
         return context.concurrency
 
     async def run(self, request: TrialRequest) -> Trial:
@@ -79,7 +72,7 @@ class LocalExecutor:
         """Ask judges about labelled examples, as many side by side as trials may be."""
         from pytest_agenteval.engine.calibration_run import calibrate
 
-        return await calibrate(request, self._context, self._setup.concurrency)
+        return await calibrate(request, self._context, self._context.run.concurrency)
 
     async def close(self) -> ExecutorReport:
         """Write what was recorded, let go of what is held, and look at what nobody played."""
@@ -88,20 +81,5 @@ class LocalExecutor:
             await self._context.close()
         except ProblemsFound as broken:
             unsaved = broken.problems
-        unused = self._context.unused_recordings() if self._setup.reports_unused else {}
+        unused = self._context.unused_recordings() if self._context.run.reports_unused else {}
         return ExecutorReport(unsaved, unused)
-
-
-class LocalAgentDigests:
-    """Makes agents in this process, which are never let act: only to look at them."""
-
-    def __init__(self, registry: Registry, context: ExecutorContext) -> None:
-        self._executor, self._context = LocalExecutor(registry), context
-        self._is_ready = False
-
-    async def agent_side(self, plan: Plan) -> AgentDigests:
-        """Make the agent if need be, and say what it is; raises what keeps it from being made."""
-        if not self._is_ready:
-            self._is_ready = True
-            await self._executor.ready(self._context)
-        return await self._executor.agent_side(plan)

@@ -32,6 +32,8 @@ from pytest_agenteval.engine.executor import (
     TrialRequest,
     UnusedRecordings,
     merge_unused,
+    pickle_request,
+    result_of,
 )
 from pytest_agenteval.engine.jobs import NotRun, TrialJob
 from pytest_agenteval.engine.local_executor import LocalExecutor
@@ -255,11 +257,7 @@ class ProcessExecutor:
 
     async def _in_idle_process(self, work: Callable[[bytes], bytes], request: object) -> bytes:
         """Send a request to a process that has nothing to do, and wait for what it gives back."""
-        try:
-            pickled = pickle.dumps(request)
-        except Exception as raised:  # somebody's fixture put an object of its own into a task
-            problem = f"the plan cannot be sent to another process: {exception_line(raised)}"
-            raise ExecutorBroken(problem) from None
+        pickled = pickle_request(request)
         process = await self._idle.get()
         try:
             return await process.do(work, pickled)
@@ -284,7 +282,7 @@ class _Process:
         """Have something done with what is sent; raises ExecutorBroken where the process dies."""
         try:
             pool = self._pool or self._start()
-            return await _result_of(pool.submit(work, pickled))
+            return await result_of(pool.submit(work, pickled))
         except BrokenProcessPool:
             raise ExecutorBroken(f"the process that carried it out died{self._forget()}") from None
 
@@ -293,7 +291,7 @@ class _Process:
         if self._pool is None:
             return ExecutorReport()
         try:
-            closing = _result_of(self._pool.submit(close_worker))
+            closing = result_of(self._pool.submit(close_worker))
             return await asyncio.wait_for(closing, CLOSING_S)
         except (TimeoutError, BrokenProcessPool):
             self.has_died = True
@@ -347,27 +345,6 @@ def _exit_code(process: BaseProcess) -> int | None:
     while process.exitcode is None and monotonic() < until:
         sleep(0.005)
     return process.exitcode
-
-
-async def _result_of(future: Future[T]) -> T:
-    """Wait for what a process gives back; unlike wrap_future, whoever stops waiting does not cancel it.
-
-    A pool whose process dies sets each future that it has left, and breaks on one that is cancelled.
-    """
-    loop = asyncio.get_running_loop()
-    waiting: asyncio.Future[None] = loop.create_future()
-
-    def settle() -> None:
-        if not waiting.done():
-            waiting.set_result(None)
-
-    def end_waiting(_: Future[T]) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle)
-
-    future.add_done_callback(end_waiting)
-    await waiting
-    return future.result()
 
 
 class _Starting(SpawnContext):

@@ -45,7 +45,7 @@ def open_chat(
         budget=budget,
         recorder=recorder,
         seed=f"{plan.seed} {plan.task.id}",
-        gate=context.gate(model),
+        gate=context.rate_limiter(model),
         note_unanswered=partial(_note_unanswered, recorder, role),
     )
     return live, _open_chat_tape(model, plan, context, role)
@@ -92,8 +92,8 @@ def open_tool_tape(plan: Plan, context: WorkerContext) -> ToolTape:
         retry_command=_retry(plan, context, "--agent-record=new_episodes"),
         first_command=_retry(plan, context, "--agent-record=once"),
         let_out=""
-        if context.script is None
-        else f"let it out:  {script_way(context.script, '--agent-live=1')}",
+        if context.run.script is None
+        else f"let it out:  {script_way(context.run.script, '--agent-live=1')}",
     )
 
 
@@ -149,11 +149,11 @@ def open_model_traffic(
 def _not_allowed(plan: Plan, context: WorkerContext) -> str:
     """Say what lets out a model request that nobody allowed, and what records it."""
     options = ("--agent-live=1", "--agent-record-chat=once")
-    if context.script is None:
+    if context.run.script is None:
         live, once = "--agent-live, or live: true in suite.yaml", options[1]
         let_out = f"  let it out:   {live}; or name the model: --agent-model=NAME"
     else:
-        live, once = (script_way(context.script, option) for option in options)
+        live, once = (script_way(context.run.script, option) for option in options)
         let_out = f"  let it out:   {live}; or name the model: model=NAME of the call"
     refused = "the agent asks a model by itself, and nobody said that it may"
     return "\n".join((refused, let_out, f"  record it:    {once}; from then on it is played"))
@@ -186,10 +186,10 @@ def chat_cassette_file(plan: Plan) -> str:
 
 def _retry(plan: Plan, context: WorkerContext, option: str) -> str:
     """Write the command that has the same trial asked again, by the same model and judges, and records it."""
-    if context.script is not None:
-        return script_way(context.script, option)
+    if context.run.script is not None:
+        return script_way(context.run.script, option)
     judges = ",".join(judge.name for judge in plan.conditions.judges)
-    is_default = plan.model.id == OWN_MODEL and not context.names_models
+    is_default = plan.model.id == OWN_MODEL and not context.run.names_models
     who = [] if is_default else [f"--agent-model={plan.model.name}"]
     who += [f"--agent-judge={judges}"] if judges else []
     return shlex.join(["pytest", *_task_words(plan), option, *who, *_trial_options(plan, context)])
@@ -207,7 +207,7 @@ def _task_words(plan: Plan) -> tuple[str, ...]:
 
 def _trial_options(plan: Plan, context: WorkerContext) -> Iterator[str]:
     """Give the options that select a trial among those of its task, where it takes any."""
-    repetitions = max(plan.repetition, context.repetitions)
+    repetitions = max(plan.repetition, context.run.repetitions)
     if repetitions > plan.task.repetitions:
         yield f"--repetitions={repetitions}"
     if plan.variant.source:

@@ -18,7 +18,7 @@ from pytest_agenteval.agents.agent import Agent, is_adapter, templates_of
 from pytest_agenteval.engine.agent_run import LoopKind, loop_kind
 from pytest_agenteval.engine.agent_time import FirstUse, ImportTime, StallWatch
 from pytest_agenteval.engine.digests import DigestCache, code_digest
-from pytest_agenteval.engine.executor import UnusedRecordings
+from pytest_agenteval.engine.executor import ExecutorContext, UnusedRecordings
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.processes.closers import close_clients
 from pytest_agenteval.records.factories import AGENT
@@ -159,37 +159,22 @@ class AgentInstance(NamedTuple):
 
 
 class WorkerContext:
-    """Registered names, agents, prompts and cassettes of one process.
+    """Registered names, agents, prompts and cassettes of one process of the run that ``run`` describes.
 
-    ``scratch`` is the folder for workspaces, or None for the system's own. ``root`` is the folder that names
-    of cassettes are relative to, ``started`` when the whole run began, in seconds since 1970. Agents and
-    judges ask real models through ``gates``, each as ``limits`` say of its name, or of the empty one.
-    ``servers`` is the folder by which the run's processes share model servers, ``controller`` the process
-    with which these end. ``script`` is None in pytest, else how the user starts what asks for the trials.
-    ``names_models`` says whether the settings name models: where they do not, a command need not either.
-    ``repetitions`` are those that the settings ask for, 0 where each task says how many.
+    Agents and judges send requests to real models through ``limiters``. ``scratch`` is the folder for
+    workspaces, or None for the system's own.
     """
 
     def __init__(
         self,
         registry: Registry,
+        run: ExecutorContext = ExecutorContext(),  # noqa: B008  # a frozen value: no run in particular
         *,
         scratch: Path | None = None,
-        root: Path | None = None,
-        started: float | None = None,
-        gates: RateLimiters | None = None,
-        limits: Mapping[str, Mapping[str, float]] = NOTHING,
-        servers: str = "",
-        controller: int = 0,
-        script: str | None = None,
-        names_models: bool = True,
-        repetitions: int = 0,
+        limiters: RateLimiters | None = None,
     ) -> None:
-        self.registry = registry
-        self.script, self.names_models, self.repetitions = script, names_models, repetitions
-        self.scratch = scratch
-        self._root, self._started = root, started
-        self._gates, self._limits = gates, limits
+        self.registry, self.run, self.scratch = registry, run, scratch
+        self._limiters = limiters
         self.grading = GradingService(registry)
         self.digest_cache = DigestCache()
         self._running_agents: dict[Budget, bool] = {}
@@ -202,7 +187,6 @@ class WorkerContext:
         self._opening, self._making = threading.Lock(), threading.Lock()
         self._tools: dict[tuple[str | McpServer, ...], Mapping[str, Tool]] = {}
         self._servers: ProcessServers | None = None
-        self._model_servers_of = servers, controller
         self._model_servers: ModelServers | None = None
         self._agents: dict[tuple[str, str, int], Agent] = {}
         self._first_uses: defaultdict[str, FirstUse] = defaultdict(FirstUse)
@@ -215,7 +199,8 @@ class WorkerContext:
             if self._library is None:
                 from pytest_agenteval.cassettes.library import Library
 
-                self._library = Library(self._root, started=self._started)
+                root = Path(self.run.root) if self.run.root else None
+                self._library = Library(root, started=self.run.started)
             return self._library
 
     @property
@@ -226,19 +211,19 @@ class WorkerContext:
                 from pytest_agenteval.chat.local.vllm_chat import ModelServers
                 from pytest_agenteval.chat.models import known_key_names
 
-                kept = {"HF_TOKEN"}  # by which vLLM downloads what a licence guards
-                keys = {*known_key_names()} - kept
-                self._model_servers = ModelServers(*self._model_servers_of, keys)
+                # With HF_TOKEN vLLM downloads what a licence guards; of other keys it needs none.
+                keys = {*known_key_names()} - {"HF_TOKEN"}
+                self._model_servers = ModelServers(self.run.servers, self.run.controller, keys)
             return self._model_servers
 
-    def gate(self, model: Model) -> RateLimiter:
-        """Give the gate that every request to this model goes through, whoever asks."""
+    def rate_limiter(self, model: Model) -> RateLimiter:
+        """Return the limiter that every request to this model waits for, whoever sends it."""
         from pytest_agenteval.chat.rate_limiter import RateLimiters, limiter_of
 
         with self._opening:
-            if self._gates is None:
-                self._gates = RateLimiters()
-        return limiter_of(self._gates, model, self._limits)
+            if self._limiters is None:
+                self._limiters = RateLimiters()
+        return limiter_of(self._limiters, model, self.run.limits)
 
     def agent_instance(self, task: PlannedTask, variant: Variant) -> AgentInstance | None:
         """Give the agent and the prompts that it has here; None where code of its author has to run first."""
@@ -434,8 +419,8 @@ class WorkerContext:
                 self._library.save()
         finally:
             self.grading.close()
-            if self._gates is not None:
-                await self._gates.close()
+            if self._limiters is not None:
+                await self._limiters.close()
             if self._servers is not None:
                 await self._servers.close()
             await close_clients()

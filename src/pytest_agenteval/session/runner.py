@@ -22,7 +22,7 @@ from pytest_agenteval.engine.executor import (
     make_executor,
 )
 from pytest_agenteval.engine.jobs import Admission, Admissions, TrialJob
-from pytest_agenteval.engine.local_executor import LocalAgentDigests
+from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.processes.trial_output import redirect_trial_output
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
@@ -136,7 +136,7 @@ class TrialRunner:
         if earlier is not None:
             from pytest_agenteval.session.reuse import ReusePlan
 
-            teller = executor if digests_agents(executor) else LocalAgentDigests(registry, context)
+            teller = executor if digests_agents(executor) else LocalExecutor(registry, run=context)
             self.reuse = ReusePlan(
                 earlier, registry, lambda plan: self._pool.agent_side(teller, plan).result()
             )

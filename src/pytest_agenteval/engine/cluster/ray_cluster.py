@@ -5,19 +5,17 @@ No other module names it, and this one is imported only where it was chosen.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import secrets
 import socket
 from collections.abc import Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.engine.cluster.transfer import make_folder
-from pytest_agenteval.engine.executor import ExecutorBroken
+from pytest_agenteval.engine.executor import ExecutorBroken, result_of
 from pytest_agenteval.processes.files import SHORT_TEMP
 from pytest_agenteval.processes.signal_handlers import handlers_kept
 from pytest_agenteval.processes.tree_removal import remove_tree
@@ -139,7 +137,7 @@ class RayCluster:
     async def call(self, actor: Any, method: str, *args: Any) -> Any:
         """Call a method of an actor and give what it returns; raises ActorLost and ActorSilent."""
         try:
-            return await _result_of(getattr(actor, method).remote(*args).future())
+            return await result_of(getattr(actor, method).remote(*args).future())
         except ActorUnavailableError as silent:
             raise ActorSilent(_reason(silent)) from None
         except RayActorError as died:
@@ -219,21 +217,3 @@ def _reason(raised: BaseException) -> str:
     text = " ".join(exception_text(raised).split())
     known = [words for said, words in _REASONS if said in text.lower().replace("(oom)", "out-of-memory")]
     return known[0] if known else f"{type(raised).__name__}: {text[:200]}"
-
-
-async def _result_of(future: Future[Any]) -> Any:
-    """Wait for what Ray gives; unlike wrap_future, whoever stops waiting cancels nothing of Ray's."""
-    loop = asyncio.get_running_loop()
-    waiting: asyncio.Future[None] = loop.create_future()
-
-    def settle() -> None:
-        if not waiting.done():
-            waiting.set_result(None)
-
-    def end_waiting(_: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
-            loop.call_soon_threadsafe(settle)
-
-    future.add_done_callback(end_waiting)
-    await waiting
-    return future.result()

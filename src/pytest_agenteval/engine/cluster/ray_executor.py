@@ -33,6 +33,7 @@ from pytest_agenteval.engine.executor import (
     TrialRequest,
     UnusedRecordings,
     merge_unused,
+    pickle_request,
 )
 from pytest_agenteval.engine.tracebacks import exception_line
 from pytest_agenteval.processes.threads import DaemonThreads, in_daemon_thread
@@ -182,7 +183,7 @@ class RayExecutor:
     async def run(self, request: TrialRequest) -> Trial:
         """Have one plan carried out, or a stored trial graded again; raises TrialLost and ExecutorBroken."""
         _refuse_unable(request)
-        pickled, variables = _pickled(request), self._variables.of(request.plan)
+        pickled, variables = pickle_request(request), self._variables.of(request.plan)
         if request.lost + 1 < MOST_LOST:
             actor = await self._least_busy()
             return await self._brought_home(actor, await actor.do(pickled, variables), request.plan)
@@ -194,7 +195,7 @@ class RayExecutor:
         """Have judges asked about labelled examples, on one of the actors."""
         try:
             actor = await self._least_busy()
-            arrival = await actor.do(_pickled(request), self._variables.of_models(request.conditions))
+            arrival = await actor.do(pickle_request(request), self._variables.of_models(request.conditions))
         except ExecutorBroken as broken:
             return CalibrationResult(error=ErrorDetails(broken.cause, str(broken)))
         await self._take_recordings(actor, arrival.recorded, request.conditions)
@@ -359,14 +360,6 @@ def _replaces(name: str, conditions: Conditions | None) -> bool:
         return False
     is_chat = ".chat" in Path(name).parent.name
     return (conditions.record_chat if is_chat else conditions.record) == "all"
-
-
-def _pickled(request: object) -> bytes:
-    try:
-        return pickle.dumps(request)
-    except Exception as raised:  # somebody's fixture put an object of its own into a task
-        problem = f"the plan cannot be sent to another process: {exception_line(raised)}"
-        raise ExecutorBroken(problem) from None
 
 
 def _refuse_unable(request: TrialRequest) -> None:

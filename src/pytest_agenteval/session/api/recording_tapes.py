@@ -11,7 +11,7 @@ from typing import NamedTuple
 from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
-from pytest_agenteval.engine.intercepted_requests import LazyTraffic
+from pytest_agenteval.engine.intercepted_requests import lazy_traffic
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Prices, RecordMode
 from pytest_agenteval.records.recorder import Recorder
@@ -67,7 +67,7 @@ class RecordingTapes:
         self._opening = threading.Lock()
         self._tools: ToolTape | None = None
         self._chat: ModelTape | None = None
-        self.traffic = LazyTraffic(self._make_traffic)
+        self.traffic = lazy_traffic(self._make_traffic)
 
     def of_tools(self) -> Sequence[Tape]:
         """Give the tapes of all requests that are no model's."""
