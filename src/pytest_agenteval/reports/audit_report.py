@@ -230,21 +230,15 @@ class _Suite:
         )
 
     def _wrong(self, entries: Iterable[JournalEntry]) -> tuple[WrongTrial, ...]:
-        return tuple(map(self._wrong_trial, entries))
-
-    def _wrong_trial(self, entry: JournalEntry) -> WrongTrial:
-        task = self.tasks.get(entry.key.task, AuditedTask(self.suite, entry.key.task))
-        spoiler = self._spoiler(entry)
-        noticed = [grade.grader for grade in entry.grades if grade.score is not None and not grade.full]
-        return WrongTrial(
-            task=task.task,
-            place=task.place,
-            player=player_of(entry),
-            done=spoiler.done if spoiler else "",
-            score=entry.score,
-            noticed=tuple(noticed),
-            reason=f"{entry.cause}: {entry.message}" if entry.ending == "errored" else "",
-        )
+        wrong = []
+        for entry in entries:
+            task = self.tasks.get(entry.key.task, AuditedTask(self.suite, entry.key.task))
+            spoiler = self._spoiler(entry)
+            noticed = [grade.grader for grade in entry.grades if grade.score is not None and not grade.full]
+            reason = f"{entry.cause}: {entry.message}" if entry.ending == "errored" else ""
+            done, player = spoiler.done if spoiler else "", player_of(entry)
+            wrong.append(WrongTrial(task.task, task.place, player, done, entry.score, tuple(noticed), reason))
+        return tuple(wrong)
 
 
 def _left_to_judges(
@@ -359,7 +353,12 @@ def _wrong_lines(suite: SuiteAudit, width: int, tells_unseen: bool) -> Iterator[
         for place, of_task in _by_task(trials):
             yield StyledLine(f"    {one_line(f'{place} {of_task[0].task}', MOST_LINE)}")
             for trial in of_task:
-                yield from wrapped_lines(one_line(_trial_text(trial), MOST_LINE), width, "", indent="      ")
+                got = trial.reason or ("no score" if trial.score is None else f"score {trial.score:.2f}")
+                noticed = f", noticed by {', '.join(trial.noticed)}" if not trial.reason else ""
+                done = f" ({trial.done})" if trial.done else ""
+                player = TITLES.get(trial.player, trial.player)
+                text = f"{player}{done}: {got}{noticed if trial.noticed else ''}"
+                yield from wrapped_lines(one_line(text, MOST_LINE), width, "", indent="      ")
 
 
 def _by_task(trials: Sequence[WrongTrial]) -> list[tuple[str, list[WrongTrial]]]:
@@ -368,13 +367,6 @@ def _by_task(trials: Sequence[WrongTrial]) -> list[tuple[str, list[WrongTrial]]]
     for trial in trials:
         tasks.setdefault(trial.place, []).append(trial)
     return sorted(tasks.items(), key=lambda task: (-len(task[1]), task[0]))
-
-
-def _trial_text(trial: WrongTrial) -> str:
-    got = trial.reason or (f"score {trial.score:.2f}" if trial.score is not None else "no score")
-    noticed = f", noticed by {', '.join(trial.noticed)}" if trial.noticed and not trial.reason else ""
-    done = f" ({trial.done})" if trial.done else ""
-    return f"{TITLES.get(trial.player, trial.player)}{done}: {got}{noticed}"
 
 
 def _verdict(suite: SuiteAudit, least: float) -> StyledLine:

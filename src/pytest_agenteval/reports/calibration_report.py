@@ -59,9 +59,12 @@ def calibration_lines(data: JsonObject, page: str, width: int = 80) -> list[Styl
     ``data`` is what ``calibration_json`` gave, ``page`` the path of the page.
     """
     width = clamp_width(width)
+    rubric = data["rubric"]
+    title = one_line(f"calibration {data['id']} (rubric {rubric['name']} {rubric['version']})", WIDEST)
+    repeats = f", each asked about {data['repeats']} times" if data["repeats"] > 1 else ""
     lines = [
-        StyledLine(shorten_middle(_title(data), width), "bold"),
-        StyledLine(INDENT + _label_sources(data)),
+        StyledLine(shorten_middle(title, width), "bold"),
+        StyledLine(f"{INDENT}compared with {data['labels']['said']}{repeats}"),
     ]
     for judge in dict.fromkeys(agreement["judge"] for agreement in data["measured"]):
         lines += [StyledLine(INDENT + shorten_middle(judge_label(data, judge), width - len(INDENT)))]
@@ -157,33 +160,20 @@ def format_noise(noise: JsonObject) -> str:
     return f"{deviation}; {share} flip between pass and fail"
 
 
-def _title(data: JsonObject) -> str:
-    rubric = data["rubric"]
-    return one_line(f"calibration {data['id']} (rubric {rubric['name']} {rubric['version']})", WIDEST)
-
-
-def _label_sources(data: JsonObject) -> str:
-    """Say what judges are compared with: where labels come from is never left out."""
-    repeats = f", each asked about {data['repeats']} times" if data["repeats"] > 1 else ""
-    return f"compared with {data['labels']['said']}{repeats}"
-
-
 def _table(data: JsonObject, judge: str) -> ReportTable:
     """Give a row for each figure and a column for each dimension."""
     columns = tuple(
         TableColumn(
             shorten_middle(agreement["dimension"], MOST_NAME),
-            (str(agreement["scored"]), *_figure_cells(agreement)),
+            (str(agreement["scored"]), *(_figure_cell(agreement["figures"][metric]) for metric in FIGURES)),
         )
         for agreement in _agreements(data, judge)
     )
     return ReportTable("", "value, 95 %", ("scored", *FIGURES.values()), (columns,))
 
 
-def _figure_cells(agreement: JsonObject) -> Iterator[str]:
-    for metric in FIGURES:
-        estimate = agreement["figures"][metric]
-        yield f"{format_statistic(estimate['value'])} {format_estimate_interval(estimate)}".strip()
+def _figure_cell(estimate: JsonObject) -> str:
+    return f"{format_statistic(estimate['value'])} {format_estimate_interval(estimate)}".strip()
 
 
 def _agreements(data: JsonObject, judge: str) -> list[JsonObject]:
@@ -224,13 +214,10 @@ def _panel_notes(data: JsonObject) -> Iterator[str]:
         yield f"the judges among themselves, {name}: alpha {format_estimate(estimate)}"
     usages = [judge["usage"] for judge in data["judges"] if judge["usage"]]
     if usages:
-        took = sum(map(_judge_usage, usages), NO_USAGE)
+        each = (Usage(used["tokens"], cost_usd=used["cost_usd"], asks=used["asks"]) for used in usages)
+        took = sum(each, NO_USAGE)
         tokens, cost = format_tokens(token_figure(took)), format_cost(cost_figure(took))
         yield f"judges: {pluralize(took.asks or 0, 'reply')}, {tokens}, {cost}"
-
-
-def _judge_usage(stored: JsonObject) -> Usage:
-    return Usage(stored["tokens"], cost_usd=stored["cost_usd"], asks=stored["asks"])
 
 
 def _threshold_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
@@ -253,17 +240,12 @@ def _disagreement_lines(data: JsonObject, width: int) -> Iterator[StyledLine]:
     for disagreement in disagreements:
         label, score = format_figure(disagreement["label"]), format_figure(disagreement["score"])
         where = f"{disagreement['id']}, {disagreement['dimension']}"
-        text = f"{where}: label {label}, score {score}{_first_rationale(disagreement['votes'])}"
+        votes = disagreement["votes"]
+        vote = next((vote for vote in votes if vote["rationale"]), None)
+        by = f"{vote['judge']}: " if vote and len(votes) > 1 else ""
+        why = f": {by}{vote['rationale']}" if vote else ""
+        text = f"{where}: label {label}, score {score}{why}"
         yield from wrapped_lines(one_line(text, MOST_REASON), width, indent=2 * INDENT)
-
-
-def _first_rationale(votes: Sequence[JsonObject]) -> str:
-    """Give what the first judge with a reason says, with its name where there are several."""
-    vote = next((vote for vote in votes if vote["rationale"]), None)
-    if vote is None:
-        return ""
-    by = f"{vote['judge']}: " if len(votes) > 1 else ""
-    return f": {by}{vote['rationale']}"
 
 
 SIDE = 100.0
@@ -317,6 +299,7 @@ def calibration_page(data: JsonObject) -> str:
     Every text of labels and judges is escaped: what an agent wrote is shown, and never obeyed.
     """
     judges = list(dict.fromkeys(agreement["judge"] for agreement in data["measured"]))
+    sources: list[str] = data["labels"]["sources"]
     return (
         page_environment()
         .get_template("calibration.html.jinja")
@@ -324,7 +307,8 @@ def calibration_page(data: JsonObject) -> str:
             data=data,
             kit=page_file("kit.css"),
             names=[judge_model_label(judge) for judge in data["judges"]],
-            label=_label(data),
+            # What was constructed is never called a human label.
+            label=f"{sources[0]} label" if len(sources) == 1 else "label",
             thresholds=[
                 (threshold, format_threshold(threshold), format_threshold_value(threshold))
                 for threshold in data["thresholds"]
@@ -380,12 +364,6 @@ def _card(data: JsonObject, dimension: str, judge: str, is_decisive: bool) -> di
         "heat": confusion_heat(agreement["confusion"]),
         "noise": format_noise(agreement["noise"]) if "noise" in agreement else "",
     }
-
-
-def _label(data: JsonObject) -> str:
-    """Name what the judges are compared with: what was constructed is never called human."""
-    sources: list[str] = data["labels"]["sources"]
-    return f"{sources[0]} label" if len(sources) == 1 else "label"
 
 
 def _dots(data: JsonObject, dimension: str, judge: str) -> Iterator[PlotDot]:

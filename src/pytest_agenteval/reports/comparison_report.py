@@ -94,7 +94,11 @@ def _suite_lines(
     old, new = map(printable, (pooled_text(suite, names=whole) or comparison.old, comparison.new))
     runs = "same run" if comparison.same_run else f"{old} -> {new}"
     changed = f"  changed: {', '.join(suite.differs)}" if suite.differs else ""
-    yield from wrapped_lines(f"{suite_label(suite)}  {_tasks_text(suite)}, {runs}{changed}", width, indent="")
+    scored = sum(task.change is not None for task in suite.tasks)
+    tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite)}"
+    tasks = tasks if scored in (0, len(suite.tasks)) else f"{scored} of {tasks}"
+    compared = tasks if suite.tasks else "no task compared"
+    yield from wrapped_lines(f"{suite_label(suite)}  {compared}, {runs}{changed}", width, indent="")
     if not suite.differs and suite.old_who == suite.new_who:
         yield from wrapped_lines("No difference found in prompts, settings, tools or code.", width)
     for each in suite.sent:
@@ -129,20 +133,13 @@ def _suite_lines(
         yield from wrapped_lines(f"a trial: {', '.join(parts)}", width)
 
 
-def _tasks_text(suite: SuiteComparison) -> str:
-    """Count the tasks that are compared; where not all of them have scores on both sides, those that do."""
-    if not suite.tasks:
-        return "no task compared"
-    scored = sum(task.change is not None for task in suite.tasks)
-    tasks = f"{pluralize(len(suite.tasks), 'task')} {repetitions_text(suite)}"
-    return tasks if scored in (0, len(suite.tasks)) else f"{scored} of {tasks}"
-
-
 def _score_text(suite: SuiteComparison, change: Change) -> str:
     old, new = format_figure(change.old), format_figure(change.new)
     parts = [f"score {old} -> {new}", format_change(change.change)]
     if change.interval is not None:
-        low, high = map(_format_end, (change.interval.low, change.interval.high))
+        # A verdict may have moved an end just beyond 0: it is shown as 0.
+        ends = (change.interval.low, change.interval.high)
+        low, high = (format_change(0.0 if abs(end) <= LEAST_SHOWN else end) for end in ends)
         parts[-1] += f", between {low} and {high} for tasks like these"
     if not change.testable:
         parts.append(f"too few differences to call it better or worse{_remedy_text(suite)}")
@@ -160,21 +157,6 @@ def _remedy_text(suite: SuiteComparison) -> str:
     return f" (--repetitions {3 if len(changes) > 1 else 5} may find more)"
 
 
-def _format_end(end: float) -> str:
-    """Write an end of an interval: one that a verdict has moved just beyond 0 is 0 here."""
-    return format_change(0.0 if abs(end) <= LEAST_SHOWN else end)
-
-
-def _basis_text(change: Change) -> Iterator[str]:
-    if not change.testable:
-        return
-    text = f"p {format_p(change.p)} on these tasks"
-    if change.p_like_these is not None and change.interval is not None:
-        level = f"{change.interval.level:.3f}"
-        text += f", {format_p(change.p_like_these)} for tasks like these; interval at level {level}"
-    yield text
-
-
 def _errored_text(suite: SuiteComparison) -> Iterator[str]:
     if any(suite.errored):
         yield f"errored {suite.errored[0]} -> {suite.errored[1]}"
@@ -185,7 +167,12 @@ def _sentences(suite: SuiteComparison, change: Change, comparison: Comparison, b
         errored = pluralize(sum(suite.errored), "errored trial")
         yield f"The verdict depends on how {errored} would have scored. Run them: pytest --agent-only=errored"
     if basis:
-        yield from _basis_text(change)
+        if change.testable:
+            text = f"p {format_p(change.p)} on these tasks"
+            if change.p_like_these is not None and change.interval is not None:
+                level = f"{change.interval.level:.3f}"
+                text += f", {format_p(change.p_like_these)} for tasks like these; interval at level {level}"
+            yield text
         if change.share is not None and share_text(change) and change.share.p is not None:
             yield f"With buckets as units: p {format_p(change.share.p)}."
     yield from map(printable, drift_text(suite))
@@ -239,10 +226,6 @@ def _bucket_table(changes: Sequence[Change], basis: bool) -> ReportTable:
     return ReportTable("", "bucket", tuple(map(bucket_name, changes)), (columns,))
 
 
-def _name(text: str) -> str:
-    return one_line(text, MOST_NAME) or NOT_KNOWN
-
-
 def _furthest(changes: Iterable[Change]) -> list[Change]:
     """Give those that rose most and those that fell most, in the order of their change."""
     ordered = sorted(changes, key=lambda change: -change.change)
@@ -291,7 +274,7 @@ def _graders(suite: SuiteComparison, width: int) -> Iterator[StyledLine]:
         TableColumn("new", tuple(format_figure(new) for _, new in pairs)),
         TableColumn("change", tuple(format_change(new - old) for old, new in pairs)),
     )
-    names = tuple(_name(grader.grader) for grader in suite.graders)
+    names = tuple(one_line(grader.grader, MOST_NAME) or NOT_KNOWN for grader in suite.graders)
     yield StyledLine("")
     yield from body_lines(ReportTable("", "grader", names, (columns,)), width)
 
@@ -467,20 +450,17 @@ class _TaskResults(FrozenValue, frozen=True):
 
 
 def _results_by_task(entries: Sequence[JournalEntry]) -> dict[str, _TaskResults]:
-    return {_task_name(trials[0]): _task_results(trials) for trials in tasks_of(entries)}
-
-
-def _task_name(entry: JournalEntry) -> str:
-    who = model_label(entry.key.model, entry.key.variant)
-    return one_line(f"{entry.key.suite}/{entry.key.task}[{who}]", MOST_TASK_NAME)
-
-
-def _task_results(trials: Sequence[JournalEntry]) -> _TaskResults:
-    digests = {
-        words: frozenset(getattr(trial.digests, name) for trial in trials)
-        for name, words in MUST_EQUAL.items()
-    }
-    return _TaskResults(tuple(trial.score if trial.averaged else None for trial in trials), digests)
+    by_task = {}
+    for trials in tasks_of(entries):
+        key = trials[0].key
+        name = one_line(f"{key.suite}/{key.task}[{model_label(key.model, key.variant)}]", MOST_TASK_NAME)
+        digests = {
+            words: frozenset(getattr(trial.digests, digest) for trial in trials)
+            for digest, words in MUST_EQUAL.items()
+        }
+        scores = tuple(trial.score if trial.averaged else None for trial in trials)
+        by_task[name] = _TaskResults(scores, digests)
+    return by_task
 
 
 def _task_change(name: str, before: _TaskResults, after: _TaskResults) -> BaselineTask:

@@ -212,14 +212,11 @@ def noise_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
     }
     both = f"{share} % is chance between repetitions, {100 - share} % is tasks that really changed."
     text = parts.get(share, f"Of the variance of the tasks' changes {both}")
-    yield " ".join([text, *_judge_text(suite, comparison)])
-
-
-def _judge_text(suite: SuiteComparison, comparison: Comparison) -> Iterator[str]:
     if suite.judge_share is not None:
-        yield f"The judge makes {round(100 * suite.judge_share)} % of that chance."
+        text += f" The judge makes {round(100 * suite.judge_share)} % of that chance."
     elif comparison.judges:
-        yield "How much of that chance is the judge's is not known; --judge-noise measures it."
+        text += " How much of that chance is the judge's is not known; --judge-noise measures it."
+    yield text
 
 
 MOST_CHANGES = 5
@@ -233,19 +230,22 @@ def headline(comparison: Comparison) -> str:
     if not comparison.has_scores:
         return f"Nothing can be compared: {NO_SCORES}."
     sentence = "; ".join(_parts(comparison))
-    return f"{sentence}{_left_out(comparison)}{_drifted(comparison)}."
+    drifted = [suite for suite in comparison.suites if any(run.drifted for run in suite.baseline_runs)]
+    names = dict.fromkeys(_short(suite, comparison) for suite in drifted)
+    where = f" in {', '.join(names)}" if len(comparison.suites) > 1 else ""
+    unlike = f" (the baseline's runs differ{where})" if drifted else ""
+    return f"{sentence}{_left_out(comparison)}{unlike}."
 
 
 def suite_label(suite: SuiteComparison) -> str:
     """Name a suite with its model, and both models where they are what is compared."""
     sides = zip((suite.old_who, suite.new_who), suite.own_models, strict=True)
-    old, new = (one_line(_who(model, variant, own), MOST_NAME) for (model, variant), own in sides)
+    old, new = (
+        one_line("@".join(filter(None, (acting_model(model, own), variant))), MOST_NAME)
+        for (model, variant), own in sides
+    )
     name = one_line(suite.name, MOST_NAME)
     return f"{name} with {new}" if old == new else f"{name}, {old} -> {new}"
-
-
-def _who(model: str, variant: str, own_models: Sequence[str]) -> str:
-    return "@".join(filter(None, (acting_model(model, own_models), variant)))
 
 
 def suite_comparison(comparison: Comparison | None, suite: SuiteView) -> SuiteComparison | None:
@@ -281,11 +281,12 @@ def tasks_left_out(comparison: Comparison) -> set[tuple[str, str]]:
 
 
 def _parts(comparison: Comparison) -> Iterator[str]:
-    changes = list(_verdict_clauses(comparison))
-    worse = [text for verdict, text in changes if verdict == "worse"]
-    better = [text for verdict, text in changes if verdict == "better"]
-    yield from _first(worse, "worse")
-    yield from _first(better, "better")
+    clauses = list(_verdict_clauses(comparison))
+    worse, better = ([text for verdict, text in clauses if verdict == word] for word in ("worse", "better"))
+    for texts, verdict in ((worse, "worse"), (better, "better")):
+        yield from texts[:MOST_CHANGES]
+        if len(texts) > MOST_CHANGES:
+            yield f"{len(texts) - MOST_CHANGES} more buckets or suites are {verdict}"
     if better and not worse:
         yield "no fall was shown"
     yield from _undecided(comparison)
@@ -327,34 +328,19 @@ def _is_named_by(suite: Change | None, bucket: Change) -> bool:
 
 
 def _clause(name: str, change: Change, comparison: Comparison) -> str:
-    verdict = f"{name} is {change.verdict}{_on_these(change)} ({_scores(change)})"
-    return ", ".join([verdict, *_limits_of(change, comparison)])
-
-
-def _on_these(change: Change) -> str:
-    if not change.of_these_tasks:
-        return ""
-    return " on this task" if change.tasks == 1 else f" on these {change.tasks} tasks"
-
-
-def _limits_of(change: Change, comparison: Comparison) -> Iterator[str]:
-    """Say how far a verdict on a suite carries: to tasks like these, and beyond one bucket."""
-    if share := share_text(change):
-        yield share
+    tasks = "this task" if change.tasks == 1 else f"these {change.tasks} tasks"
+    on_these = f" on {tasks}" if change.of_these_tasks else ""
+    parts = [f"{name} is {change.verdict}{on_these} ({_scores(change)})", share_text(change)]
+    # How far a verdict on a suite carries: to tasks like these, or not.
     if change.like_these == "not worse":
-        yield f"and tasks like these are not worse by more than {comparison.tolerance:g}"
+        parts.append(f"and tasks like these are not worse by more than {comparison.tolerance:g}")
     elif change.like_these is not None:
-        yield "but cannot tell for tasks like these"
+        parts.append("but cannot tell for tasks like these")
+    return ", ".join(filter(None, parts))
 
 
 def _scores(change: Change) -> str:
     return f"{format_figure(change.old)} -> {format_figure(change.new)}"
-
-
-def _first(texts: list[str], verdict: str) -> Iterator[str]:
-    yield from texts[:MOST_CHANGES]
-    if len(texts) > MOST_CHANGES:
-        yield f"{len(texts) - MOST_CHANGES} more buckets or suites are {verdict}"
 
 
 def _undecided(comparison: Comparison) -> Iterator[str]:
@@ -363,15 +349,11 @@ def _undecided(comparison: Comparison) -> Iterator[str]:
     for suite in comparison.suites:
         if suite.suite is None or not _has_verdict(suite.suite):
             words = _words(suite.suite, comparison) if suite.suite else NO_SCORES
-            names.setdefault(words, []).append(_whole(suite, comparison))
+            # A bucket may have a verdict where its suite has none: the name must not be taken for it.
+            whole = " as a whole" if any(map(_has_verdict, suite.buckets)) else ""
+            names.setdefault(words, []).append(f"{_short(suite, comparison)}{whole}")
     for words, suites in names.items():
         yield f"{', '.join(suites)}: {words}"
-
-
-def _whole(suite: SuiteComparison, comparison: Comparison) -> str:
-    """Name a suite so that it cannot be taken for a bucket of its that has a verdict, too."""
-    bucket_verdicts = any(map(_has_verdict, suite.buckets))
-    return f"{_short(suite, comparison)} as a whole" if bucket_verdicts else _short(suite, comparison)
 
 
 def _words(change: Change, comparison: Comparison) -> str:
@@ -399,13 +381,3 @@ def _left_out(comparison: Comparison) -> str:
     every = pluralize(len(compared | left_out), "task")
     with_some = " with every model" if compared & left_out else ""
     return f" (over {len(compared)} of {every}: {len(left_out)} cannot be compared{with_some})"
-
-
-def _drifted(comparison: Comparison) -> str:
-    """Say that the runs of a baseline are not alike, of which suites where there are several."""
-    drifted = [suite for suite in comparison.suites if any(run.drifted for run in suite.baseline_runs)]
-    if not drifted:
-        return ""
-    names = dict.fromkeys(_short(suite, comparison) for suite in drifted)
-    where = f" in {', '.join(names)}" if len(comparison.suites) > 1 else ""
-    return f" (the baseline's runs differ{where})"

@@ -144,8 +144,8 @@ def _scores(progress: Progress, width: int) -> PanelLine:
 
 
 def _first(texts: Sequence[str], count: int) -> str:
-    remaining = len(texts) - count
-    return _joined([*texts[:count], *([f"and {remaining} more"] if remaining else [])])
+    more = [f"and {len(texts) - count} more"] if count < len(texts) else []
+    return (" " * GAP).join([*texts[:count], *more])
 
 
 def _slowest(progress: Progress, width: int) -> PanelLine:
@@ -157,29 +157,20 @@ def _slowest(progress: Progress, width: int) -> PanelLine:
 
 
 def _line(label: str, left: PanelLine, right: Sequence[str], width: int) -> PanelLine:
-    """Put figures behind a label and texts at the end of the line: as many as there is room for."""
-    left, end = _cut(left, width - LABEL), _joined(right)
+    """Put figures behind a label and texts at the end of the line, as many as there is room for."""
+    while _columns(left) > width - LABEL:
+        left = left[:-1]
+    end = (" " * GAP).join(right)
     while right and LABEL + _columns(left) + GAP + cell_width(end) > width:
         right = right[1:]
-        end = _joined(right)
+        end = (" " * GAP).join(right)
     space = " " * (width - LABEL - _columns(left) - cell_width(end))
     return [Piece(f"  {label}".ljust(LABEL), "dim"), *left, *([Piece(space + end)] if end else [])]
-
-
-def _cut(pieces: PanelLine, room: int) -> PanelLine:
-    """Leave out the last figures where there is no room for all of them."""
-    while _columns(pieces) > room:
-        pieces = pieces[:-1]
-    return pieces
 
 
 def _spaced(pieces: Iterable[Piece]) -> list[Piece]:
     gap = Piece(" " * GAP)
     return [part for piece in pieces for part in (gap, piece)][1:]
-
-
-def _joined(texts: Sequence[str]) -> str:
-    return (" " * GAP).join(texts)
 
 
 def _columns(pieces: Sequence[Piece]) -> int:

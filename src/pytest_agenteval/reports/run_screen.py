@@ -201,13 +201,9 @@ def screen_lines(
     end = [*_doubts(view, width, verbosity), *parts.remarks, *parts.footer]
     if verbosity >= 0:
         end += _where(parts, width)
-    return _apart([*blocks, end]) if verbosity >= 0 else [line for block in [*blocks, end] for line in block]
-
-
-def _apart(blocks: Sequence[Sequence[StyledLine]]) -> list[StyledLine]:
     lines: list[StyledLine] = []
-    for block in filter(None, blocks):
-        lines += [EMPTY, *block] if lines else block
+    for block in filter(None, [*blocks, end]):
+        lines += [EMPTY, *block] if lines and verbosity >= 0 else block
     return lines
 
 

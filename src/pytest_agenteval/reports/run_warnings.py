@@ -36,10 +36,10 @@ def run_warnings(view: RunView) -> Iterator[TableNote]:
     """Give what has to be known of the figures, the gravest first; with nothing to say there is none."""
     yield from (TableNote(printable(odd), bad=True) for odd in view.odd)
     yield from _missing_trials(view)
-    if misses := _shares(view, "call", lambda total: total.tools.misses, _calls):
+    if misses := _shares(view, "call", lambda total: total.tools.misses, _tool_calls):
         yield TableNote(f"{misses} not recorded", bad=True)
     if limited := _shares(view, "trial", lambda total: sum(total.limited.values()), _planned):
-        causes = _sum(total.limited for total in _totals(view))
+        causes = _sum(suite.total.limited for suite in view.suites)
         yield TableNote(
             f"{limited} limited: {tally({f'by {limit}': count for limit, count in causes.items()})}"
         )
@@ -63,7 +63,7 @@ def whole_run_warnings(view: RunView) -> Iterator[TableNote]:
 def _missing_trials(view: RunView) -> Iterator[TableNote]:
     """Name the trials that are in no average: errored by cause, and not run."""
     if errored := _shares(view, "trial", lambda total: sum(total.errored.values()), _planned):
-        causes = _sum(total.errored for total in _totals(view))
+        causes = _sum(suite.total.errored for suite in view.suites)
         yield TableNote(f"{errored} errored, in no average: {tally(causes)}", bad=True)
     if not_run := _shares(view, "trial", lambda total: total.not_run - total.interrupted, _planned):
         why = f": {_reasons(view)}" if view.not_run else ""
@@ -92,10 +92,9 @@ def _held_back(view: RunView) -> TableNote:
 
 
 def _reasons(view: RunView) -> str:
-    """Say why trials were held back; how many for each reason, where there are several."""
-    if len(view.not_run) == 1:
-        return printable(next(iter(view.not_run)))
-    return "; ".join(f"{count} {printable(reason)}" for reason, count in view.not_run.items())
+    several = len(view.not_run) > 1
+    reasons = view.not_run.items()
+    return "; ".join(f"{count} {printable(why)}" if several else printable(why) for why, count in reasons)
 
 
 _EVENTS: Mapping[str, tuple[str, str]] = {
@@ -190,22 +189,15 @@ def _shares(view: RunView, thing: str, count: Count, whole: Count) -> str:
     return ", ".join([f"{first} {pluralize(size, thing)}", *(f"{share} {all:,}" for share, all in others)])
 
 
-def _totals(view: RunView) -> list[GroupStatistics]:
-    return [suite.total for suite in view.suites]
-
-
 def _sum(counts: Iterable[Mapping[str, int]]) -> Counter[str]:
-    total: Counter[str] = Counter()
-    for part in counts:
-        total.update(part)
-    return total
+    return sum(map(Counter, counts), Counter())
 
 
 def _planned(total: GroupStatistics) -> int:
     return total.planned
 
 
-def _calls(total: GroupStatistics) -> int:
+def _tool_calls(total: GroupStatistics) -> int:
     return total.tools.hits + total.tools.misses + total.tools.recorded
 
 

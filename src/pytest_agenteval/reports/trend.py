@@ -11,13 +11,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any
 
+from msgspec.structs import replace
+
 from pytest_agenteval.compare.scoring.aggregates import pass_hat_k
 from pytest_agenteval.compare.scoring.intervals import mean_over_tasks
 from pytest_agenteval.graders.judge.aggregation import mean_of_known
 from pytest_agenteval.records.record import Document, FrozenValue, Record
 from pytest_agenteval.reports.run_view import chose_by_itself, model_note
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
-from pytest_agenteval.store.run_metadata import RunHeader, RunModel
+from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import RunFolder
 from pytest_agenteval.text.canonical import digest
@@ -112,7 +114,10 @@ def _sample(run: Run, suite: str, model: str, variant: str, entries: Sequence[Jo
     planned = [
         group for group in run.planned if (group.suite, group.model, group.variant) == (suite, model, variant)
     ]
-    tasks = _tallies(run, entries)
+    by_task: dict[str, list[JournalEntry]] = defaultdict(list)
+    for entry in entries:
+        by_task[entry.key.task].append(entry)
+    tasks = {task: _tally(run, trials) for task, trials in by_task.items()}
     repetitions = [group.repetitions for group in planned] or [tally.trials for tally in tasks.values()]
     buckets: dict[str, list[JournalEntry]] = {group.bucket: [] for group in planned}
     for entry in entries:
@@ -120,7 +125,7 @@ def _sample(run: Run, suite: str, model: str, variant: str, entries: Sequence[Jo
     return Sample(
         run=run.folder.name,
         started_at=run.header.started_at,
-        model=_run_model(run.header, model),
+        model=next((each for each in run.header.models if each.name == model), RunModel(model, model)),
         variant=variant,
         planned=max(sum(group.trials for group in planned), len(entries)),
         k=min(repetitions, default=1),
@@ -131,10 +136,6 @@ def _sample(run: Run, suite: str, model: str, variant: str, entries: Sequence[Jo
         held_out={entry.split for entry in entries} == {"held_out"},
         own_models=own_models_of(entries),
     )
-
-
-def _run_model(header: RunHeader, name: str) -> RunModel:
-    return next((model for model in header.models if model.name == name), RunModel(name, name))
 
 
 def _mean(entries: Iterable[JournalEntry]) -> float | None:
@@ -155,17 +156,9 @@ def _digests(entries: Iterable[JournalEntry]) -> DigestsByTask:
     return by_name
 
 
-def _tallies(run: Run, entries: Iterable[JournalEntry]) -> dict[str, TaskTally]:
-    by_task: dict[str, list[JournalEntry]] = defaultdict(list)
-    for entry in entries:
-        by_task[entry.key.task].append(entry)
-    several_judges = len(run.header.judges) > 1
-    return {task: _tally(run, trials, several_judges) for task, trials in by_task.items()}
-
-
-def _tally(run: Run, trials: Sequence[JournalEntry], several_judges: bool) -> TaskTally:
+def _tally(run: Run, trials: Sequence[JournalEntry]) -> TaskTally:
     averaged = [entry for entry in trials if entry.averaged]
-    judged = [entry for entry in averaged if several_judges and entry.judging.asks]
+    judged = [entry for entry in averaged if len(run.header.judges) > 1 and entry.judging.asks]
     splits = Counter(filter(None, (_vote(run, entry) for entry in judged)))
     return TaskTally(
         bucket=intern(trials[0].bucket),
@@ -263,7 +256,11 @@ def suspects_among(samples: Sequence[Sample]) -> Suspects:
     enough = trials_that_exclude_chance(sum(map(bool, real.values())))
     counted = {task: tried for task, tried in real.items() if _trials(tried) >= enough}
     missed = [_suspect(task, tried) for task, tried in counted.items() if not _passed(tried)]
-    solved = {task for task, tried in by_task.items() if _passed(_of_model(tried, ORACLE))}
+    solved = {
+        task
+        for task, tried in by_task.items()
+        if any(tally.passed for sample, tally in tried if sample.model.id == ORACLE)
+    }
     return Suspects(
         missed=_most_first(
             _with_remark(each, by_task[each.task]) for each in missed if each.task not in solved
@@ -271,8 +268,12 @@ def suspects_among(samples: Sequence[Sample]) -> Suspects:
         only_oracle=_most_first(
             _with_remark(each, by_task[each.task]) for each in missed if each.task in solved
         ),
-        judges_split=_most_first(_all_of(by_task, _split), by=lambda each: each.part / each.whole),
-        unsteady=_most_first(_all_of(by_task, _unsteady), by=lambda each: each.part),
+        judges_split=_most_first(
+            filter(None, map(_split, by_task, by_task.values())), by=lambda each: each.part / each.whole
+        ),
+        unsteady=_most_first(
+            filter(None, map(_unsteady, by_task, by_task.values())), by=lambda each: each.part
+        ),
         saturated=_most_first(
             _suspect(task, tried) for task, tried in counted.items() if _passed(tried) == _trials(tried)
         ),
@@ -291,10 +292,6 @@ def trials_that_exclude_chance(tasks: int) -> int:
     is to have a chance of BY_CHANCE at most (Bonferroni): 7 trials of 4 tasks, 10 of 41, 11 of 91.
     """
     return math.ceil(math.log2(max(tasks, 1) / BY_CHANCE))
-
-
-def _all_of(by_task: Mapping[str, Tried], look: Callable[[str, Tried], Suspect | None]) -> Iterable[Suspect]:
-    return filter(None, (look(task, tried) for task, tried in by_task.items()))
 
 
 def _suspect(task: str, tried: Tried) -> Suspect:
@@ -323,23 +320,18 @@ def _unsteady(task: str, tried: Tried) -> Suspect | None:
 
 def _with_remark(suspect: Suspect, tried: Tried) -> Suspect:
     """Add what offline models made of the task: they prove nothing against it, but may speak for it."""
-    offline: dict[str, Tried] = {}
+    offline: dict[str, list[tuple[Sample, TaskTally]]] = defaultdict(list)
     for sample, tally in tried:
         if sample.offline:
-            offline[sample.model.name] = [*offline.get(sample.model.name, ()), (sample, tally)]
-    counts = {name: f"{_passed(pairs)} of {_trials(pairs)}" for name, pairs in offline.items()}
-    remark = ", ".join(f"{name} passed {count}" for name, count in counts.items())
-    return Suspect(suspect.task, suspect.part, suspect.whole, suspect.runs, suspect.models, remark)
+            offline[sample.model.name].append((sample, tally))
+    counts = (f"{name} passed {_passed(pairs)} of {_trials(pairs)}" for name, pairs in offline.items())
+    return replace(suspect, remark=", ".join(counts))
 
 
 def _most_first(
     suspects: Iterable[Suspect], by: Callable[[Suspect], float] = lambda each: each.whole
 ) -> tuple[Suspect, ...]:
     return tuple(sorted(suspects, key=lambda each: (-by(each), -each.whole, each.task)))
-
-
-def _of_model(tried: Tried, model_id: str) -> Tried:
-    return [pair for pair in tried if pair[0].model.id == model_id]
 
 
 def _trials(tried: Tried) -> int:
@@ -457,16 +449,12 @@ def last_runs(
     for folder in folders:
         if tried == last:
             break
-        if _has(folder, suite, models):
+        header = folder.header
+        of_model = not models or any(model.name in models for model in header.models)
+        if of_model and any(of_run.name == suite for of_run in header.suites):
             chosen.append(folder)
-            tried += not folder.header.regraded
+            tried += not header.regraded
     return chosen[::-1]
-
-
-def _has(folder: RunFolder, suite: str, models: Sequence[str]) -> bool:
-    header = folder.header
-    of_model = not models or any(model.name in models for model in header.models)
-    return of_model and any(of_run.name == suite for of_run in header.suites)
 
 
 def trend_of(
@@ -500,20 +488,15 @@ def _all_series(samples: Sequence[Sample]) -> Iterator[Series]:
         absent = {sample.run for sample, _ in absences}
         present = [sample for sample in group if sample.run not in absent]
         k = min((sample.k for sample in present), default=1)
+        own = list(dict.fromkeys(name for sample in group for name in sample.own_models))
         yield Series(
             model=model,
             variant=variant,
-            note=_note(group, model),
+            note=", ".join(own) if chose_by_itself(model, own) else group[-1].note,
             k=k,
             points=tuple(_points(present, tasks, k)),
             left_out=tuple(Absence(sample.run, why) for sample, why in absences),
         )
-
-
-def _note(samples: Sequence[Sample], model: str) -> str:
-    """Say what an offline model does, or which models an agent asked that chose by itself."""
-    own = list(dict.fromkeys(name for sample in samples for name in sample.own_models))
-    return ", ".join(own) if chose_by_itself(model, own) else samples[-1].note
 
 
 def _to_work_with(samples: Sequence[Sample]) -> Sequence[Sample]:
