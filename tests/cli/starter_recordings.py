@@ -19,7 +19,7 @@ from typing import Any
 import yaml
 
 import pytest_agenteval
-from pytest_agenteval.cli.starters.starter import STARTERS
+from pytest_agenteval.cli.init import STARTERS
 
 TEMPLATES = Path(pytest_agenteval.__file__).parent / "cli" / "starters" / "templates"
 KEPT = {"content-type"}

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cli.gepa import _Reflection
+from pytest_agenteval.cli.improve import _Reflection
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.loop.gepa_adapter import CandidateRefused, GEPAAdapter
 from pytest_agenteval.store.run_reader import load_run

@@ -10,8 +10,7 @@ import pytest
 
 from pytest_agenteval import __version__
 from pytest_agenteval.cli.guide import guide_page
-from pytest_agenteval.cli.main import _parser, main
-from pytest_agenteval.cli.verbs import VERBS
+from pytest_agenteval.cli.main import VERBS, _verbs_parser, main
 from pytest_agenteval.session.settings import Settings
 
 PYTEST_S_OWN = {"-k"}
@@ -35,7 +34,7 @@ def test_each_command_can_be_given(command: str) -> None:
     if words[0] in NOT_YET:
         pytest.skip("it is still being built")
     if program == "agenteval":
-        assert _parser().parse_args(words).verb
+        assert _verbs_parser().parse_args(words).verb
     else:
         flags = {f"--agent-{row.name}" if row.flag is None else row.flag for row in Settings.rows()}
         assert {word.partition("=")[0] for word in words if word.startswith("-")} <= flags | PYTEST_S_OWN

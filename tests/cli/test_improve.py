@@ -76,7 +76,7 @@ def test_lines_are_as_wide_as_the_terminal_and_no_wider(monkeypatch: pytest.Monk
     monkeypatch.setenv("COLUMNS", "60")
     widths = []
     for out in (Screen(), io.StringIO()):
-        terminal = improve._Terminal(out)
+        terminal = improve._ProgressLines(out)
         terminal.begin("round 1", "screen ...")
         terminal.end("discarded: " + "nothing rose and nothing fell " * 5)
         widths.append(max(map(len, out.getvalue().splitlines())))

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_agenteval.cli import project_files
 from pytest_agenteval.cli.guide import guide_page
+from pytest_agenteval.cli.init import STARTERS
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.cli.starters import shared_files
-from pytest_agenteval.cli.starters.starter import STARTERS
 from tests.cli.documents import valid_document
 from tests.journals import trials
 from tests.suites import write
@@ -198,7 +198,7 @@ def test_a_mistake_is_one_line(
 def test_templates_hold_no_words_of_a_recorder() -> None:
     """Recordings name the model's own address, no header that says who recorded them, and no key."""
     for kind in STARTERS:
-        folder = files("pytest_agenteval.cli.starters") / "templates" / kind / "cassettes"
+        folder = files("pytest_agenteval.cli.init") / "templates" / kind / "cassettes"
         for path in Path(str(folder)).rglob("*.yaml"):
             text = path.read_text("utf-8")
             assert "127.0.0.1" not in text
@@ -333,7 +333,7 @@ def test_the_workflow_takes_no_strangers_package(
     installs: list[str],
 ) -> None:
     """What the project requires is installed, else what is installed here; else one line is to be filled."""
-    monkeypatch.setattr(shared_files, "distribution", lambda name: Distribution(origin))
+    monkeypatch.setattr(project_files, "distribution", lambda name: Distribution(origin))
     write(pytester.path, files)
 
     screen = init(capsys)
@@ -362,8 +362,8 @@ def test_a_clone_is_installed_from_the_commit_that_its_origin_has(
     git("commit", "-q", "--allow-empty", "-m", "one")
     commit = git("rev-parse", "HEAD")
     origin = {"url": clone.as_uri(), "dir_info": {"editable": True}}
-    monkeypatch.setattr(shared_files, "distribution", lambda name: Distribution(origin))
+    monkeypatch.setattr(project_files, "distribution", lambda name: Distribution(origin))
 
-    assert shared_files.package_source() == ""
+    assert project_files.package_source() == ""
     git("update-ref", "refs/remotes/origin/main", commit)
-    assert shared_files.package_source() == f"pytest-agenteval @ git+https://host.example/o/r.git@{commit}"
+    assert project_files.package_source() == f"pytest-agenteval @ git+https://host.example/o/r.git@{commit}"

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cli.main import main
-from pytest_agenteval.cli.options import RESULTS
-from pytest_agenteval.cli.verbs import VERBS, WITHOUT_JSON, verb_module
+from pytest_agenteval.cli.console import RESULTS_HELP
+from pytest_agenteval.cli.main import VERBS, WITHOUT_JSON, main, verb_module
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from tests.cli.documents import valid_document
 from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
@@ -130,7 +129,7 @@ def test_every_verb_says_shared_options_in_the_same_words(verb: str) -> None:
 
     said = {name: (each.metavar, each.help) for each in parser._actions for name in each.option_strings}
     assert said["--json"] == ("FILE", "write it all as JSON (- for the standard output)")
-    assert said.get("--results", ("DIR", RESULTS)) == ("DIR", RESULTS)
+    assert said.get("--results", ("DIR", RESULTS_HELP)) == ("DIR", RESULTS_HELP)
 
 
 def test_verbs_are_listed_on_a_line_each_before_anything_is_imported() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cli.report import add_arguments, add_scorecard_options, report
+from pytest_agenteval.cli.report import add_scorecard_options, report, report_arguments
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.reports.run_screen import ScreenParts, screen_lines
 from pytest_agenteval.reports.run_view import view_of
@@ -26,7 +26,7 @@ RUNS = ".agenteval/runs"
 def arguments(*args: str) -> argparse.Namespace:
     """Parse what stands behind the verb."""
     parser = argparse.ArgumentParser()
-    add_arguments(parser)
+    report_arguments(parser)
     return parser.parse_args(args)
 
 

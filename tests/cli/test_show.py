@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agenteval.cli.console import pager_command
 from pytest_agenteval.cli.main import main
-from pytest_agenteval.cli.pager import pager_command
 from tests.reports.runs import MIXED, store_run
 from tests.reports.show.sample_trials import BETTER, PAINT, TRIAL
 from tests.suites import run, suite, task, write

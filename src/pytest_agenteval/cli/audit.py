@@ -1,4 +1,4 @@
-"""``agenteval audit``: pytest is started on references, whole and spoilt; what did the graders see?"""
+"""``agenteval audit`` and ``leaks``: do graders see mutated references, and do prompts give tasks away?"""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
+from pytest_agenteval.cli.console import STDOUT, add_json_option, print_lines, write_document, write_text
+from pytest_agenteval.loop.leaks.leak import Leak, LeakKind, LeaksDocument
+from pytest_agenteval.loop.leaks.looked_at_files import files_of, old_files
+from pytest_agenteval.loop.leaks.search import leaks_in
+from pytest_agenteval.loop.leaks.suite_tasks import read_suites
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.text.formatting import printable
+from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, printable
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.audit_report import Audit
-    from pytest_agenteval.store.run_schemas import Schema
 
-LEAST = 0.9
-RUN = "audit"
-OUTPUT = "pytest.txt"
+
+LEAST_SHARE = 0.9
+AUDIT_RUN = "audit"
+PYTEST_OUTPUT = "pytest.txt"
 MOST_SHOWN = 30
 """Lines of pytest's own output that are shown where it left nothing to read."""
-ENDED = (0, 1)
+COMPLETED = (0, 1)
 """Exit statuses of a pytest that came to its end: all passed, or some failed."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def audit_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
     add(
@@ -41,9 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--least",
         type=float,
-        default=LEAST,
+        default=LEAST_SHARE,
         metavar="SHARE",
-        help=f"the share of spoilers that a suite's graders have to see, 0 to 1; {LEAST}, if not said",
+        help=f"the share of spoilers that a suite's graders have to see, 0 to 1; {LEAST_SHARE}, if not said",
     )
     add("--judge", action="append", default=[], metavar="MODEL", help="who judges; several are an ensemble")
     add("--keep", metavar="DIR", help="keep the audited run in this folder; else it goes again")
@@ -58,9 +62,9 @@ def audit(args: argparse.Namespace) -> int:
 
     if not 0 <= args.least <= 1:
         raise UsageMistake(f"--least: expected a number from 0 to 1; found {args.least}")
-    paths = _paths(args.suite)
-    with _results(args.keep) as results:
-        result = _audited(paths, args, results)
+    paths = _audited_paths(args.suite)
+    with _audit_folder(args.keep) as results:
+        result = _run_audit(paths, args, results)
     if args.json:
         write_document(args.json, result)
     if args.output:
@@ -71,15 +75,7 @@ def audit(args: argparse.Namespace) -> int:
     return 0 if result.is_sound else 1
 
 
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    from pytest_agenteval.reports.audit_report import Audit
-    from pytest_agenteval.reports.exports.document_text import document_schema
-
-    return document_schema("audit", Audit)
-
-
-def _paths(named: str | None) -> list[str]:
+def _audited_paths(named: str | None) -> list[str]:
     """Give the path that is named, or the folders of the suites of that name, or of all below here."""
     from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
     from pytest_agenteval.tasks.file_names import SUITE_NAMES
@@ -90,12 +86,12 @@ def _paths(named: str | None) -> list[str]:
 
 
 @contextmanager
-def _results(named: str | None) -> Iterator[Path]:
+def _audit_folder(named: str | None) -> Iterator[Path]:
     """Give the folder for the run: one that is named and kept, or one that goes again."""
     if named is not None:
         folder = Path(named).resolve()
-        if (folder / RUN).exists():
-            raise UsageMistake(f"--keep: there is an audit in {folder} already: {RUN}")
+        if (folder / AUDIT_RUN).exists():
+            raise UsageMistake(f"--keep: there is an audit in {folder} already: {AUDIT_RUN}")
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as refused:
@@ -106,7 +102,7 @@ def _results(named: str | None) -> Iterator[Path]:
         yield Path(place)
 
 
-def _audited(paths: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
+def _run_audit(paths: Sequence[str], args: argparse.Namespace, results: Path) -> Audit:
     """Have pytest act out every reference, and read what came of it."""
     from pytest_agenteval.reports.audit_report import audit_of
     from pytest_agenteval.session.inner_pytest import InnerPytest, last_line
@@ -114,19 +110,21 @@ def _audited(paths: Sequence[str], args: argparse.Namespace, results: Path) -> A
     from pytest_agenteval.store.run_reader import load_run
 
     options = ["--agent-audit", "-m", "agenteval_audit", *(f"--agent-judge={judge}" for judge in args.judge)]
-    output = results / OUTPUT
+    output = results / PYTEST_OUTPUT
     print("acting out the references, whole and spoilt …", file=sys.stderr)
-    pytest = InnerPytest([*options, *paths], folder=Path.cwd(), results=results, name=RUN, output=output)
+    pytest = InnerPytest(
+        [*options, *paths], folder=Path.cwd(), results=results, name=AUDIT_RUN, output=output
+    )
     try:
         status = pytest.wait()
     except AgentEvalError:
         _refuse_empty(output)
-        _show_end(output)
+        _print_end(output)
         raise
-    if status not in ENDED:
-        _show_end(output)
+    if status not in COMPLETED:
+        _print_end(output)
         raise AgentEvalError(f"pytest did not end well (exit status {status}): {last_line(output)}")
-    run = load_run(results / RUN)
+    run = load_run(results / AUDIT_RUN)
     audited = read_audit(run.folder)
     if audited is None:
         raise AgentEvalError(f"pytest audited nothing: {last_line(output)}")
@@ -141,8 +139,100 @@ def _refuse_empty(output: Path) -> None:
         ) from None
 
 
-def _show_end(output: Path) -> None:
+def _print_end(output: Path) -> None:
     """Show how pytest ended: it says best what is wrong with task files."""
     lines = output.read_text(encoding="utf-8", errors="replace").splitlines()[-MOST_SHOWN:]
     for line in lines:
         print(KNOWN_SECRETS.text(printable(line)), file=sys.stderr)
+
+
+ADDED = 1
+"""The exit status where something was added that leaks."""
+
+MOST_BEFORE = 20
+"""Warnings beyond which nobody reads on."""
+
+MOST_QUOTED = 160
+MOST_NAME = 200
+
+LEAK_KINDS: dict[LeakKind, str] = {
+    "task_id": "the id",
+    "expected_value": "what is expected",
+    "reference_solution": "the reference solution",
+    "input": "the input",
+    "workspace": "the starting workspace",
+}
+"""Which part of a task stands in a prompt, in words."""
+
+
+def leaks_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    parser.description = (
+        "Says where prompts hold what tasks ask and expect: ids, expected values, eight words of an input. "
+        "Case, width, accents, spaces, punctuation and escapes hide nothing; a paraphrase is not seen. The "
+        "exit status is 1 where something of it was added, 0 where it stood there before."
+    )
+    add = parser.add_argument
+    add("--prompt", nargs="+", action="extend", default=[], metavar="GLOB", help="prompts: files, or globs with **")  # fmt: skip  # noqa: E501
+    add("--files", nargs="+", action="extend", default=[], metavar="GLOB", help="tool descriptions and agents' code; of Python, texts and comments")  # fmt: skip  # noqa: E501
+    add("--suite", required=True, metavar="DIR", help="the suite's folder, file or name, or a folder with several: all tasks, held-out ones too")  # fmt: skip  # noqa: E501
+    add("--since", metavar="GIT_REV", help="what stands there since this commit is added (default: HEAD)")
+    add_json_option(parser)
+
+
+def leaks(args: argparse.Namespace) -> int:
+    """Print what leaks; 1 where some of it was added."""
+    globs = [*args.prompt, *args.files]
+    if not globs:
+        raise UsageMistake("nothing to look at: name files with --prompt GLOB or --files GLOB")
+    places = _suite_places(args.suite)
+    suites = [each for place in places for each in read_suites(place)]
+    new = files_of(globs)
+    old = old_files(globs, new, args.since, places[0])
+    document = LeaksDocument(
+        since=old.commit,
+        files=tuple(new),
+        suites=tuple(each.suite.name for each in suites),
+        tasks=sum(len(each.tasks) for each in suites),
+        leaks=leaks_in(old.texts, new, suites, {*new}.difference(files_of(args.prompt))),
+    )
+    if args.json:
+        write_document(args.json, document)
+    if args.json != STDOUT:
+        print_lines(_leak_lines(document))
+    return ADDED if any(leak.added for leak in document.leaks) else 0
+
+
+def _suite_places(named: str) -> list[Path]:
+    """Give the path that is named, or the files of the suites of that name below here."""
+    from pytest_agenteval.cli.suite_files import is_place_of_suite, suites_meant
+
+    if is_place_of_suite(named):
+        return [Path(named)]
+    return [each.path for each in suites_meant(named)]
+
+
+def _leak_lines(document: LeaksDocument) -> Iterator[StyledLine]:
+    added = [leak for leak in document.leaks if leak.added]
+    before = [leak for leak in document.leaks if not leak.added]
+    yield from (StyledLine(_leak_text(leak), "red") for leak in added)
+    for leak in before[:MOST_BEFORE]:
+        yield StyledLine(f"warning: {_leak_text(leak)} (stood there before)", "yellow")
+    if len(before) > MOST_BEFORE:
+        yield StyledLine(f"warning: {len(before) - MOST_BEFORE} more from before; --json has all", "yellow")
+    yield StyledLine(_count_text(document, added, before))
+    if not document.since:
+        yield StyledLine("no commit to compare with: every line counts as added", "dim")
+
+
+def _leak_text(leak: Leak) -> str:
+    task = one_line(leak.task, MOST_NAME) if leak.task else "a held-out task"
+    place = f"{one_line(leak.file, MOST_NAME)}:{leak.line}"
+    return f"{place}: {LEAK_KINDS[leak.kind]} of {task}: {one_line(leak.text, MOST_QUOTED)}"
+
+
+def _count_text(document: LeaksDocument, added: Sequence[Leak], before: Sequence[Leak]) -> str:
+    since = f" since {document.since[:10]}" if document.since else ""
+    counts = f"{pluralize(len(added), 'leak')} added{since}, {len(before)} from before"
+    looked_at = f"{pluralize(len(document.files), 'file')}, {pluralize(document.tasks, 'task')}"
+    return f"{counts}: {looked_at} of {one_line(', '.join(document.suites), MOST_NAME)}"

@@ -1,30 +1,53 @@
-"""``agenteval calibrate``: pytest is started on a calibration; judges are asked there, and nowhere else."""
+"""``agenteval calibrate`` and ``review``: judges against people's labels, and labels for them.
+
+``calibrate`` starts pytest, where judges are called; nothing here calls one."""
 
 from __future__ import annotations
 
 import argparse
+import io
 import os
 import re
+import shutil
+import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stdout
+from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.cli.options import RESULTS
-from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
-from pytest_agenteval.text.errors import UsageMistake
+from pytest_agenteval.cli.console import (
+    RESULTS_HELP,
+    RUN_HELP,
+    STDOUT,
+    add_json_option,
+    add_results_option,
+    find_named_run,
+    page_lines,
+    print_lines,
+    write_document,
+)
+from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
+from pytest_agenteval.store.runs import LATEST
+from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.formatting import StyledLine, clamp_width, printable
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.document import CalibrateDocument
-    from pytest_agenteval.store.run_schemas import Schema
+    from pytest_agenteval.graders.judge.prompt import Rubric
+    from pytest_agenteval.loop.review.dialog import Review
+    from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
+    from pytest_agenteval.loop.review.shown_trials import ShownTrial
+    from pytest_agenteval.loop.review.summary import ReviewSummary
+
 
 STANDARD_ERROR = 2
 USAGE_ERROR = 4
 YAML = (".yaml", ".yml")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def calibrate_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
     add("labels", metavar="LABELS", help="labels (.jsonl, .csv), or a calibration file (.yaml)")
@@ -37,7 +60,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="N", help="the seed of the intervals (default: 0)")
     add("--record-chat", metavar="MODE", help="off, none, once, new_episodes, all (docs/judges.md)")  # fmt: skip  # noqa: E501
     add_json_option(parser)
-    add("--results", metavar="DIR", help=RESULTS)
+    add("--results", metavar="DIR", help=RESULTS_HELP)
 
 
 def calibrate(args: argparse.Namespace) -> int:
@@ -45,39 +68,31 @@ def calibrate(args: argparse.Namespace) -> int:
     labels = Path(args.labels)
     if not labels.is_file():
         raise UsageMistake(f"{labels}: expected a file of labels or a calibration; there is none")
-    settings = _settings(args)
+    settings = _calibration_settings(args)
     if labels.suffix.lower() in YAML:
         if settings:
             raise UsageMistake(f"{labels} is a calibration file: {', '.join(settings)} is said in it")
         return _calibrate(labels, args)
-    with _file_beside(labels, {**settings, **_about(labels, args)}) as file:
+    with _temporary_calibration(labels, {**settings, **_calibration_of(labels, args)}) as file:
         return _calibrate(file, args)
-
-
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    from pytest_agenteval.calibration.document import CalibrateDocument
-    from pytest_agenteval.reports.exports.document_text import document_schema
-
-    return document_schema("calibrate", CalibrateDocument)
 
 
 def _calibrate(file: Path, args: argparse.Namespace) -> int:
     if not args.json:
-        return _pytest(file, args)
+        return _run_pytest(file, args)
     from pytest_agenteval.session import run_folder
 
     with tempfile.TemporaryDirectory() as between:
         place = Path(between, "folder")
-        status = _pytest(file, args, "-p", run_folder.__name__, f"{run_folder.OPTION}={place}")
+        status = _run_pytest(file, args, "-p", run_folder.__name__, f"{run_folder.OPTION}={place}")
         folder = Path(place.read_text(encoding="utf-8")) if place.exists() else None
     if status == USAGE_ERROR:  # pytest said why
         return status
-    write_document(args.json, _document(folder, status))
+    write_document(args.json, _calibrate_document(folder, status))
     return status
 
 
-def _document(folder: Path | None, status: int) -> CalibrateDocument:
+def _calibrate_document(folder: Path | None, status: int) -> CalibrateDocument:
     from pytest_agenteval.calibration.document import calibrate_document
     from pytest_agenteval.calibration.storage import page_path, read_calibrations
     from pytest_agenteval.tasks.documents import short_path
@@ -87,7 +102,7 @@ def _document(folder: Path | None, status: int) -> CalibrateDocument:
     return calibrate_document(Path(short_path(folder)) if folder else None, status, pages)
 
 
-def _pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
+def _run_pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
     """Run pytest in a process of its own; Ctrl-C reaches it too, and it ends in its own way.
 
     Where the document goes to the standard output, what pytest prints goes to the standard error.
@@ -110,7 +125,7 @@ def _pytest(file: Path, args: argparse.Namespace, *more: str) -> int:
             continue
 
 
-def _settings(args: argparse.Namespace) -> dict[str, Any]:
+def _calibration_settings(args: argparse.Namespace) -> dict[str, Any]:
     """Give what a calibration file would say beside labels and rubric."""
     settings = {
         "rubric": args.rubric,
@@ -142,7 +157,7 @@ def _thresholds(options: Sequence[str]) -> Iterator[tuple[str, Any]]:
     yield from thresholds.items()
 
 
-def _about(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
+def _calibration_of(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
     """Give kind, id, labels and rubric of a calibration of these labels."""
     from pytest_agenteval.registry.installed import installed_registry
 
@@ -159,7 +174,7 @@ def _about(labels: Path, args: argparse.Namespace) -> dict[str, Any]:
 
 
 @contextmanager
-def _file_beside(labels: Path, content: dict[str, Any]) -> Iterator[Path]:
+def _temporary_calibration(labels: Path, content: dict[str, Any]) -> Iterator[Path]:
     """Make a calibration file for as long as it is needed, beside the labels: conftests there are heeded."""
     import yaml
 
@@ -173,3 +188,167 @@ def _file_beside(labels: Path, content: dict[str, Any]) -> Iterator[Path]:
         yield Path(name)
     finally:
         Path(name).unlink(missing_ok=True)
+
+
+INTERRUPTED = 130
+JINJA = ".jinja"
+FILTERS = ("bucket", "task", "model", "variant")
+SPLITS = {"dev": ("dev",), "held_out": ("held_out",), "all": ("dev", "held_out")}
+
+
+def review_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    parser.epilog = RUN_HELP
+    add = parser.add_argument
+    add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
+    add("--rubric", default="", metavar="R", help="a rubric that graders of the run use, a registered one, or a .jinja file (default: the only one that they use)")  # fmt: skip  # noqa: E501
+    for name in FILTERS:
+        add(f"--{name}", action="append", default=[], metavar="NAME", help=f"only this {name}, or those that a pattern with * matches; may be repeated")  # fmt: skip  # noqa: E501
+    add("--only", default="", metavar="WORDS", help="only trials that are one of these, with commas between: passed, missed, failed, errored, limited, undecided")  # fmt: skip  # noqa: E501
+    add("--split", choices=SPLITS, default="dev", help="of which tasks (default: dev; held-out ones stay unseen)")  # fmt: skip  # noqa: E501
+    add("--sample", type=int, metavar="N", help="so many of them, drawn by the seed")
+    add("--seed", type=int, default=0, metavar="N", help="what the order is shuffled by (default: 0)")
+    add("--scale", type=float, nargs=2, metavar=("LOW", "HIGH"), help="the numbers to type (default: the rubric's own scale)")  # fmt: skip  # noqa: E501
+    add("--labeller", default="", metavar="NAME", help="who labels: each has a file of their own")
+    add("--blind", action=argparse.BooleanOptionalAction, default=True, help="hide judges' scores and models until a trial is scored (default)")  # fmt: skip  # noqa: E501
+    add("-o", "--output", metavar="FILE", help="the file of labels, .jsonl (default: labels/RUBRIC.jsonl in the suite's folder)")  # fmt: skip  # noqa: E501
+    add_json_option(parser)
+    add("--no-pager", action="store_true", help="print it all, also on a terminal")
+    add_results_option(parser)
+
+
+def review(args: argparse.Namespace) -> int:
+    """Ask a person about the trials that are meant; 0 where that was ended or left, 130 after Ctrl-C."""
+    words = _endings(args)
+    run = load_run(find_named_run(Path(args.results), args.run))
+    if not run.entries:
+        raise UsageMistake(f"the run {run.name} has no trial that ended; agenteval runs lists others")
+    with redirect_stdout(sys.stderr if args.json == STDOUT else sys.stdout):
+        status, summary = _hold_review(run, args, words)
+    if args.json:
+        write_document(args.json, summary)
+    return status
+
+
+def _endings(args: argparse.Namespace) -> list[str]:
+    """Give the words of ``--only``; raises UsageMistake for what cannot be obeyed."""
+    from pytest_agenteval.loop.review.selection import WORDS
+
+    if args.sample is not None and args.sample < 1:
+        raise UsageMistake(f"--sample {args.sample}: expected a number above 0")
+    if args.scale and not args.scale[0] < args.scale[1]:
+        raise UsageMistake("--scale: expected two numbers, the lower one first")
+    if {*args.labeller} & {*'/\\:*?"<>|'}:
+        raise UsageMistake(f"--labeller {args.labeller}: expected a name that files may have")
+    words = [word for word in args.only.split(",") if word]
+    for word in words:
+        if word not in WORDS:
+            raise UsageMistake(f"--only {word}: expected {', '.join(WORDS)}. {nearest(word, WORDS)}".strip())
+    return words
+
+
+def _hold_review(run: Run, args: argparse.Namespace, words: Sequence[str]) -> tuple[int, ReviewSummary]:
+    """Hold the sitting, say what came of it, and give it with the exit status."""
+    from pytest_agenteval.calibration.label_file import LabelFile
+    from pytest_agenteval.loop.review.dialog import Review
+    from pytest_agenteval.loop.review.planned_tasks import PlannedTasks
+    from pytest_agenteval.loop.review.selection import chosen_entries, chosen_trials
+    from pytest_agenteval.loop.review.shown_trials import review_pool
+    from pytest_agenteval.loop.review.summary import (
+        calibrate_command,
+        closing_lines,
+        default_file,
+        opening_lines,
+        summarize,
+    )
+
+    entries = chosen_entries(run, {name: getattr(args, name) for name in FILTERS}, words)
+    tasks = PlannedTasks(entries)
+    pool = review_pool(
+        run, entries, tasks, _rubric_option(args.rubric), SPLITS[args.split], "errored" in words
+    )
+    trials = chosen_trials(pool.trials, words, args.sample, args.seed)
+    scale = tuple(args.scale) if args.scale else (pool.rubric.low, pool.rubric.high)
+    folder = _suites_folder(trials, tasks)
+    path = Path(args.output) if args.output else default_file(folder, pool.rubric.name, args.labeller)
+    labels = LabelFile(path, pool.rubric, scale, args.labeller)
+    sitting = Review(pool.rubric, trials, labels, lambda each: run.trial_if_readable(each.entry), args.blind)
+    command = calibrate_command(path, pool.rubric, args.rubric, folder, tasks)
+    _print_plain(opening_lines(summarize(run.name, pool, sitting, labels, command), labels.repaired))
+    if sitting.left:
+        labels.check_writable()
+    status = _ask_labeller(sitting, args) if sitting.left else 0
+    summary = summarize(run.name, pool, sitting, labels, command)
+    _print_plain(closing_lines(summary))
+    for odd in first_unreadable(run.odd):
+        print(f"{run.name}: {odd}", file=sys.stderr)
+    return status, summary
+
+
+def _rubric_option(named: str) -> Rubric | str:
+    """Read the rubric where a file is named; else give the name."""
+    if not named.endswith(JINJA):
+        return named
+    from pytest_agenteval.graders.judge.rubric import read_rubric
+    from pytest_agenteval.tasks.documents import read_bytes, short_path
+
+    path = Path(named)
+    if not path.is_file():
+        raise UsageMistake(f"--rubric {named}: expected a file; there is none")
+    return read_rubric(read_bytes(path).decode("utf-8", errors="replace"), short_path(path))
+
+
+def _suites_folder(trials: Sequence[ShownTrial], tasks: PlannedTasks) -> Path:
+    """Give the folder of the trials' suite, or the one that holds all of their suites."""
+    folders = dict.fromkeys(tasks.suite_folder(trial.entry) for trial in trials)
+    return Path(commonpath(folders)) if folders else tasks.root
+
+
+def _print_plain(lines: Iterable[str]) -> None:
+    """Print lines as they are, for commands and paths are there to be copied."""
+    print_lines(StyledLine(printable(line)) for line in lines)
+
+
+def _terminal_width() -> int:
+    return clamp_width(shutil.get_terminal_size().columns)
+
+
+def _ask_labeller(sitting: Review, args: argparse.Namespace) -> int:
+    """Ask until the person has had enough; what was answered is kept, whatever ends it."""
+    if isinstance(sys.stdin, io.TextIOWrapper):  # what no encoding knows must not end a sitting
+        sys.stdin.reconfigure(errors="replace")
+    paged = not args.no_pager and args.json != STDOUT
+    try:
+        sitting.sit(_TerminalDesk(paged))
+    except KeyboardInterrupt:
+        print()
+        return INTERRUPTED
+    return 0
+
+
+class _TerminalDesk:
+    """The terminal, or the pipe, that asks and answers come through."""
+
+    def __init__(self, paged: bool) -> None:
+        self._paged = paged
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal, asked for each time: it may have been made wider."""
+        return _terminal_width()
+
+    def show(self, lines: Iterable[StyledLine]) -> None:
+        """Print lines."""
+        print_lines(lines)
+
+    def page(self, lines: Iterable[StyledLine]) -> None:
+        """Show lines in the user's pager."""
+        page_lines(lines, paged=self._paged)
+
+    def ask(self, prompt: str) -> str | None:
+        """Give what is typed; None at the end of the input."""
+        print(prompt, end="", flush=True)
+        line = sys.stdin.readline()
+        if not line or not sys.stdin.isatty():
+            print()
+        return line.strip() if line else None

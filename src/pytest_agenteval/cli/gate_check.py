@@ -12,8 +12,16 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.options import RUN, add_results_option, count, find_named_run
-from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document
+from pytest_agenteval.cli.console import (
+    RUN_HELP,
+    STDOUT,
+    add_json_option,
+    add_results_option,
+    find_named_run,
+    positive_int,
+    print_lines,
+    write_document,
+)
 from pytest_agenteval.cli.suite_files import SuiteFile, suites_meant
 from pytest_agenteval.compare.drift import run_drifts
 from pytest_agenteval.compare.pairing import MAY_DIFFER, MUST_EQUAL
@@ -23,7 +31,6 @@ from pytest_agenteval.compare.sides import Side, group_of, pool_runs, side_of
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.record import Document, FrozenValue, from_builtins
 from pytest_agenteval.reports.comparison_text import apart_text
-from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.group_statistics import group_by_task
 from pytest_agenteval.reports.run_view import Group, SuiteView, entries_by_group, suite_views
 from pytest_agenteval.reports.tables import ReportTable, TableColumn, TableNote, table_lines
@@ -31,7 +38,6 @@ from pytest_agenteval.session.suite_gates import Floor, floor_risk, floors_of, p
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_gates import GATES, read_gates
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import RunFolder, read_header, whole_runs
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
@@ -45,11 +51,11 @@ from pytest_agenteval.text.formatting import (
     pluralize,
 )
 
-LAST = 10
+LAST_RUNS = 10
 ALIKE = {**MUST_EQUAL, **MAY_DIFFER}
 """Digests that make two trials trials of the same agent on the same task, and what authors call them."""
 
-_digests = attrgetter(*(f"digests.{name}" for name in ALIKE))
+_agent_digests = attrgetter(*(f"digests.{name}" for name in ALIKE))
 ONE_IN_100 = "1 in 100: the floor that one in 100 runs in which nothing changed is below"
 NO_TRIALS = "none of its trials has a score"
 UNKNOWN = "one trial of a task does not show how trials scatter: run the suite twice, or with --repetitions 3"
@@ -116,7 +122,7 @@ class GateCheckDocument(Document, frozen=True, kw_only=True):
     suites: tuple[CheckedSuite, ...]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def gate_check_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     parser.description = (
         "A floor in a gate (score, buckets, pass_hat_k) also fails runs in which nothing changed, as trials "
@@ -124,25 +130,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "Trials of earlier runs count where task, graders, prompt, settings, tools, code and model are the "
         "same. The gate is that of suite.yaml, or of the run where suite.yaml has no floor."
     )
-    parser.epilog = RUN
+    parser.epilog = RUN_HELP
     add = parser.add_argument
-    add("run", nargs="*", metavar="RUN", help=f"these runs only (default: the newest {LAST} of its suites)")
-    add("--last", type=count, default=LAST, metavar="N", help=f"how many runs (default: {LAST})")
-    add("--repetitions", type=count, metavar="N", help="of the runs to be judged (default: as in the newest)")
+    add(
+        "run",
+        nargs="*",
+        metavar="RUN",
+        help=f"these runs only (default: the newest {LAST_RUNS} of its suites)",
+    )
+    add(
+        "--last",
+        type=positive_int,
+        default=LAST_RUNS,
+        metavar="N",
+        help=f"how many runs (default: {LAST_RUNS})",
+    )
+    add(
+        "--repetitions",
+        type=positive_int,
+        metavar="N",
+        help="of the runs to be judged (default: as in the newest)",
+    )
     add_json_option(parser)
     add_results_option(parser)
 
 
 def gate_check(args: argparse.Namespace) -> int:
     """Say what floors do to runs in which nothing changed; a UsageMistake says which run is not there."""
-    newest, *earlier = _folders(args)
+    newest, *earlier = _run_folders(args)
     run = load_run(newest.path)
-    pool = _Pool(run)
+    pool = _TrialPool(run)
     for folder in earlier:
         pool.add(load_run(folder.path))  # one after the other: not all of them would fit into memory
     files, of_run = _suite_files(), _run_gates(newest)
     suites = [
-        _checked(view, pool, files.get(view.suite), of_run.get(view.suite, NO_GATE), args.repetitions)
+        _checked_suite(view, pool, files.get(view.suite), of_run.get(view.suite, NO_GATE), args.repetitions)
         for view in suite_views(run)
     ]
     if args.json:
@@ -151,16 +173,11 @@ def gate_check(args: argparse.Namespace) -> int:
         width = clamp_width(shutil.get_terminal_size().columns)
         for number, suite in enumerate(suites):
             print_lines([StyledLine("")] if number else [])
-            print_lines(table_lines(_table(suite), width))
+            print_lines(table_lines(_suite_table(suite), width))
     return 0
 
 
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    return document_schema("gate-check", GateCheckDocument)
-
-
-def _folders(args: argparse.Namespace) -> list[RunFolder]:
+def _run_folders(args: argparse.Namespace) -> list[RunFolder]:
     """Give the runs to read, newest first: those that are named, else the last ones of the newest's suites.
 
     A run that grades stored trials again is none: its trials are another run's.
@@ -177,7 +194,7 @@ def _folders(args: argparse.Namespace) -> list[RunFolder]:
     return [folders[0], *alike[: args.last - 1]]
 
 
-class _Pool:
+class _TrialPool:
     """Trials of several runs, as far as they are of the same agent on the same tasks as the newest run's."""
 
     def __init__(self, newest: Run) -> None:
@@ -185,7 +202,7 @@ class _Pool:
         self._digests: dict[TrialKey, set[tuple[str, ...]]] = {}
         for entry in newest.entries:
             if entry.averaged:
-                self._digests.setdefault(entry.key._replace(repetition=0), set()).add(_digests(entry))
+                self._digests.setdefault(entry.key._replace(repetition=0), set()).add(_agent_digests(entry))
         self._carried_out: set[tuple[str, TrialKey]] = set()
         self._sides: list[Side] = []
         self.runs: dict[Group, list[PooledRun]] = {}
@@ -201,7 +218,7 @@ class _Pool:
                 if entry.averaged
             ]
             known = [(entry, digests) for entry, digests in tried if digests and self._is_first(entry, run)]
-            same = [entry for entry, digests in known if _digests(entry) in digests]
+            same = [entry for entry, digests in known if _agent_digests(entry) in digests]
             differ = {word for entry, digests in known for word in _differences(entry, digests)}
             if known:
                 others = len(known) - len(same)
@@ -224,7 +241,7 @@ class _Pool:
 
 def _differences(entry: JournalEntry, wanted: Collection[tuple[str, ...]]) -> Iterator[str]:
     """Name the digests of a trial that none of the newest run's trials of its task has."""
-    for at, (words, digest) in enumerate(zip(ALIKE.values(), _digests(entry), strict=True)):
+    for at, (words, digest) in enumerate(zip(ALIKE.values(), _agent_digests(entry), strict=True)):
         if digest not in {each[at] for each in wanted}:
             yield words
 
@@ -245,8 +262,8 @@ def _run_gates(run: RunFolder) -> dict[str, Gate]:
         raise UsageMistake(f"{run.path / GATES}: the run's gates cannot be read ({odd})") from None
 
 
-def _checked(
-    view: SuiteView, pool: _Pool, file: SuiteFile | None, of_run: Gate, repetitions: int | None
+def _checked_suite(
+    view: SuiteView, pool: _TrialPool, file: SuiteFile | None, of_run: Gate, repetitions: int | None
 ) -> CheckedSuite:
     """Work out how often floors of a suite's file, or else of the run, fail where nothing changed."""
     k, group = repetitions or view.total.k, (view.suite, view.model, view.variant)
@@ -276,12 +293,14 @@ def _checked(
         runs=tuple(pool.runs.get(group, ())),
         drifted=apart_text(drifts) if any(each.drifted for each in drifts) else "",
         gate=source if floors else "",
-        floors=tuple(_checked_floor(floor, view, entries, k) for floor in floors or _suggested(view, k)),
+        floors=tuple(
+            _checked_floor(floor, view, entries, k) for floor in floors or _suggested_floors(view, k)
+        ),
         misses=CheckedMisses(len(counts), chance) if counts else None,
     )
 
 
-def _suggested(view: SuiteView, k: int) -> Iterator[Floor]:
+def _suggested_floors(view: SuiteView, k: int) -> Iterator[Floor]:
     """Give the figures that a floor may be set for: of small buckets it would be too low to be of use."""
     yield Floor("score")
     if k > 1:
@@ -300,7 +319,7 @@ def _checked_floor(floor: Floor, view: SuiteView, entries: Sequence[JournalEntry
     return CheckedFloor(floor.figure, floor.name(k), floor.least, today, risk.chance, risk.one_in_100)
 
 
-def _table(suite: CheckedSuite) -> ReportTable:
+def _suite_table(suite: CheckedSuite) -> ReportTable:
     """Give the screen of a suite."""
     who = model_label(suite.model, suite.variant)
     of_runs = (
@@ -318,10 +337,10 @@ def _table(suite: CheckedSuite) -> ReportTable:
         columns.insert(1, TableColumn("misses it", tuple(chances)))
     names = (f"{floor.name} {floor.floor:.2f}" if suite.gate else floor.name for floor in suite.floors)
     head = f"floors of {suite.gate}" if suite.gate else "no floors in its gate"
-    return ReportTable(title, head, tuple(names), (tuple(columns),), notes=tuple(_notes(suite)))
+    return ReportTable(title, head, tuple(names), (tuple(columns),), notes=tuple(_suite_notes(suite)))
 
 
-def _notes(suite: CheckedSuite) -> Iterator[TableNote]:
+def _suite_notes(suite: CheckedSuite) -> Iterator[TableNote]:
     known = [floor.one_in_100 for floor in suite.floors if floor.one_in_100 is not None]
     if suite.gate and known:
         yield TableNote("misses it: the share of runs in which nothing changed that is below this floor")

@@ -8,9 +8,8 @@ from functools import cache
 from importlib.resources import files
 
 from pytest_agenteval import __version__
-from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document, write_text
+from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document, write_text
 from pytest_agenteval.records.record import Document
-from pytest_agenteval.store.run_schemas import Schema
 
 PROGRAMS = ("agenteval", "pytest")
 
@@ -26,7 +25,7 @@ class GuidePage(Document, frozen=True, kw_only=True):
     commands: tuple[str, ...]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def guide_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     parser.description = "Print the page; `agenteval guide >> AGENTS.md` puts it where coding agents look."
     add_json_option(parser)
@@ -40,13 +39,6 @@ def guide(args: argparse.Namespace) -> int:
     if args.json != STDOUT:
         write_text(STDOUT, page.markdown)
     return 0
-
-
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    from pytest_agenteval.reports.exports.document_text import document_schema
-
-    return document_schema("guide", GuidePage)
 
 
 @cache

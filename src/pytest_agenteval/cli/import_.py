@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, TextIO
 
-from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
+from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document
 from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry.registry import Importer, Registry
-    from pytest_agenteval.store.run_schemas import Schema
 
 
 class ListedImporter(FrozenValue, frozen=True):
@@ -46,7 +45,7 @@ class ImportDocument(Document, frozen=True, kw_only=True):
     imported: Import | None
 
 
-class _HeardLines(io.StringIO):
+class _Tee(io.StringIO):
     """What an importer prints, also passed on as it comes where there is a screen."""
 
     def __init__(self, screen: TextIO | None) -> None:
@@ -60,7 +59,7 @@ class _HeardLines(io.StringIO):
         return super().write(text)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def import_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told: an importer's name, and what that one declares itself."""
     parser.add_argument("importer", nargs="?", metavar="NAME", help="which importer; none lists them")
     parser.add_argument(
@@ -78,37 +77,30 @@ def import_(args: argparse.Namespace) -> int:
 
     registry = installed_registry()
     if args.importer is None:
-        listed = tuple(_listed(registry))
+        listed = tuple(_listed_importers(registry))
         broken = tuple(registry.broken_benchmarks)
         document = ImportDocument(importers=listed, broken_benchmarks=broken, imported=None)
         if args.json != STDOUT:
             print("\n".join(_list_lines(document)))
     else:
-        imported = _imported(registry, args)
+        imported = _run_importer(registry, args)
         document = ImportDocument(importers=(), broken_benchmarks=(), imported=imported)
     if args.json:
         write_document(args.json, document)
     return document.imported.exit_status if document.imported else 0
 
 
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    from pytest_agenteval.reports.exports.document_text import document_schema
-
-    return document_schema("import", ImportDocument)
-
-
-def _imported(registry: Registry, args: argparse.Namespace) -> Import:
+def _run_importer(registry: Registry, args: argparse.Namespace) -> Import:
     """Let an importer do its work; ``--json`` stands before its name or, if that is not its own, behind."""
     importer = registry.importer_named(args.importer)
-    parser = _parser(args.importer, importer)
+    parser = _importer_parser(args.importer, importer)
     try:
         add_json_option(parser)
         told = parser.parse_args(args.rest)
         args.json = told.json or args.json
     except argparse.ArgumentError:  # it means something else by it
         told = parser.parse_args(args.rest)
-    heard = _HeardLines(None if args.json == STDOUT else sys.stdout)
+    heard = _Tee(None if args.json == STDOUT else sys.stdout)
     with redirect_stdout(heard):
         status: object = importer.run(told, registry)
     if not isinstance(status, int):
@@ -118,7 +110,7 @@ def _imported(registry: Registry, args: argparse.Namespace) -> Import:
     return Import(args.importer, tuple(args.rest), status, tuple(heard.getvalue().splitlines()))
 
 
-def _parser(name: str, importer: Importer) -> argparse.ArgumentParser:
+def _importer_parser(name: str, importer: Importer) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"agenteval import {name}", description=importer.help)
     try:
         importer.add_arguments(parser)
@@ -127,7 +119,7 @@ def _parser(name: str, importer: Importer) -> argparse.ArgumentParser:
     return parser
 
 
-def _listed(registry: Registry) -> Iterator[ListedImporter]:
+def _listed_importers(registry: Registry) -> Iterator[ListedImporter]:
     for name in registry.importers:
         try:
             yield ListedImporter(name, registry.importer_named(name).help, "")

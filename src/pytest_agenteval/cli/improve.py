@@ -1,28 +1,45 @@
-"""``agenteval improve``: a coding agent changes prompts, runs compare them, held-out tasks confirm."""
+"""``agenteval feedback``, ``improve`` and ``gepa``: changing prompts by what runs teach."""
 
 from __future__ import annotations
 
 import argparse
+import glob
+import json
 import os
 import shutil
+import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.options import add_results_option, count, seconds
-from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
+from pytest_agenteval.cli.console import (
+    RUN_HELP,
+    STDOUT,
+    add_json_option,
+    add_results_option,
+    find_named_run,
+    positive_int,
+    positive_seconds,
+    print_lines,
+    write_document,
+    write_text,
+)
+from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
 from pytest_agenteval.processes.interrupts import ended_like_ctrl_c
-from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.formatting import format_duration, one_line, pluralize
+from pytest_agenteval.store.run_reader import first_unreadable, load_run
+from pytest_agenteval.store.runs import LATEST
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.formatting import StyledLine, format_duration, format_figure, one_line, pluralize
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
+    from pytest_agenteval.loop.gepa_adapter import GEPAAdapter, GEPADocument
     from pytest_agenteval.loop.improve.progress import Improvement
-    from pytest_agenteval.store.run_schemas import Schema
+
 
 NOTHING_KEPT, NOT_CONFIRMED, INTERRUPTED = 1, 3, 130
 ROUNDS, REPETITIONS, CODING_TIMEOUT = 5, 3, 1800.0
@@ -30,7 +47,7 @@ WIDTH, STEP = 100, 9
 MOST_LINE = 1000
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def improve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     parser.usage = (
         "agenteval improve SUITE --coding-agent COMMAND --prompts GLOB [--rounds N] [--focus BUCKET] ... "
@@ -41,11 +58,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--coding-agent", metavar="COMMAND", help="what changes the prompts: any command, run by a shell in a worktree, with feedback on its standard input")  # fmt: skip  # noqa: E501
     add("--prompts", nargs="+", action="extend", metavar="GLOB", help="the files that it may change")
     add("--focus", action="append", metavar="BUCKET", help="the bucket that is to rise; may be given again (default: the worst)")  # fmt: skip  # noqa: E501
-    add("--rounds", type=count, metavar="N", help=f"rounds at most (default: {ROUNDS})")
-    add("--repetitions", type=count, metavar="N", help=f"trials of each task and side (default: {REPETITIONS})")  # fmt: skip  # noqa: E501
-    add("--max-rounds", type=count, metavar="N", help="rounds that no --continue goes beyond")
-    add("--max-trials", type=count, metavar="N", help="trials in all: what would go beyond is not begun")
-    add("--coding-timeout", type=seconds, metavar="SECONDS", help=f"a coding agent that takes longer is ended (default: {CODING_TIMEOUT:.0f})")  # fmt: skip  # noqa: E501
+    add("--rounds", type=positive_int, metavar="N", help=f"rounds at most (default: {ROUNDS})")
+    add("--repetitions", type=positive_int, metavar="N", help=f"trials of each task and side (default: {REPETITIONS})")  # fmt: skip  # noqa: E501
+    add("--max-rounds", type=positive_int, metavar="N", help="rounds that no --continue goes beyond")
+    add(
+        "--max-trials",
+        type=positive_int,
+        metavar="N",
+        help="trials in all: what would go beyond is not begun",
+    )
+    add("--coding-timeout", type=positive_seconds, metavar="SECONDS", help=f"a coding agent that takes longer is ended (default: {CODING_TIMEOUT:.0f})")  # fmt: skip  # noqa: E501
     add("--run", metavar="RUN", help="a stored run for the first feedback, in the place of a first run")
     add("--continue", dest="take_up", nargs="?", const="latest", metavar="NAME", help="go on where one was interrupted (default: the newest)")  # fmt: skip  # noqa: E501
     add_results_option(parser)
@@ -53,30 +75,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(pytest_options=())
 
 
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    from pytest_agenteval.loop.improve.progress import Improvement
-    from pytest_agenteval.reports.exports.document_text import document_schema
-
-    return document_schema("improve", Improvement)
-
-
 def improve(args: argparse.Namespace) -> int:
     """Improve prompts: 0 confirmed, 3 kept on dev and not confirmed, 1 nothing kept, 130 interrupted."""
     from pytest_agenteval.loop.improve.beginning import at_work
     from pytest_agenteval.loop.improve.improver import Improver
 
-    tell = _Terminal(sys.stderr if args.json == STDOUT else sys.stdout)
-    repository, folder, improvement, remarks = _taken_up(args) if args.take_up else _begun(args)
+    tell = _ProgressLines(sys.stderr if args.json == STDOUT else sys.stdout)
+    repository, folder, improvement, remarks = (
+        _resumed_improvement(args) if args.take_up else _new_improvement(args)
+    )
     improver = Improver(repository, folder, improvement, tell)
     try:
         with at_work(folder), ended_like_ctrl_c():
-            log = _short(folder / "log.md")
+            log = _path_from_here(folder / "log.md")
             tell.line(f"improve {improvement.name}: {improvement.suite}; log: {log}")
             for remark in remarks:
                 tell.line(f"! {remark}")
             improvement = improver.run()
-        tell.paragraph(_result(improvement))
+        tell.paragraph(_result_text(improvement))
         tell.lines(_next_steps(improvement, folder))
     except KeyboardInterrupt:
         tell.line(f"interrupted; go on: agenteval improve --continue {improvement.name}")
@@ -88,7 +104,7 @@ def improve(args: argparse.Namespace) -> int:
     return {"confirmed": 0, "nothing kept": NOTHING_KEPT}.get(improvement.outcome, NOT_CONFIRMED)
 
 
-def _begun(args: argparse.Namespace) -> Any:
+def _new_improvement(args: argparse.Namespace) -> Any:
     from pytest_agenteval.cli.suite_files import suites_meant
     from pytest_agenteval.loop.improve.beginning import Request, begin
     from pytest_agenteval.loop.improve.progress import Limits
@@ -122,7 +138,7 @@ def _begun(args: argparse.Namespace) -> Any:
     )
 
 
-def _taken_up(args: argparse.Namespace) -> Any:
+def _resumed_improvement(args: argparse.Namespace) -> Any:
     """Find what goes on; only how far it may go can be said anew."""
     from pytest_agenteval.loop.improve.beginning import take_up
 
@@ -144,7 +160,7 @@ def _taken_up(args: argparse.Namespace) -> Any:
     return repository, folder, replace(improvement, limits=limits), []
 
 
-def _result(improvement: Improvement) -> str:
+def _result_text(improvement: Improvement) -> str:
     held_out = improvement.held_out
     spent = f"{pluralize(improvement.trials, 'trial')}, {format_duration(improvement.seconds)}"
     words = "better on held-out tasks" if improvement.outcome == "confirmed" else improvement.outcome
@@ -156,10 +172,10 @@ def _next_steps(improvement: Improvement, folder: Path) -> Iterator[str]:
     if improvement.has_kept:
         yield f"  look:  git diff {improvement.start[:12]}..{improvement.branch}"
         yield f"  merge: git merge {improvement.branch}"
-    yield f"  log:   {_short(folder / 'log.md')}"
+    yield f"  log:   {_path_from_here(folder / 'log.md')}"
 
 
-class _Terminal:
+class _ProgressLines:
     """Says what goes on: a line for each step, begun when the step begins."""
 
     def __init__(self, out: TextIO) -> None:
@@ -220,5 +236,317 @@ def _safe_line(text: str) -> str:
     return KNOWN_SECRETS.text(one_line(text, MOST_LINE))
 
 
-def _short(path: Path) -> str:
+def _path_from_here(path: Path) -> str:
     return (path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path).as_posix()
+
+
+NOTHING_BETTER = 1
+MOST_UNANSWERED = 3
+"""Questions in a row that COMMAND does not answer, after which nothing is spent on more."""
+MOST_GEPA_LINE = 200
+MOST_REFUSED = 5
+"""Candidates refused one after the other, after which the optimizer is ended."""
+
+
+def gepa_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    parser.description = (
+        "Have gepa's optimizer rewrite prompt files on the dev split, and leave the best candidate in them. "
+        "The best of many looks better than it is: let `agenteval improve` confirm it, with this as its "
+        "--coding-agent. What stands behind -- goes to pytest, as in -- --agent-model=claude."
+    )
+    add = parser.add_argument
+    add("suite", metavar="SUITE", help="a suite's name, its folder or file")
+    add("--prompts", nargs="+", action="extend", required=True, metavar="GLOB", help="the prompt files")
+    add("--reflection", required=True, metavar="COMMAND", help="is given a question about a prompt on its standard input, and prints the answer: llm -m claude")  # fmt: skip  # noqa: E501
+    add(
+        "--max-trials",
+        type=positive_int,
+        default=300,
+        metavar="N",
+        help="no candidate is begun after so many (300)",
+    )
+    add("--repetitions", type=positive_int, default=1, metavar="N", help="how often each task is tried (1)")
+    add("--timeout", type=positive_seconds, default=300.0, metavar="S", help="seconds that COMMAND has for an answer (300)")  # fmt: skip  # noqa: E501
+    add("--seed", type=int, default=0, metavar="N", help="the seed of everything that gepa draws (0)")
+    add_results_option(parser)
+    add_json_option(parser)
+    parser.set_defaults(pytest_options=())
+
+
+def gepa(args: argparse.Namespace) -> int:
+    """Optimize the prompt files; 0 where they hold a candidate that looks better, 1 where none does."""
+    optimize = _import_optimize()
+    from pytest_agenteval.loop.gepa_adapter import GEPADocument
+    from pytest_agenteval.loop.improve.coding_agent import missing_command
+
+    if missing := missing_command(args.reflection, Path.cwd()):
+        raise UsageMistake(f"--reflection: there is no command {missing!r}")
+    adapter, reflection = _adapter(args), _Reflection(args.reflection, args.timeout)
+    score, result = _optimize(optimize, adapter, reflection, args)
+    best = result.best_idx
+    if reflection.is_given_up and best == 0:
+        raise AgentEvalError(f"{reflection.failure} ({MOST_UNANSWERED} questions in a row)")
+    document = GEPADocument(
+        suite=args.suite,
+        candidates=result.num_candidates,
+        refused=adapter.refused,
+        trials=adapter.trials,
+        score_before=score,
+        score_best=result.val_aggregate_scores[best],
+        validation_tasks=len(adapter.valset),
+        changed=tuple(_changed_prompts(adapter, result.candidates[best])),
+    )
+    adapter.write(result.candidates[best])
+    if args.json:
+        write_document(args.json, document)
+    if args.json != STDOUT:
+        print_lines(map(StyledLine, _gepa_lines(document)))
+    return 0 if document.changed else NOTHING_BETTER
+
+
+def _import_optimize() -> Callable[..., Any]:
+    try:
+        from gepa import optimize  # type: ignore[attr-defined]  # it has no __all__
+    except ImportError:
+        raise UsageMistake(
+            "agenteval gepa needs gepa: expected it installed; found none; "
+            "pip install 'pytest-agenteval[gepa]'"
+        ) from None
+    return optimize
+
+
+def _adapter(args: argparse.Namespace) -> GEPAAdapter:
+    from pytest_agenteval.cli.suite_files import suites_meant
+    from pytest_agenteval.loop.gepa_adapter import GEPAAdapter
+
+    here = Path.cwd()
+    paths = [path for glob in args.prompts for path in here.glob(glob) if path.is_file()]
+    files = {path.relative_to(here).as_posix() for path in paths}
+    if not files:
+        raise UsageMistake(
+            f"--prompts: expected files below {here}; found none like {', '.join(args.prompts)}"
+        )
+    (suite, *others) = suites_meant(args.suite)
+    if others:
+        names = ", ".join(each.suite.name for each in (suite, *others))
+        raise UsageMistake(f"one suite at a time: {args.suite} holds {names}")
+    return GEPAAdapter(
+        suite.path.parent,
+        sorted(files),
+        options=args.pytest_options,
+        repetitions=args.repetitions,
+        results=args.results,
+        seed=args.seed,
+    )
+
+
+def _optimize(
+    optimize: Callable[..., Any], adapter: GEPAAdapter, reflection: _Reflection, args: argparse.Namespace
+) -> tuple[float, Any]:
+    """Have gepa optimize; give the score of what was there before, and its result."""
+    result = optimize(
+        seed_candidate=adapter.seed_candidate,
+        trainset=adapter.trainset,
+        valset=adapter.valset,
+        adapter=adapter,
+        reflection_lm=reflection,
+        stop_callbacks=[
+            lambda _: adapter.trials >= args.max_trials or adapter.refused_in_a_row >= MOST_REFUSED,
+            lambda _: reflection.is_given_up,
+        ],
+        raise_on_exception=False,
+        logger=_GEPALog(),
+        seed=args.seed,
+    )
+    return result.val_aggregate_scores[0], result
+
+
+class _GEPALog:
+    """Where gepa writes what it does: to the standard error, one line each."""
+
+    def log(self, message: str) -> None:
+        if not message.startswith("Traceback"):  # the line before it says what happened
+            print(f"gepa: {one_line(message, MOST_GEPA_LINE)}", file=sys.stderr)
+
+
+class _Reflection:
+    """Answers gepa's questions by the user's command; given up where it answers none of several in a row."""
+
+    def __init__(self, command: str, timeout: float) -> None:
+        self._command, self._timeout = command, timeout
+        self._unanswered: dict[str, str] = {}
+
+    @property
+    def is_given_up(self) -> bool:
+        """Whether so many questions in a row had no answer that no other will have one."""
+        return len(self._unanswered) >= MOST_UNANSWERED
+
+    @property
+    def failure(self) -> str:
+        """Why the last question had no answer."""
+        return next(reversed(self._unanswered.values()), "")
+
+    def __call__(self, prompt: Any) -> str:
+        """Ask one question; raises AgentEvalError where there is no answer."""
+        text = prompt if isinstance(prompt, str) else "\n\n".join(str(part["content"]) for part in prompt)
+        try:
+            answer = self._ask(text)
+        except AgentEvalError as failed:
+            self._unanswered[text] = str(failed)
+            raise
+        self._unanswered.clear()
+        return answer
+
+    def _ask(self, text: str) -> str:
+        try:
+            done = subprocess.run(
+                self._command,
+                shell=True,
+                input=text,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                timeout=self._timeout,
+            )
+        except subprocess.TimeoutExpired:
+            raise AgentEvalError(f"--reflection: no answer within {self._timeout:g} s") from None
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["it printed nothing"])[-1]
+            raise AgentEvalError(
+                f"--reflection ended with exit status {done.returncode}: {one_line(last, MOST_GEPA_LINE)}"
+            )
+        return done.stdout
+
+
+def _changed_prompts(adapter: GEPAAdapter, candidate: Mapping[str, str]) -> Sequence[str]:
+    return [path for path, text in candidate.items() if text != adapter.seed_candidate[path]]
+
+
+def _gepa_lines(document: GEPADocument) -> Sequence[str]:
+    tried = (
+        f"{pluralize(document.candidates, 'candidate')}, {document.refused} refused, "
+        f"{pluralize(document.trials, 'trial')}"
+    )
+    half = f"over {pluralize(document.validation_tasks, 'task')} of split dev"
+    if not document.changed:
+        return [f"nothing better than {format_figure(document.score_before)} {half}: {tried}"]
+    scores = f"{format_figure(document.score_before)} -> {format_figure(document.score_best)}"
+    return [
+        f"{scores} {half}: {tried}",
+        f"changed: {', '.join(document.changed)}",
+        "The best of several looks better than it is: agenteval improve confirms it on held-out tasks.",
+    ]
+
+
+if TYPE_CHECKING:
+    pass
+
+
+def feedback_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    parser.epilog = RUN_HELP
+    add = parser.add_argument
+    add("run", nargs="?", default=LATEST, metavar="RUN", help="the run (default: latest)")
+    add("-o", "--output", metavar="DIR", help="the folder for feedback.md and feedback.json (default: print the Markdown)")  # fmt: skip  # noqa: E501
+    add("--suite", default="", metavar="SUITE", help="only this suite")
+    add(
+        "--bucket", action="append", default=[], metavar="BUCKET", help="only this bucket; may be given again"
+    )
+    add("--grader", default="", metavar="GRADER", help="only trials that this grader did not pass")
+    add("--trials", type=positive_int, default=TRIALS, metavar="N", help=f"the most failing trials of a bucket ({TRIALS})")  # fmt: skip  # noqa: E501
+    add("--model", metavar="MODEL", help="the model, where the run has several")
+    add(
+        "--variant",
+        metavar="NAME",
+        help="the prompt variant, where the run has several (base: the agent's)",
+    )
+    add("--prompts", action="append", default=[], metavar="GLOB", help="the prompt files; may be given again (default: those that suites name, and those beside the agent's module)")  # fmt: skip  # noqa: E501
+    add("--budget", type=positive_int, default=BUDGET, metavar="TOKENS", help=f"the most tokens of the Markdown ({BUDGET})")  # fmt: skip  # noqa: E501
+    add("--guide", metavar="FILE", help="your own page on writing prompts, in place of ours")
+    add("--template", metavar="FILE", help="your own jinja template of the Markdown, in place of ours")
+    add("--log", metavar="FILE", help="the log.json of agenteval improve: what earlier rounds tried")
+    add_json_option(parser)
+    add_results_option(parser)
+
+
+def feedback(args: argparse.Namespace) -> int:
+    """Write what the run teaches; 0 also where no trial failed."""
+    from pytest_agenteval.loop.feedback.feedback import make_feedback
+    from pytest_agenteval.loop.feedback.markdown import MARKDOWN_FILE, feedback_markdown, write_feedback
+
+    run = load_run(find_named_run(Path(args.results), args.run))
+    made = make_feedback(run, _feedback_options(args), _earlier_rounds(args.log))
+    if args.output:
+        write_feedback(made, Path(args.output))
+        buckets = len(made.buckets) + len(made.in_brief)
+        if args.json != STDOUT:
+            print(f"{Path(args.output, MARKDOWN_FILE)}: {pluralize(buckets, 'bucket')} with failures")
+    elif args.json != STDOUT:
+        write_text(STDOUT, feedback_markdown(made))
+    if args.json:
+        write_document(args.json, made)
+    for odd in first_unreadable(run.odd):
+        print(f"{run.folder.name}: {odd}", file=sys.stderr)
+    return 0
+
+
+def _feedback_options(args: argparse.Namespace) -> FeedbackOptions:
+    return FeedbackOptions(
+        suite=args.suite,
+        buckets=tuple(args.bucket),
+        grader=args.grader,
+        trials=args.trials,
+        model=args.model,
+        variant=args.variant,
+        budget=args.budget,
+        guide=_file_text(args.guide),
+        template=_file_text(args.template),
+        prompts={path: _file_text(path) for pattern in args.prompts for path in _prompt_paths(pattern)},
+    )
+
+
+def _prompt_paths(pattern: str) -> list[str]:
+    paths = [path for path in sorted(glob.glob(pattern, recursive=True)) if Path(path).is_file()]
+    if not paths:
+        raise UsageMistake(f"--prompts {pattern}: no such file")
+    return paths
+
+
+def _file_text(file: str | None) -> str:
+    if not file:
+        return ""
+    try:
+        return Path(file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as broken:
+        raise UsageMistake(
+            f"{file}: cannot be read ({getattr(broken, 'strerror', None) or broken})"
+        ) from None
+
+
+def _earlier_rounds(file: str | None) -> list[EarlierRound]:
+    """Read the rounds of a log of ``improve``."""
+    if not file:
+        return []
+    try:
+        rounds = json.loads(_file_text(file))["rounds"]
+        return [_earlier_round(each) for each in rounds]
+    except (ValueError, LookupError, TypeError, AttributeError) as odd:
+        raise UsageMistake(
+            f"{file}: expected the log.json of agenteval improve, with `rounds`; found {odd}"
+        ) from None
+
+
+def _earlier_round(data: dict[str, Any]) -> EarlierRound:
+    """Read a round as ``improve`` logs it: of held-out tasks nothing, nor of what copies them."""
+    decided = (data.get("decision", ""), data.get("reason", ""))
+    tried = data.get("dev") or data.get("screen") or {}
+    return EarlierRound.from_json(
+        {
+            "number": data["number"],
+            "summary": data.get("last_line", ""),
+            "decision": ": ".join(filter(None, decided)),
+            "diff": "" if data.get("leaks_held_out") else data.get("diff", ""),
+            "sentence": tried.get("sentence", ""),
+        }
+    )

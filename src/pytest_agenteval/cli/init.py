@@ -3,17 +3,42 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
-from pytest_agenteval.records.record import Document
+from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document
+from pytest_agenteval.cli.project_files import (
+    FILL_IN,
+    NewFile,
+    Project,
+    fill,
+    flat_layout,
+    module_name,
+    named_packages,
+    refuse_existing,
+    shared_files,
+    workflow,
+)
+from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.registry.lazy_names import UnknownName
+from pytest_agenteval.registry.registry import Example, Registry
+from pytest_agenteval.session.planning.suites import recordings_of
+from pytest_agenteval.tasks.documents import path_in_root, short_path
+from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
-    from pytest_agenteval.store.run_schemas import Schema
+    pass
 
-KINDS = ("python", "command", "tools", "workspace")
-MOST_NAMED = 12
+AGENT_KINDS = ("python", "command", "tools", "workspace")
+MOST_FILES_NAMED = 12
 """Files of a folder beyond which they are counted, not named."""
 
 
@@ -35,7 +60,7 @@ class InitDocument(Document, frozen=True, kw_only=True):
     dry_run: bool
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def init_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told; which examples there are, installed benchmarks say."""
     from pytest_agenteval.registry.installed import installed_registry
 
@@ -44,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folder", nargs="?", metavar="FOLDER", help="the project's folder (default: that which you are in)"
     )
     kinds = parser.add_mutually_exclusive_group()
-    kinds.add_argument("--agent", choices=KINDS, default="python", help="what acts (default: python)")
+    kinds.add_argument("--agent", choices=AGENT_KINDS, default="python", help="what acts (default: python)")
     kinds.add_argument("--example", metavar="NAME", help=f"copy a shipped suite instead: {names}")
     parser.add_argument("--suite", metavar="NAME", help="the suite's name (default: one for each --agent)")
     parser.add_argument("--force", action="store_true", help="write over files that are there")
@@ -54,9 +79,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def init(args: argparse.Namespace) -> int:
     """Write the suite, and say what to type next."""
-    from pytest_agenteval.cli.starters.first_suite import plan_example, plan_first_suite
-    from pytest_agenteval.cli.starters.project import find_project
-    from pytest_agenteval.cli.starters.writing import write_files
+    from pytest_agenteval.cli.project_files import find_project, write_files
 
     project = find_project(args.folder)
     if args.example:
@@ -69,24 +92,17 @@ def init(args: argparse.Namespace) -> int:
     if not args.dry_run:
         write_files(plan.files)
     if args.json != STDOUT:
-        for line in _lines(document):
+        for line in _init_lines(document):
             print(line)
     return 0
 
 
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    from pytest_agenteval.reports.exports.document_text import document_schema
-
-    return document_schema("init", InitDocument)
-
-
-def _lines(document: InitDocument) -> Iterator[str]:
+def _init_lines(document: InitDocument) -> Iterator[str]:
     from pytest_agenteval.text.formatting import printable
 
     verb = "would write" if document.dry_run else "wrote"
     yield printable(f"{verb}, in {document.root}")
-    yield from (f"  {printable(line)}" for line in _folders(document.written))
+    yield from (f"  {printable(line)}" for line in _folder_lines(document.written))
     for name in document.added_to:
         yield f"  {name} (lines at its end)"
     for name in document.left:
@@ -98,7 +114,7 @@ def _lines(document: InitDocument) -> Iterator[str]:
         yield from (f"  {printable(line)}" for line in document.change)
 
 
-def _folders(names: tuple[str, ...]) -> Iterator[str]:
+def _folder_lines(names: tuple[str, ...]) -> Iterator[str]:
     """Name files by the two upper folders that they lie in, and those that lie in none last."""
     folders: dict[str, list[str]] = {}
     for name in names:
@@ -106,5 +122,255 @@ def _folders(names: tuple[str, ...]) -> Iterator[str]:
         depth = min(2, len(parts) - 1)
         folders.setdefault("/".join(parts[:depth]), []).append("/".join(parts[depth:]))
     for folder, files in sorted(folders.items(), key=lambda item: item[0] == ""):
-        listed = ", ".join(files) if len(files) <= MOST_NAMED else f"{len(files)} files"
+        listed = ", ".join(files) if len(files) <= MOST_FILES_NAMED else f"{len(files)} files"
         yield f"{folder}/  {listed}" if folder else listed
+
+
+def cd_prefix(root: Path) -> str:
+    """Say how to get to the project's root, from where commands find runs and files by short names."""
+    here = Path.cwd()
+    return "" if here == root else f"cd {shlex.quote(os.path.relpath(root, here))} && "
+
+
+def program_command(name: str, root: Path) -> str:
+    """Give what starts a program of this very environment, from the project's root."""
+    ours = Path(sys.executable).parent
+    on_path = shutil.which(name)
+    if on_path and Path(on_path).parent == ours:
+        return name
+    beside = shutil.which(name, path=str(ours))
+    words: Sequence[str] = [beside] if beside else [sys.executable, "-m", name]
+    program = path_in_root(Path(words[0]), root) if Path(words[0]).is_relative_to(root) else words[0]
+    return shlex.join([program, *words[1:]])
+
+
+RECORDINGS = "cassettes"
+"""The folder of a kind's templates that does not go into the suite."""
+
+
+class Starter(FrozenValue, frozen=True):
+    """A kind of first suite.
+
+    ``options`` are those of pytest with which it runs offline, ``change`` says what to change first, by lines
+    of what to change and what to type then.
+    """
+
+    suite: str
+    options: tuple[str, ...]
+    change: tuple[str, ...]
+
+
+STARTERS: Mapping[str, Starter] = {
+    "python": Starter(
+        "orders",
+        (),
+        (
+            "the agent: `agent: {call: package.module:function}` in {{folder}}/suite.yaml names yours",
+            "record it: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-record=once --agent-record-chat=all",
+        ),
+    ),
+    "command": Starter(
+        "museum",
+        (),
+        (
+            "the agent: `agent: {command: [...]}` in {{folder}}/suite.yaml names your program",
+            "in Node or bash: {{folder}}/suite.yaml has the same program in both",
+            "record it: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-record=once --agent-record-chat=all",
+        ),
+    ),
+    "tools": Starter(
+        "units",
+        ("--agent-model=oracle",),
+        (
+            "the tools: the functions of {{folder}}/tools.py",
+            "no LLM, mediocre on purpose: {{pytest}} {{folder}}",
+            "a real model: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-model=gpt",
+        ),
+    ),
+    "workspace": Starter(
+        "notes",
+        (),
+        (
+            "the agent: `agent: {call: package.module:function}` in {{folder}}/suite.yaml names yours",
+            "where a trial starts: the files of workspace/ beside each task.yaml",
+            "record it: OPENAI_API_KEY=... {{pytest}} {{folder}} --agent-record=once --agent-record-chat=all",
+        ),
+    ),
+}
+
+
+def starter_files(kind: str, suite: str, project: Project) -> list[NewFile]:
+    """Give the files of a first suite, and the recordings that its first run plays."""
+    folder = project.evals / suite
+    words = {"suite": suite, "module": module_name(suite), "python": _python_command()}
+    written = (
+        NewFile(_target_path(path, folder, suite, project.root), _filled_template(template, words))
+        for path, template in _templates(files(__package__) / "templates" / kind)
+    )
+    return sorted(written, key=lambda file: (not file.path.is_relative_to(folder), file.path))
+
+
+def _templates(folder: Traversable, below: str = "") -> Iterator[tuple[str, Traversable]]:
+    for each in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if each.is_file():
+            yield f"{below}{each.name}", each
+        elif each.name != "__pycache__":  # of an installer that compiles all that ends with .py
+            yield from _templates(each, f"{below}{each.name}/")
+
+
+def _target_path(path: str, folder: Path, suite: str, root: Path) -> Path:
+    top, _, below = path.partition("/")
+    if top == RECORDINGS:  # TASK.chat/MODEL-REPETITION.yaml
+        task, _, name = below.partition(".chat/")
+        return Path(f"{recordings_of(folder / f'{task}.yaml', root)}.chat", name)
+    return folder / (f"{module_name(suite)}_bot.py" if path == "bot.py" else path)
+
+
+def _filled_template(template: Traversable, words: Mapping[str, str]) -> bytes:
+    text = template.read_bytes().decode("utf-8")
+    return fill(text, words).encode("utf-8")
+
+
+def _python_command() -> str:
+    """Name what starts Python here, with or without a virtual environment: the program needs no library."""
+    found = shutil.which("python3")
+    return "python3" if found and "WindowsApps" not in found else "python"  # there it only leads to a shop
+
+
+def example_named(name: str, registry: Registry) -> Example:
+    """Find an example; raises UsageMistake where nobody offers it."""
+    try:
+        return registry.example_named(name)
+    except UnknownName as unknown:
+        raise UsageMistake(f"--example={name}: {unknown}") from None
+
+
+def example_files(example: Example, project: Project) -> list[NewFile]:
+    """Give the files of an example; raises UsageMistake where they came with no package."""
+    folder = example.folder
+    if folder is None:
+        parts = ", ".join(example.parts)
+        raise UsageMistake(f"the example {example.name!r} was not installed: copy {parts} from its clone")
+    return [
+        NewFile(project.root / part / path.relative_to(folder / part), path.read_bytes())
+        for part in example.parts
+        for path in _files_below(folder / part)
+    ]
+
+
+def _files_below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            yield path
+
+
+_SUITE_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+
+
+class InitPlan(FrozenValue, frozen=True):
+    """Files to be written, paths of those to be left, and what to say of the suite."""
+
+    project: Project
+    suite: str
+    files: tuple[NewFile, ...]
+    left: tuple[Path, ...]
+    run: str
+    change: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Give what is said of the plan, with paths from the project's root."""
+        return {
+            "root": str(self.project.root),
+            "suite": self.suite,
+            "written": self._names(file.path for file in self.files if not file.adds),
+            "added_to": self._names(file.path for file in self.files if file.adds),
+            "left": self._names(self.left),
+            "run": self.run,
+            "change": self.change,
+        }
+
+    def _names(self, paths: Iterable[Path]) -> tuple[str, ...]:
+        return tuple(path_in_root(path, self.project.root) for path in paths)
+
+
+def plan_first_suite(project: Project, kind: str, *, suite: str | None, force: bool) -> InitPlan:
+    """Plan a first suite; raises UsageMistake where its name cannot be taken, or files are there already."""
+    starter = STARTERS[kind]
+    name = suite or starter.suite
+    if not _SUITE_NAME.fullmatch(name):
+        raise UsageMistake(f"--suite={name}: expected letters, digits, _ and -, with a letter first")
+    folder = project.evals / name
+    _refuse_taken_name(project, name, folder)
+    files = starter_files(kind, name, project)
+    if not force:
+        refuse_existing(files, "--force writes over them, --suite NAME gives the suite another name")
+    below = path_in_root(folder, project.root)
+    arguments = shlex.join([below, *starter.options])
+    of_github = workflow(project, name, f"pytest {arguments}")
+    stays = of_github.path.exists() and not force
+    pytest = program_command("pytest", project.root)
+    change = [fill(line, {"folder": below, "pytest": pytest}) for line in starter.change]
+    packaging, said = _packaging_files(project.root, files)
+    return InitPlan(
+        project,
+        name,
+        files=(*files, *shared_files(project), *packaging, *(() if stays else (of_github,))),
+        left=(of_github.path,) if stays else (),
+        run=f"{cd_prefix(project.root)}{pytest} {arguments}",
+        change=(*change, *said, *_workflow_notes(project, of_github, arguments, stays=stays)),
+    )
+
+
+def _packaging_files(root: Path, files: Sequence[NewFile]) -> tuple[Sequence[NewFile], Sequence[str]]:
+    """Name the project's own packages where new folders would be taken for more; say so."""
+    named = named_packages(root, files)
+    if named is None:
+        return (), ()
+    shown = [f"  {line}" for line in named.lines]
+    if named.file is None:
+        return (), (f"packaging: add to {named.name}, else setuptools finds several packages", *shown)
+    return (named.file,), (
+        f"packaging: without this in {named.name} setuptools finds several packages",
+        *shown,
+    )
+
+
+def _workflow_notes(project: Project, workflow: NewFile, arguments: str, *, stays: bool) -> Iterator[str]:
+    """Say what is to be done about the workflow, if anything."""
+    name = path_in_root(workflow.path, project.root)
+    if stays:
+        yield f"the workflow: `- run: pytest {arguments}` among the steps of {name}"
+        return
+    if FILL_IN in workflow.content.decode():
+        yield f"the workflow: {FILL_IN} in {name}: where pip gets pytest-agenteval from"
+    layout = flat_layout(project.root)
+    if layout is not None and not layout.is_clear:
+        names = ", ".join(layout.packages or layout.modules)
+        yield f"the workflow: it does not install the project: setuptools finds several packages ({names})"
+
+
+def plan_example(project: Project, name: str, *, suite: str | None, force: bool) -> InitPlan:
+    """Plan the copy of a shipped suite; raises UsageMistake where it is not there, or files of its are."""
+    from pytest_agenteval.registry.installed import installed_registry
+
+    if suite:
+        raise UsageMistake("--suite: an example keeps its name, by which its recordings are found")
+    example = example_named(name, installed_registry())
+    below = example.parts[0]
+    _refuse_taken_name(project, name, project.root / below)
+    files = example_files(example, project)
+    if not force:
+        refuse_existing(files, "--force writes over them")
+    run = f"{cd_prefix(project.root)}{program_command('pytest', project.root)} {below}"
+    packaging, said = _packaging_files(project.root, files)
+    return InitPlan(project, name, (*files, *shared_files(project), *packaging), (), run, tuple(said))
+
+
+def _refuse_taken_name(project: Project, name: str, folder: Path) -> None:
+    """Raise UsageMistake where a suite in another folder has this name: pytest would refuse both."""
+    file = project.suites.get(name)
+    if file is not None and file.parent != folder:
+        place = short_path(file)
+        raise UsageMistake(
+            f"a suite is called {name!r} already: {place}; --suite NAME gives this one another"
+        )

@@ -1,23 +1,79 @@
-"""The command ``agenteval``: one verb, one function."""
+"""The command ``agenteval``: its verbs, each with the line that says what it is for.
+
+A verb has two functions: ``NAME_arguments(parser)`` declares its arguments, and ``NAME(args)`` gives the exit
+status. They stand in a module of this room that bears the verb's name, or in the one that ``MODULES`` names;
+it is imported when the verb is typed, and not before."""
 
 from __future__ import annotations
 
 import argparse
 import io
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from importlib import import_module
+from keyword import iskeyword
 from typing import Any
 
-from pytest_agenteval.cli.verbs import VERBS, function_name, verb_module
 from pytest_agenteval.processes.garbage import garbage_rarely_collected
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, nearest
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
+VERBS: Mapping[str, str] = {
+    "init": "write a first suite that passes at once, or copy a shipped one",
+    "validate": "say everything that is wrong with task files",
+    "schema": "print a JSON Schema",
+    "runs": "list the runs that are kept, newest first",
+    "show": "one trial: why it ended so, what was said, called and changed",
+    "import": "bring in another benchmark's suite and runs, from your copy",
+    "report": "stored runs as tables, side by side, or as a benchmark's files",
+    "sql": "ask stored runs in SQL: trials, grades, calls, messages",
+    "merge": "join runs of shards, or of several machines, into one",
+    "compare": "two runs: is the new one better, worse, or can nobody tell?",
+    "baseline": "keep a run as the file that later runs are compared with",
+    "gate-check": "how often a gate's floors fail a run in which nothing changed",
+    "trend": "a suite over its last runs, and tasks that they make suspect",
+    "calibrate": "start pytest on labels: do judges agree with them?",
+    "review": "score a run's trials yourself: labels to calibrate judges with",
+    "guide": "rules for coding agents that work on evals, for AGENTS.md",
+    "leaks": "where prompts hold what tasks ask and expect",
+    "promote": "buckets that always passed: from now on a miss fails",
+    "demote": "take a promotion back",
+    "feedback": "what a run teaches whoever changes the prompts",
+    "improve": "let a coding agent change prompts; held-out tasks confirm it",
+    "audit": "do tasks and their graders see what is wrong?",
+    "gepa": "have gepa's optimizer rewrite prompts on the dev split",
+}
+
+MODULES: Mapping[str, str] = {
+    "baseline": "compare",
+    "demote": "promote",
+    "feedback": "improve",
+    "gepa": "improve",
+    "leaks": "audit",
+    "review": "calibrate",
+    "sql": "runs",
+    "trend": "runs",
+}
+"""Verbs that share the module of another verb."""
+
+WITHOUT_JSON: Mapping[str, str] = {"schema": "what it prints is JSON"}
+"""Verbs that have no ``--json``, and why."""
+
+
+def verb_function(verb: str, part: str = "") -> Callable[..., Any]:
+    """Import a verb's function, or with ``_arguments`` the one that declares its arguments."""
+    name = verb.replace("-", "_")
+    module = MODULES.get(verb, f"{name}_" if iskeyword(name) else name)
+    own = f"{name}{part}" if part or not iskeyword(name) else f"{name}_"
+    function: Callable[..., Any] = getattr(import_module(f"{__package__}.{module}"), own)
+    return function
+
+
 INTERRUPTED = 130
 """What shells give for a command that Ctrl-C has ended."""
 
-BEHIND = "pytest_options"
+AFTER_DASHES = "pytest_options"
 """The argument that holds what stands behind ``--``, of verbs that declare a default for it."""
 
 
@@ -31,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     KNOWN_SECRETS.know_environment()
     try:
         _refuse_unknown_verb(sys.argv[1:] if argv is None else argv)
-        args = _parser().parse_args(argv)
+        args = _verbs_parser().parse_args(argv)
         verb: Callable[[argparse.Namespace], int] = args.verb
         return verb(args)
     except AgentEvalError as mistake:
@@ -61,12 +117,12 @@ class _VerbParser(argparse.ArgumentParser):
         args, behind = self._split(args)
         namespace, unknown = super().parse_known_args(args, namespace)
         if behind is not None:
-            setattr(namespace, BEHIND, tuple(behind))
+            setattr(namespace, AFTER_DASHES, tuple(behind))
         return namespace, unknown
 
     def _split(self, args: Any) -> tuple[Any, list[str] | None]:
         """Take off what stands behind ``--``, for a verb that hands it on: argparse would look for flags."""
-        if self.get_default(BEHIND) is None or not args or "--" not in args:
+        if self.get_default(AFTER_DASHES) is None or not args or "--" not in args:
             return args, None
         place = args.index("--")
         return args[:place], args[place + 1 :]
@@ -80,7 +136,7 @@ def _refuse_unknown_verb(argv: Sequence[str]) -> None:
         raise UsageMistake(f"there is no verb {verb!r}; {hint}")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _verbs_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="agenteval", description="Look at tasks and runs; pytest runs them."
     )
@@ -93,17 +149,17 @@ def _parser() -> argparse.ArgumentParser:
     )
     for verb, purpose in VERBS.items():
         sentence = f"{purpose[0].upper()}{purpose[1:]}"
-        of_verb = verbs.add_parser(verb, description=sentence if sentence.endswith("?") else f"{sentence}.")
-        of_verb.declare = partial(_declare, verb)
-        of_verb.set_defaults(verb=partial(_carry_out, verb))
+        own = verbs.add_parser(verb, description=sentence if sentence.endswith("?") else f"{sentence}.")
+        own.declare = partial(_declare_arguments, verb)
+        own.set_defaults(verb=partial(_run_verb, verb))
     return parser
 
 
-def _declare(verb: str, parser: argparse.ArgumentParser) -> None:
-    verb_module(verb).add_arguments(parser)
+def _declare_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
+    verb_function(verb, "_arguments")(parser)
 
 
-def _carry_out(verb: str, args: argparse.Namespace) -> int:
+def _run_verb(verb: str, args: argparse.Namespace) -> int:
     with garbage_rarely_collected():  # most of what a verb makes are the trials of a run, which stay
-        status: int = getattr(verb_module(verb), function_name(verb))(args)
+        status: int = verb_function(verb)(args)
     return status

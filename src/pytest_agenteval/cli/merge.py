@@ -1,28 +1,48 @@
-"""``agenteval merge``: the runs of shards, or of several machines, as one run, judged as one."""
+"""``agenteval merge``: the runs of shards, or of several machines, as one run, judged and reported as one."""
 
 from __future__ import annotations
 
 import argparse
+import os
+import shlex
 import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element
 
-from pytest_agenteval.cli.options import RUN, add_results_option
-from pytest_agenteval.cli.output import add_json_option, write_document
+from pytest_agenteval.cli.console import (
+    RUN_HELP,
+    STDOUT,
+    add_json_option,
+    add_results_option,
+    print_lines,
+    write_document,
+)
+from pytest_agenteval.cli.report import one_run_lines
+from pytest_agenteval.compare.comparison import Comparison
 from pytest_agenteval.records.record import Document
+from pytest_agenteval.registry.installed import installed_registry
+from pytest_agenteval.reports.comparison_report import comparison_markdown, verdict_lines
+from pytest_agenteval.reports.github_report import comment_markdown
+from pytest_agenteval.reports.junit_properties import MOST_LINE
+from pytest_agenteval.reports.junit_report import write_merged_junit
+from pytest_agenteval.reports.leaderboard import leaderboards_of, scorecard_lines
+from pytest_agenteval.reports.markdown_report import append_summary, summary_markdown
+from pytest_agenteval.reports.report_files import check_report_path, write_report
+from pytest_agenteval.reports.report_source import ReportSource
+from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.reports.scorecard import RegisteredScorecard, relevant_scorecards
+from pytest_agenteval.reports.task_lines import TaskFileLines
+from pytest_agenteval.reports.trial_choice import WORST
+from pytest_agenteval.session.run_verdict import RunVerdict
+from pytest_agenteval.store.run_reader import Run, load_run
+from pytest_agenteval.store.runs import ROOT
 from pytest_agenteval.text.errors import UsageMistake
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
-
-    from pytest_agenteval.session.run_verdict import RunVerdict
-    from pytest_agenteval.store.run_reader import Run
-    from pytest_agenteval.store.run_schemas import Schema
+from pytest_agenteval.text.formatting import StyledLine, clamp_width, one_line
 
 MOST_OBSTACLES = 10
-INTERRUPTED = 2
+INCOMPLETE = 2
 """pytest's exit status of a run of which something is missing."""
 
 
@@ -44,10 +64,12 @@ class MergeDocument(Document, frozen=True, kw_only=True):
     exit_status: int
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def merge_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
-    parser.epilog = f"{RUN} A folder that is no run stands for all runs below it, as of downloaded artifacts."
+    parser.epilog = (
+        f"{RUN_HELP} A folder that is no run stands for all runs below it, as of downloaded artifacts."
+    )
     add("runs", nargs="+", metavar="RUN", help="the runs that are joined; none of them is changed")
     add(
         "--into",
@@ -68,7 +90,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def merge(args: argparse.Namespace) -> int:
     """Join runs: 0 where all is well, 1 where pytest would end with it, 2 where they are not joined."""
-    from pytest_agenteval.cli.merged_reports import check_places, write_reports
     from pytest_agenteval.store.file_writing import replace_link
     from pytest_agenteval.store.merging.joined_run import join_runs
     from pytest_agenteval.store.merging.parts import find_parts
@@ -77,15 +98,15 @@ def merge(args: argparse.Namespace) -> int:
 
     results = Path(args.results)
     _check_name(args.into)
-    check_places(args)
+    check_report_paths(args)
     junit = _read_junit(args.junit)
     parts = find_parts(args.runs, results)
-    missing = _refuse(parts.runs, partial=args.partial)
-    baseline = _baseline(parts.runs, args.baseline, results)
+    missing = _missing_trials(parts.runs, partial=args.partial)
+    baseline = _find_baseline(parts.runs, args.baseline, results)
     with keeping_latest(results):  # until the run is whole, it is nobody's latest
         folder = join_runs(parts.runs, results, args.into, ("agenteval", "merge", *args.runs))
         try:
-            verdict = _judge(load_run(folder), parts.runs, baseline, missing)
+            verdict = _verdict(load_run(folder), parts.runs, baseline, missing)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -93,7 +114,7 @@ def merge(args: argparse.Namespace) -> int:
     run = load_run(folder)
     for repeated in parts.repeated:
         print(f"{repeated.name}: left out, for another of these runs has all of it", file=sys.stderr)
-    write_reports(run, verdict, baseline, junit, args)
+    write_merged_reports(run, verdict, baseline, junit, args)
     document = MergeDocument(
         run=run.name,
         path=str(run.folder),
@@ -108,13 +129,6 @@ def merge(args: argparse.Namespace) -> int:
     if args.json:
         write_document(args.json, document)
     return 1 if run.header.exit_status else 0
-
-
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    from pytest_agenteval.reports.exports.document_text import document_schema
-
-    return document_schema("merge", MergeDocument)
 
 
 def _check_name(name: str) -> None:
@@ -139,7 +153,7 @@ def _read_junit(files: Sequence[str]) -> list[list[Element]]:
     return [read_junit(Path(file)) for file in files[1:]]
 
 
-def _refuse(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:
+def _missing_trials(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:
     """Refuse runs that are not to be joined; gives what is missing of them, where that is allowed."""
     from pytest_agenteval.store.merging.obstacles import gaps, obstacles
 
@@ -156,7 +170,7 @@ def _refuse(runs: Sequence[Run], *, partial: bool) -> tuple[str, ...]:
     return missing
 
 
-def _baseline(runs: Sequence[Run], named: str, results: Path) -> Path | None:
+def _find_baseline(runs: Sequence[Run], named: str, results: Path) -> Path | None:
     """Find what the run is compared with, before the merged run is the latest."""
     from pytest_agenteval.compare.baseline import find_baseline, read_side
 
@@ -174,7 +188,7 @@ def _baseline(runs: Sequence[Run], named: str, results: Path) -> Path | None:
     return path
 
 
-def _judge(
+def _verdict(
     run: Run, parts: Sequence[Run], baseline: Path | None, missing: Sequence[str]
 ) -> RunVerdict | None:
     """Compare the merged run and judge its gates, and write down how it ended."""
@@ -186,7 +200,109 @@ def _judge(
         write_comparison(run.folder, verdict)
     failed = any(part.header.exit_status for part in parts)
     broken = verdict is not None and bool(verdict.outcome.broken)
-    status = INTERRUPTED if missing else int(failed or broken)
+    status = INCOMPLETE if missing else int(failed or broken)
     ended_at = max(part.header.ended_at for part in parts) or run.header.started_at
     end_run(run.folder, ended_at, status)
     return verdict
+
+
+WIDE = 120
+"""Columns of what is not written into a terminal."""
+
+
+def write_merged_reports(
+    run: Run,
+    verdict: RunVerdict | None,
+    baseline: Path | None,
+    junit: Sequence[Sequence[Element]],
+    args: argparse.Namespace,
+) -> None:
+    """Show the run, and write each file that was asked for."""
+    scorecards = installed_registry().scorecards()
+    comparison = verdict.comparison if verdict is not None else None
+    if args.json != STDOUT:
+        print_lines(_merged_screen(run, verdict, comparison, scorecards, args))
+    source = _report_source(run, verdict, comparison, baseline, scorecards)
+    for file in args.output:
+        write_report(Path(file), source)
+    if junit:
+        write_merged_junit(Path(args.junit[0]), junit, run)
+    totals = [line.text for line in _totals(run, scorecards)]
+    if args.comment:
+        remarks = [*(verdict.lines if verdict else ()), *totals]
+        _write_comment(Path(args.comment), run, comparison, remarks)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        _add_summary(Path(summary), run, verdict, comparison, scorecards)
+
+
+def check_report_paths(args: argparse.Namespace) -> None:
+    """Refuse a report file that nobody could write, before anything is done."""
+    for file in args.output:
+        check_report_path(Path(file))
+
+
+def _merged_screen(
+    run: Run,
+    verdict: RunVerdict | None,
+    comparison: Comparison | None,
+    scorecards: Sequence[RegisteredScorecard],
+    args: argparse.Namespace,
+) -> Sequence[StyledLine]:
+    width, verbosity = clamp_width(shutil.get_terminal_size().columns), args.verbose - args.quiet
+    boards = leaderboards_of((run,), scorecards)
+    headline = [*verdict_lines(comparison, width, verbosity), StyledLine("")] if comparison else []
+    elsewhere = [] if Path(args.results) == ROOT else ["--results", args.results]
+    steps = [["report", run.name, *elsewhere, "-v"]]
+    if any(entry.ending != "passed" for entry in run.entries):
+        steps.append(["show", f"{run.name}:{WORST}", *elsewhere])
+    commands = [shlex.join(["agenteval", *step]) for step in steps]
+    footer = _gate_lines(verdict)
+    return list(one_run_lines(run, boards, commands, width, verbosity, headline, footer))
+
+
+def _gate_lines(verdict: RunVerdict | None) -> list[StyledLine]:
+    return [
+        StyledLine(one_line(line, MOST_LINE), "red" if line.startswith("gate: broken") else "")
+        for line in (verdict.lines if verdict is not None else ())
+    ]
+
+
+def _report_source(
+    run: Run,
+    verdict: RunVerdict | None,
+    comparison: Comparison | None,
+    baseline: Path | None,
+    scorecards: Sequence[RegisteredScorecard],
+) -> ReportSource:
+    if verdict is None or comparison is None or not comparison.suites:
+        return ReportSource((run,), scorecards=scorecards)
+    old_run = load_run(baseline) if baseline is not None and baseline.is_dir() else None
+    return ReportSource((run,), comparison, verdict.old, old_run, scorecards)
+
+
+def _totals(run: Run, scorecards: Sequence[RegisteredScorecard]) -> list[StyledLine]:
+    relevant = relevant_scorecards(run.entries, scorecards)
+    return list(scorecard_lines(run, relevant, WIDE, whole=False)) if relevant else []
+
+
+def _write_comment(path: Path, run: Run, comparison: Comparison | None, remarks: Sequence[str]) -> None:
+    text = comment_markdown(run, view_of(run), TaskFileLines(Path.cwd()), comparison, remarks)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8", errors="backslashreplace", newline="\n")
+    except OSError as refused:
+        raise UsageMistake(f"{path}: cannot be written ({refused.strerror or refused})") from None
+
+
+def _add_summary(
+    path: Path,
+    run: Run,
+    verdict: RunVerdict | None,
+    comparison: Comparison | None,
+    scorecards: Sequence[RegisteredScorecard],
+) -> None:
+    markdown = summary_markdown(view_of(run), (), _totals(run, scorecards), _gate_lines(verdict))
+    if comparison is not None:
+        markdown = f"{comparison_markdown(comparison)}\n{markdown}"
+    if problem := append_summary(path, markdown):
+        print(problem, file=sys.stderr)

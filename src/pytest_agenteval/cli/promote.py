@@ -1,22 +1,34 @@
-"""``agenteval promote``: what of a capability suite is held to what it has reached."""
+"""``agenteval promote`` and ``demote``: which buckets and tasks of a suite must not miss any more."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.output import STDOUT, print_lines, wrapped, write_document
+from pytest_agenteval.cli.console import (
+    MODEL_HELP,
+    STDOUT,
+    add_json_option,
+    add_results_option,
+    positive_int,
+    print_lines,
+    wrapped,
+    write_document,
+)
 from pytest_agenteval.cli.suite_files import (
     SuiteChange,
     SuiteFile,
     change_lines,
     change_suite,
+    holds_suite,
     suites_meant,
     todays_tasks,
 )
-from pytest_agenteval.cli.suite_runs import add_run_arguments, check_model, offline_models, suite_runs
 from pytest_agenteval.loop.promotion import (
     MOST_NULL_MISSES,
     STRAGGLER_TRIALS,
@@ -24,19 +36,57 @@ from pytest_agenteval.loop.promotion import (
     Standing,
     TaskGroup,
     broken,
+    lapse,
     null_misses,
     promoted,
     standing,
     stragglers,
     unpromoted,
 )
-from pytest_agenteval.loop.suite_history import suite_history
+from pytest_agenteval.loop.suite_history import SuiteRun, counted_models, suite_history, suite_run
 from pytest_agenteval.records.record import Document, FrozenValue
-from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.session.suite_gates import percent_text
-from pytest_agenteval.store.run_schemas import Schema
+from pytest_agenteval.store.run_reader import load_run
+from pytest_agenteval.store.runs import whole_runs
 from pytest_agenteval.tasks.suite_spec import Regression
+from pytest_agenteval.text.errors import UsageMistake, nearest, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, pluralize
+
+
+def suite_runs(name: str, args: argparse.Namespace) -> Iterator[SuiteRun]:
+    """Read the suite's runs with the models that count, newest first, one when it is looked at."""
+    for folder in whole_runs(Path(args.results)):
+        if any(suite.name == name for suite in folder.header.suites):
+            models = counted_models(folder.header, args.model)
+            run = suite_run(load_run(folder.path), name, models) if models else None
+            if run is not None:
+                yield run
+
+
+def check_model(args: argparse.Namespace) -> None:
+    """Raise UsageMistake where there are runs and none was made with the model that is to count."""
+    models = {model.name for folder in whole_runs(Path(args.results)) for model in folder.header.models}
+    if args.model and models and args.model not in models:
+        known = nearest_names(args.model, models)
+        raise UsageMistake(f"no run with the model {args.model!r} in {args.results}; models of runs: {known}")
+
+
+def offline_models(name: str, args: argparse.Namespace) -> list[str]:
+    """Name the offline models that the suite's runs were made with."""
+    headers = (folder.header for folder in whole_runs(Path(args.results)))
+    of_suite = (header for header in headers if any(suite.name == name for suite in header.suites))
+    return sorted({model.name for header in of_suite for model in header.models if model.offline})
+
+
+def add_run_arguments(parser: argparse.ArgumentParser, runs: str) -> None:
+    """Declare which runs count, ``runs`` being what their number means, and whether a file is changed."""
+    add = parser.add_argument
+    add("--runs", type=positive_int, default=5, metavar="N", help=f"{runs} (default: 5)")
+    add("--model", default="", metavar="MODEL", help=f"{MODEL_HELP}; offline ones count if named")
+    add("--write", action="store_true", help="change suite.yaml (default: show the change)")
+    add_json_option(parser)
+    add_results_option(parser)
+
 
 MOST_ROWS = 30
 """Lines of groups with what they lack."""
@@ -101,18 +151,13 @@ def promote(args: argparse.Namespace) -> int:
     """Show for each suite what may be promoted and what is lacking, and with ``--write`` do it."""
     check_model(args)
     planned = [(file, _promotion(file, args)) for file in suites_meant(args.suite)]
-    suites = [_changed(file, promotion, args.write) for file, promotion in planned]
+    suites = [_with_change(file, promotion, args.write) for file, promotion in planned]
     if args.json:
         write_document(args.json, PromotionDocument(suites=tuple(suites)))
     if args.json != STDOUT:
         for number, suite in enumerate(suites):
-            print_lines(map(StyledLine, [*[""] * bool(number), *_lines(suite, args)]))
+            print_lines(map(StyledLine, [*[""] * bool(number), *_promotion_lines(suite, args)]))
     return 0
-
-
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    return document_schema("promote", PromotionDocument)
 
 
 def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
@@ -129,8 +174,8 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
         single = [standing(task, history) for task in unpromoted(tasks, wider, single=True)]
         standings = [*(each for each in standings if not each.reason), *single]
     runs = history.mature
-    ready = _ids(each.group for each in standings if not each.reason)
-    before = _ids(promoted(tasks, regression))
+    ready = _task_ids(each.group for each in standings if not each.reason)
+    before = _task_ids(promoted(tasks, regression))
     named = args.model or len(runs) == history.needed or not capability
     return SuitePromotion(
         suite=name,
@@ -151,7 +196,7 @@ def _promotion(file: SuiteFile, args: argparse.Namespace) -> SuitePromotion:
     )
 
 
-def _ids(groups: Iterable[TaskGroup]) -> frozenset[str]:
+def _task_ids(groups: Iterable[TaskGroup]) -> frozenset[str]:
     return frozenset(task.id for group in groups for task in group.tasks)
 
 
@@ -168,14 +213,14 @@ def _group_standing(each: Standing) -> GroupStanding:
     )
 
 
-def _changed(file: SuiteFile, promotion: SuitePromotion, write: bool) -> SuitePromotion:
+def _with_change(file: SuiteFile, promotion: SuitePromotion, write: bool) -> SuitePromotion:
     """Change the suite's file, or say how it would be changed."""
     before = file.suite.regression
     wider = Regression(buckets=(*before.buckets, *promotion.buckets), tasks=(*before.tasks, *promotion.tasks))
     return replace(promotion, change=change_suite(file, wider, write))
 
 
-def _lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterator[str]:
+def _promotion_lines(suite: SuitePromotion, args: argparse.Namespace) -> Iterator[str]:
     if suite.kind != "capability":
         yield f"{suite.suite}: of kind {suite.kind}, where every miss fails: nothing to promote"
         return
@@ -202,7 +247,7 @@ def _history_lines(suite: SuitePromotion, model: str) -> Iterator[str]:
 
 def _ready_line(ready: GroupStanding) -> str:
     unproven = f", {ready.unproven} of them without what only a judge decides" if ready.unproven else ""
-    return f"  {ready.name}{_size(ready)}: {pluralize(ready.trials, 'trial')} passed{unproven}"
+    return f"  {ready.name}{_size_text(ready)}: {pluralize(ready.trials, 'trial')} passed{unproven}"
 
 
 def _null_miss_lines(suite: SuitePromotion) -> Iterator[str]:
@@ -224,7 +269,7 @@ def _null_miss_text(misses: NullMisses) -> str:
     return f"a run in which nothing changed fails about {percent_text(misses.chance)} of the time"
 
 
-def _size(ready: GroupStanding) -> str:
+def _size_text(ready: GroupStanding) -> str:
     if ready.tasks + ready.held_out == 1:
         return ""
     more = f" and {ready.held_out} held out" if ready.held_out else ""
@@ -253,7 +298,7 @@ def _suspect_lines(suite: SuitePromotion) -> Iterator[str]:
         yield from wrapped(f"broken (passed in every run before, in no trial of the newest): {names}")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def promote_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``promote`` is told."""
     parser.description = (
         "Buckets of capability suites of which every trial passed in the last mature runs become regression: "
@@ -264,3 +309,162 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("suite", nargs="?", metavar="SUITE", help="its name, folder or file (default: all below this folder)")
     add("--tasks", action="store_true", help="single tasks of the other buckets too")
     add_run_arguments(parser, "how many mature runs have to have passed")
+
+
+MOST_NAMES = 3
+"""Names that the command to be pasted says in full."""
+
+
+class GroupLapse(FrozenValue, frozen=True):
+    """A promoted bucket or task, of which ``missed`` of ``trials`` in the last runs did not pass."""
+
+    name: str
+    missed: int
+    trials: int
+    newest: str
+
+
+class SuiteDemotion(FrozenValue, frozen=True):
+    """What a suite has promoted, with its misses in the last ``runs``; and how its file changes.
+
+    ``demoted`` are the names that were to be moved back, and ``change`` what that makes of the suite's file;
+    without names neither is there. ``offline_models`` would count if one was named.
+    """
+
+    suite: str
+    promoted: tuple[str, ...]
+    runs: tuple[str, ...]
+    lapses: tuple[GroupLapse, ...]
+    offline_models: tuple[str, ...]
+    demoted: tuple[str, ...]
+    change: SuiteChange | None
+
+
+class DemotionDocument(Document, frozen=True, kw_only=True):
+    """What is promoted in each suite and has missed since, or what was moved back."""
+
+    suites: tuple[SuiteDemotion, ...]
+
+
+def demote(args: argparse.Namespace) -> int:
+    """Move names back, with ``--write``; without names show which promoted ones have missed."""
+    check_model(args)
+    suite, names = _suite_and_names(args.names)
+    files = suites_meant(suite)
+    if names:
+        suites = [_demotion(_suite_with(files, names), names, args.write)]
+    else:
+        suites = [_lapsed(file, args) for file in files]
+    if args.json:
+        write_document(args.json, DemotionDocument(suites=tuple(suites)))
+    if args.json != STDOUT:
+        for each in suites:
+            print_lines(map(StyledLine, change_lines(each.change) if each.change else _lapse_lines(each)))
+    return 0
+
+
+def _suite_and_names(words: Sequence[str]) -> tuple[str | None, Sequence[str]]:
+    """Take the first word for a suite where it is the name or the path of one."""
+    if not words:
+        return None, ()
+    is_suite = holds_suite(Path(words[0])) or any(each.suite.name == words[0] for each in suites_meant(None))
+    return (words[0], words[1:]) if is_suite else (None, words)
+
+
+def _suite_with(files: Sequence[SuiteFile], names: Sequence[str]) -> SuiteFile:
+    """Give the one suite that has promoted these names."""
+    lists = [{*file.suite.regression.buckets, *file.suite.regression.tasks} for file in files]
+    for name in names:
+        if not any(name in promoted_names for promoted_names in lists):
+            raise UsageMistake(_not_promoted(files, name))
+    having = [file for file, promoted_names in zip(files, lists, strict=True) if promoted_names >= {*names}]
+    if len(having) != 1:
+        suites = ", ".join(file.suite.name for file in having or files)
+        raise UsageMistake(
+            f"name the suite first: agenteval demote SUITE {' '.join(names)} (one of {suites})"
+        )
+    return having[0]
+
+
+def _not_promoted(files: Sequence[SuiteFile], name: str) -> str:
+    known = [
+        each for file in files for each in (*file.suite.regression.buckets, *file.suite.regression.tasks)
+    ]
+    for file in files:
+        for task in todays_tasks(file):
+            if task.id == name and task.bucket in file.suite.regression.buckets:
+                return f"{name} is promoted with its bucket: agenteval demote {file.suite.name} {task.bucket}"
+    listed = f"promoted are: {', '.join(known)}" if known else "nothing is promoted"
+    return f"{name!r} is not promoted; {nearest(name, known) or listed}"
+
+
+def _demotion(file: SuiteFile, names: Sequence[str], write: bool) -> SuiteDemotion:
+    """Move names back, or say how the suite's file would be changed."""
+    regression = file.suite.regression
+    narrower = Regression(
+        buckets=tuple(name for name in regression.buckets if name not in names),
+        tasks=tuple(name for name in regression.tasks if name not in names),
+    )
+    return SuiteDemotion(
+        suite=file.suite.name,
+        promoted=(*regression.buckets, *regression.tasks),
+        runs=(),
+        lapses=(),
+        offline_models=(),
+        demoted=tuple(names),
+        change=change_suite(file, narrower, write),
+    )
+
+
+def _lapsed(file: SuiteFile, args: argparse.Namespace) -> SuiteDemotion:
+    name = file.suite.name
+    groups = list(promoted(todays_tasks(file), file.suite.regression))
+    runs = list(islice(suite_runs(name, args), args.runs)) if groups else []
+    lapses = [found for group in groups if (found := lapse(group, runs))]
+    return SuiteDemotion(
+        suite=name,
+        promoted=tuple(group.name for group in groups),
+        runs=tuple(run.name for run in runs),
+        lapses=tuple(GroupLapse(each.group.name, each.missed, each.trials, each.newest) for each in lapses),
+        offline_models=() if args.model or runs else tuple(offline_models(name, args)),
+        demoted=(),
+        change=None,
+    )
+
+
+def _lapse_lines(suite: SuiteDemotion) -> Iterator[str]:
+    if not suite.promoted:
+        yield f"{suite.suite}: nothing is promoted"
+        return
+    for each in suite.lapses:
+        missed = f"{each.missed} of {pluralize(each.trials, 'trial')} missed, the newest in {each.newest}"
+        yield f"{suite.suite}: {each.name}: {missed}"
+    if suite.lapses:
+        few = len(suite.lapses) <= MOST_NAMES
+        names = [each.name for each in suite.lapses] if few else ["NAME", "..."]
+        yield f"{shlex.join(['agenteval', 'demote', suite.suite, *names, '--write'])} moves them back"
+    else:
+        which = ", ".join(suite.promoted)
+        runs = pluralize(len(suite.runs), "run")
+        missed = f"no trial missed in the last {runs}" if suite.runs else _no_runs_text(suite.offline_models)
+        yield from wrapped(f"{suite.suite}: {which}: {missed}")
+
+
+def _no_runs_text(offline: Sequence[str]) -> str:
+    counted = f"offline models ({', '.join(offline)}) not counted; --model=NAME counts one"
+    return counted if offline else "no runs yet"
+
+
+def demote_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``demote`` is told."""
+    parser.description = (
+        "Moves promoted buckets and tasks back to capability. Without names it lists those with a miss in "
+        "the last runs. Shows the change of suite.yaml; --write makes it."
+    )
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="[SUITE] NAME",
+        help="promoted buckets and tasks (default: list those that missed)",
+    )
+    add_run_arguments(parser, "without names: how many runs to look through")

@@ -12,33 +12,96 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
-from pytest_agenteval.cli.output import STDOUT, add_json_option, print_lines, write_document, write_text
+from pytest_agenteval.cli.console import (
+    RUN_HELP,
+    STDOUT,
+    add_json_option,
+    add_results_option,
+    find_named_run,
+    print_lines,
+    write_document,
+    write_text,
+)
+from pytest_agenteval.reports.leaderboard import Leaderboard, board_lines, standing_lines
+from pytest_agenteval.reports.run_screen import (
+    MOST_LINES,
+    ScreenParts,
+    miss_lines,
+    screen_lines,
+    worst_misses,
+)
+from pytest_agenteval.reports.run_view import view_of
+from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
+from pytest_agenteval.text.formatting import StyledLine
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry.registry import Registry
-    from pytest_agenteval.reports.leaderboard import Leaderboard
     from pytest_agenteval.reports.report_source import ReportSource
     from pytest_agenteval.reports.scorecard import RegisteredScorecard, ReportOption
-    from pytest_agenteval.store.run_reader import Run
-    from pytest_agenteval.store.run_schemas import Schema
-    from pytest_agenteval.text.formatting import StyledLine
+
+
+def one_run_lines(
+    run: Run,
+    boards: Sequence[Leaderboard],
+    steps: Sequence[str],
+    width: int,
+    verbosity: int,
+    headline: Sequence[StyledLine] = (),
+    footer: Sequence[StyledLine] = (),
+) -> Iterator[StyledLine]:
+    """Give a run in the detail of pytest with this verbosity; ``steps`` are commands that go on.
+
+    ``headline`` is the verdict of a comparison, ``footer`` what came of gates.
+    """
+    steps = steps if verbosity == 0 else ()
+    parts = ScreenParts(
+        headline=headline,
+        totals=list(_scorecard_lines(boards, width, verbosity)),
+        footer=footer,
+        place=str(run.folder),
+        next_steps=steps,
+    )
+    screen = screen_lines(view_of(run), width, verbosity, parts)
+    yield from _miss_lines(run, width, verbosity, MOST_LINES - 2 - len(screen))
+    yield from screen
+
+
+def _scorecard_lines(boards: Sequence[Leaderboard], width: int, verbosity: int) -> Iterator[StyledLine]:
+    """Give what benchmarks make of each model; with -v whole, and side by side where there are several."""
+    if verbosity < 0:
+        return
+    standings = [standing for board in boards for standing in board.standings]
+    yield from standing_lines(standings, width, whole=verbosity > 0)
+    compared = [board for board in boards if board.has_scorecard and len(board.standings) > 1]
+    if verbosity > 0 and compared:
+        yield from (StyledLine(""), *board_lines(compared, width))
+
+
+def _miss_lines(run: Run, width: int, verbosity: int, room: int) -> Iterator[StyledLine]:
+    if verbosity > 0:
+        title, lines = "misses, the worst first", miss_lines(run, width)
+    elif verbosity == 0 and (worst := worst_misses(run, width, room)):
+        title, lines = worst.title, list(worst.lines)
+    else:
+        return
+    if lines:
+        yield from (StyledLine(title, "bold"), *lines, StyledLine(""))
 
 
 ROW_FILES = (".csv", ".parquet")
 """Report files with a row for each thing, of which there are several kinds."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def report_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     from pytest_agenteval.registry.installed import installed_registry
     from pytest_agenteval.reports.report_files import FILE_KINDS
     from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 
     add = parser.add_argument
-    parser.epilog = RUN
+    parser.epilog = RUN_HELP
     add("runs", nargs="+", metavar="RUN", help="a run; several are put side by side")
     add("-v", "--verbose", action="count", default=0, help="every bucket, every miss at length")
     add("-q", "--quiet", action="count", default=0, help="suites, and what makes figures doubtful")
@@ -78,11 +141,11 @@ def add_scorecard_options(
                 )
                 options[scorecard.name].append(option)
         except argparse.ArgumentError as taken:
-            _complain(f"an option of the scorecard {scorecard.name!r} is left out: {taken}")
+            _print_warning(f"an option of the scorecard {scorecard.name!r} is left out: {taken}")
         except UsageMistake as broken:
-            _complain(str(broken))
+            _print_warning(str(broken))
     for line in registry.broken_benchmarks:
-        _complain(line)
+        _print_warning(line)
     return options
 
 
@@ -101,39 +164,32 @@ def _check_options(options: object, scorecard: str) -> Iterator[ReportOption]:
         yield option
 
 
-def _complain(line: str) -> None:
+def _print_warning(line: str) -> None:
     print(f"agenteval: {KNOWN_SECRETS.text(line)}", file=sys.stderr)
 
 
 def report(args: argparse.Namespace) -> int:
     """Say what runs found, or write it as a benchmark does."""
-    if args.format is not None and not _folders_fit(args):
+    if args.format is not None and not _has_one_folder(args):
         raise UsageMistake("--as NAME takes one -o DIR: as whose files, and where to")
     if args.format is not None and (args.json or args.markdown):
         raise UsageMistake("--as NAME writes files of its own: leave out --json and --markdown")
     if args.json == args.markdown == STDOUT:
         raise UsageMistake("--json - and --markdown - would mix on the standard output: write one to a file")
-    scorecards = [_set_up(scorecard, args) for scorecard in args.registry.scorecards()]
-    runs = list(_runs(args.runs, Path(args.results)))
-    status = _write_files(runs, args) if args.format else _report(runs, scorecards, args)
+    scorecards = [_with_settings(scorecard, args) for scorecard in args.registry.scorecards()]
+    runs = list(_load_runs(args.runs, Path(args.results)))
+    status = _write_format(runs, args) if args.format else _write_reports(runs, scorecards, args)
     if len(runs) > 1 or args.format or STDOUT in (args.json, args.markdown):  # else it stands below the table
-        _print_oddities(runs)
+        _print_unreadable(runs)
     return status
 
 
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    from pytest_agenteval.reports.exports.json_report import report_schema
-
-    return report_schema()
-
-
-def _folders_fit(args: argparse.Namespace) -> bool:
+def _has_one_folder(args: argparse.Namespace) -> bool:
     """Whether there is one folder to write into, or none where what is named sends."""
     return len(args.output) == 1 or (not args.output and args.format in args.registry.sending_report_formats)
 
 
-def _set_up(scorecard: RegisteredScorecard, args: argparse.Namespace) -> RegisteredScorecard:
+def _with_settings(scorecard: RegisteredScorecard, args: argparse.Namespace) -> RegisteredScorecard:
     """Give a scorecard with what the command line says for its options."""
     settings: dict[str, object] = {}
     for option in args.scorecard_options[scorecard.name]:
@@ -146,7 +202,7 @@ def _set_up(scorecard: RegisteredScorecard, args: argparse.Namespace) -> Registe
     return replace(scorecard, settings=settings)
 
 
-def _runs(names: Iterable[str], results: Path) -> Iterator[Run]:
+def _load_runs(names: Iterable[str], results: Path) -> Iterator[Run]:
     from pytest_agenteval.store.run_reader import load_run
 
     folders = dict.fromkeys(find_named_run(results, name).resolve() for name in names)
@@ -155,7 +211,7 @@ def _runs(names: Iterable[str], results: Path) -> Iterator[Run]:
         yield load_run(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
-def _print_oddities(runs: Iterable[Run]) -> None:
+def _print_unreadable(runs: Iterable[Run]) -> None:
     """Say what could not be read of runs, beside whatever else is printed."""
     from pytest_agenteval.store.run_reader import first_unreadable
 
@@ -164,7 +220,7 @@ def _print_oddities(runs: Iterable[Run]) -> None:
             print(f"{run.folder}: {odd}", file=sys.stderr)
 
 
-def _write_files(runs: Sequence[Run], args: argparse.Namespace) -> int:
+def _write_format(runs: Sequence[Run], args: argparse.Namespace) -> int:
     write = args.registry.report_format_named(args.format)
     try:
         return _print_paths(write(runs, Path(args.output[0]) if args.output else None), args)
@@ -186,7 +242,9 @@ def _print_paths(paths: object, args: argparse.Namespace) -> int:
     return 0
 
 
-def _report(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace) -> int:
+def _write_reports(
+    runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args: argparse.Namespace
+) -> int:
     """Write the files that were asked for; without any, show the runs."""
     from pytest_agenteval.reports.report_files import check_report_path, write_report
     from pytest_agenteval.reports.report_source import report_source
@@ -197,14 +255,14 @@ def _report(runs: Sequence[Run], scorecards: Sequence[RegisteredScorecard], args
     if args.rows and not any(path.suffix.lower() in ROW_FILES for path in paths):
         raise UsageMistake(f"--rows {args.rows} belongs to -o FILE that ends in {' or '.join(ROW_FILES)}")
     source = replace(report_source(runs, scorecards), rows=args.rows or "trials")
-    status = 0 if paths and not (args.json or args.markdown) else _show(source, args)
+    status = 0 if paths and not (args.json or args.markdown) else _print_runs(source, args)
     for path in paths:
         write_report(path, source)
         print(path)
     return status
 
 
-def _show(source: ReportSource, args: argparse.Namespace) -> int:
+def _print_runs(source: ReportSource, args: argparse.Namespace) -> int:
     from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
     from pytest_agenteval.reports.markdown_report import report_markdown
     from pytest_agenteval.text.formatting import clamp_width
@@ -212,24 +270,23 @@ def _show(source: ReportSource, args: argparse.Namespace) -> int:
     boards = leaderboards_of(source.all_runs, source.scorecards)
     broken = {standing.broken for board in boards for standing in board.standings if standing.broken}
     for line in sorted(broken):
-        _complain(line)
+        _print_warning(line)
     if args.json:
         write_document(args.json, leaderboards_json(boards))
     if args.markdown:
         write_text(args.markdown, report_markdown(source))
     if STDOUT not in (args.json, args.markdown) and not args.output:
         width = clamp_width(shutil.get_terminal_size().columns)
-        print_lines(_lines(source, boards, args, width))
+        print_lines(_screen_lines(source, boards, args, width))
     return 1 if broken else 0
 
 
-def _lines(
+def _screen_lines(
     source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
 ) -> Iterable[StyledLine]:
     """Give one run as after pytest; several side by side."""
     if len(source.all_runs) > 1:
-        return _lines_of_several(source, boards, args, width)
-    from pytest_agenteval.cli.one_run import one_run_lines
+        return _comparison_lines(source, boards, args, width)
     from pytest_agenteval.reports.trial_choice import WORST
     from pytest_agenteval.store.runs import ROOT
 
@@ -242,7 +299,7 @@ def _lines(
     return one_run_lines(run, boards, commands, width, args.verbose - args.quiet)
 
 
-def _lines_of_several(
+def _comparison_lines(
     source: ReportSource, boards: Sequence[Leaderboard], args: argparse.Namespace, width: int
 ) -> Iterator[StyledLine]:
     from pytest_agenteval.reports.comparison_report import comparison_lines

@@ -1,45 +1,166 @@
-"""``agenteval runs``: which runs are kept, what each scored, and how it stands beside its baseline."""
+"""``agenteval runs``, ``trend`` and ``sql``: stored runs as a list, over time, removed, and queried."""
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.options import add_results_option, count
-from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
-from pytest_agenteval.cli.pager import page_lines
-from pytest_agenteval.cli.prune import add_prune_options, prune
-from pytest_agenteval.reports.exports.document_text import document_schema
-from pytest_agenteval.reports.run_list import (
-    ListedRun,
-    RunListDocument,
-    listed_run,
-    run_list_document,
-    run_list_table,
+from pytest_agenteval.cli.console import (
+    AGAIN_HELP,
+    MODEL_HELP,
+    RUN_HELP,
+    STDOUT,
+    VARIANT_HELP,
+    add_json_option,
+    add_results_option,
+    find_named_run,
+    page_lines,
+    positive_int,
+    print_lines,
+    write_document,
+    write_text,
 )
+from pytest_agenteval.processes.held_files import HeldFile
+from pytest_agenteval.reports.run_list import ListedRun, listed_run, run_list_document, run_list_table
 from pytest_agenteval.reports.tables import table_lines
+from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
-from pytest_agenteval.store.run_schemas import Schema
-from pytest_agenteval.store.runs import RunFolder, list_runs
-from pytest_agenteval.text.formatting import StyledLine, clamp_width
+from pytest_agenteval.store.runs import RunFolder, list_runs, read_header_or_name, read_json
+from pytest_agenteval.tasks.file_names import holds_baseline
+from pytest_agenteval.text.errors import UsageMistake, nearest_names
+from pytest_agenteval.text.formatting import StyledLine, clamp_width, format_moment, pluralize
 
-MOST = 20
+if TYPE_CHECKING:
+    from pytest_agenteval.reports.trend import Trend
+    from pytest_agenteval.store.run_reader import Run
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+YOUNG_DAYS, NEWEST = 14, 20
+UNITS = ("B", "kB", "MB", "GB", "TB")
+
+
+def add_prune_options(parser: argparse.ArgumentParser) -> None:
+    """Declare what says which runs may go."""
+    add = parser.add_argument_group("removing old runs").add_argument
+    add("--prune", action="store_true", help="say which runs may go: old, not named, no baseline, not referred to, not going on")  # fmt: skip  # noqa: E501
+    add("--yes", action="store_true", help="with --prune: remove them")
+    add("--keep-days", type=positive_int, default=YOUNG_DAYS, metavar="N", help=f"keep runs of the last N days (default: {YOUNG_DAYS})")  # fmt: skip  # noqa: E501
+    add("--keep-newest", type=positive_int, default=NEWEST, metavar="N", help=f"keep the newest N runs (default: {NEWEST})")  # fmt: skip  # noqa: E501
+
+
+def prune(args: argparse.Namespace) -> int:
+    """Say what may go and why the rest stays; remove it where that was said."""
+    if args.json:
+        raise UsageMistake("--prune has no document: leave out --json")
+    root = Path(args.results)
+    plan = plan_pruning(
+        root,
+        young=timedelta(days=args.keep_days),
+        newest=args.keep_newest,
+        blessed=set(_baseline_runs(Path.cwd())),
+        is_held=_is_in_use,
+    )
+    print_lines(map(StyledLine, _pruning_lines(plan, root)))
+    if not plan.removable:
+        return 0
+    if not args.yes:
+        print("Nothing was removed: add --yes to remove them.")
+        return 0
+    return _remove_runs(plan, root)
+
+
+def _remove_runs(plan: Pruning, root: Path) -> int:
+    failed = 0
+    for folder in plan.removable:
+        held = _lock_file(folder)
+        try:
+            if not held.claim(0.0):  # since a moment ago
+                print(f"{folder.name}: kept: going on", file=sys.stderr)
+                continue
+            remove_run(folder)
+        except OSError as refused:
+            failed += 1
+            print(f"{folder.name}: cannot be removed ({refused.strerror})", file=sys.stderr)
+        finally:
+            held.release()
+    print(f"Removed {pluralize(len(plan.removable) - failed, 'run')} from {root}.")
+    return 1 if failed else 0
+
+
+def _lock_file(folder: Path) -> HeldFile:
+    from pytest_agenteval.session.held_runs import HELD  # brings pytest, which other lists do without
+
+    return HeldFile(folder / HELD)
+
+
+def _is_in_use(folder: Path) -> bool:
+    """Whether a pytest is at work on a run; nothing is changed by asking."""
+    held = _lock_file(folder)
+    is_free = held.claim(0.0)
+    held.release()
+    return not is_free
+
+
+def _baseline_runs(below: Path) -> Iterator[str]:
+    """Name the runs that the baselines below a folder were made of."""
+    for folder, folders, files in os.walk(below):
+        folders[:] = [name for name in folders if not name.startswith(".") and name != "node_modules"]
+        for path in (Path(folder, name) for name in files if name.endswith(".json")):
+            if holds_baseline(path):
+                try:
+                    head = read_json(path)
+                except ValueError:  # a merge conflict, perhaps: what it names is not known
+                    raise UsageMistake(f"{path}: a baseline that cannot be read; no run is removed") from None
+                runs = head.get("runs")
+                names = (head.get("run"), *(runs if isinstance(runs, list) else ()))
+                yield from (name for name in names if isinstance(name, str))
+
+
+def _pruning_lines(plan: Pruning, root: Path) -> Iterator[str]:
+    stored = len(plan.removable) + len(plan.kept)
+    if plan.removable:
+        yield f"{len(plan.removable)} of {pluralize(stored, 'run')} in {root} may go, {_size_text(plan.size)}:"
+        widest = max(len(folder.name) for folder in plan.removable)
+        for folder, size in plan.removable.items():
+            when = format_moment(read_header_or_name(folder)[0].started_at)
+            yield f"  {folder.name:{widest}}  {when}  {_size_text(size):>8}"
+    else:
+        yield f"none of {pluralize(stored, 'run')} in {root} may go"
+    reasons = Counter("referred to" if why.startswith("referred") else why for why in plan.kept.values())
+    if reasons:
+        yield "kept: " + ", ".join(f"{number} {why}" for why, number in reasons.items())
+    for path in left_behind(root):
+        yield f"left by a removal that was interrupted, and no run: {path}"
+
+
+def _size_text(size: float) -> str:
+    unit = 0
+    while size >= 1000 and unit < len(UNITS) - 1:
+        size, unit = size / 1000, unit + 1
+    return f"{size:.0f} {UNITS[unit]}" if unit == 0 or size >= 10 else f"{size:.1f} {UNITS[unit]}"
+
+
+MOST_RUNS = 20
+
+
+def runs_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
     number = parser.add_mutually_exclusive_group().add_argument
     number(
         "-n",
         "--number",
-        type=count,
-        default=MOST,
+        type=positive_int,
+        default=MOST_RUNS,
         metavar="N",
-        help=f"how many, the newest first (default: {MOST})",
+        help=f"how many, the newest first (default: {MOST_RUNS})",
     )
     number("--all", action="store_true", help="all of them")
     add_json_option(parser)
@@ -54,30 +175,162 @@ def runs(args: argparse.Namespace) -> int:
         return prune(args)
     stored = list_runs(Path(args.results))
     chosen = stored if args.all else stored[: args.number]
-    listed = [_read(folder) for folder in chosen]
+    listed = [_read_run(folder) for folder in chosen]
     if args.json:
         write_document(args.json, run_list_document(listed, len(stored)))
     if args.json != STDOUT:
-        page_lines(_lines(listed, args.results, len(stored)), paged=not args.no_pager)
+        page_lines(_run_lines(listed, args.results, len(stored)), paged=not args.no_pager)
     for run in listed:
         for odd in run.odd:
             print(f"{run.name}: {odd}", file=sys.stderr)
     return 0
 
 
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    return document_schema("runs", RunListDocument)
-
-
-def _lines(listed: Sequence[ListedRun], results: str, stored: int) -> Iterable[StyledLine]:
+def _run_lines(listed: Sequence[ListedRun], results: str, stored: int) -> Iterable[StyledLine]:
     if not listed:
         return [StyledLine(f"no runs in {results}")]
     width = clamp_width(shutil.get_terminal_size().columns)
     return table_lines(run_list_table(listed, results, stored), width)
 
 
-def _read(folder: RunFolder) -> ListedRun:
+def _read_run(folder: RunFolder) -> ListedRun:
     """Read a run and let it go: a thousand of them would not fit into memory side by side."""
     run = load_run(folder.path)
     return listed_run(run, tuple(first_unreadable(run.odd)))
+
+
+def sql_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    add = parser.add_argument
+    parser.epilog = (
+        'As in: agenteval sql "select bucket, avg(score) from trials group by 1". Tables: runs, tasks, '
+        f"trials, grades, calls, messages; docs/data.md has their columns. {RUN_HELP}"
+    )
+    add("query", metavar="QUERY", help="one query in DuckDB's SQL")
+    add("runs", nargs="*", metavar="RUN", help="the runs to ask (default: latest)")
+    add("--all", action="store_true", help="ask all runs; the column run tells them apart")
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="print CSV, with all digits")
+    add_json_option(form)
+    add_results_option(parser)
+
+
+def sql(args: argparse.Namespace) -> int:
+    """Print what the query gives."""
+    from pytest_agenteval.reports.exports.sql import query_document, query_runs, result_csv, result_lines
+
+    result = query_runs(args.query, _queried_runs(_queried_folders(args)))
+    if args.csv:
+        write_text(STDOUT, result_csv(result))
+    if args.json:
+        write_document(args.json, query_document(result))
+    if not args.csv and args.json != STDOUT:
+        print_lines(result_lines(result, shutil.get_terminal_size().columns if sys.stdout.isatty() else None))
+    return 0
+
+
+def _queried_folders(args: argparse.Namespace) -> Iterable[Path]:
+    """Find the runs that are meant, each once, before any of them is read."""
+    from pytest_agenteval.store.runs import list_runs
+
+    results = Path(args.results)
+    if args.all and args.runs:
+        raise UsageMistake(f"--all asks every run in {results}: leave out {', '.join(args.runs)}")
+    if args.all:
+        return [stored.path for stored in list_runs(results)]
+    return dict.fromkeys(find_named_run(results, name).resolve() for name in args.runs or ["latest"])
+
+
+def _queried_runs(folders: Iterable[Path]) -> Iterator[Run]:
+    """Read one run after the other, and say what could not be read of each."""
+    from pytest_agenteval.store.run_reader import first_unreadable, load_run
+
+    for folder in folders:
+        run = load_run(folder)
+        yield run
+        for odd in first_unreadable(run.odd):
+            print(f"{run.folder}: {odd}", file=sys.stderr)
+
+
+TREND_RUNS = 10
+
+
+def trend_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what the verb is told."""
+    add = parser.add_argument
+    add("suite", nargs="?", metavar="SUITE", help="a suite's name (default: every suite that was run)")
+    add(
+        "--last",
+        type=int,
+        default=TREND_RUNS,
+        metavar="N",
+        help=f"how many of its runs (default: {TREND_RUNS})",
+    )
+    add("--model", action="append", default=[], metavar="MODEL", help=MODEL_HELP + AGAIN_HELP)
+    add("--variant", action="append", default=[], metavar="NAME", help=VARIANT_HELP + AGAIN_HELP)
+    add_json_option(parser)
+    add_results_option(parser)
+
+
+def trend(args: argparse.Namespace) -> int:
+    """Say how suites did in their last runs, oldest first; a UsageMistake names what there is instead."""
+    from pytest_agenteval.reports.trend import TrendDocument
+    from pytest_agenteval.reports.trend_screen import trend_lines
+    from pytest_agenteval.text.formatting import StyledLine, clamp_width
+
+    if args.last < 1:
+        raise UsageMistake(f"--last: expected a whole number, 1 or more; found {args.last}")
+    trends = _trends(args)
+    if args.json:
+        write_document(args.json, TrendDocument(suites=tuple(trends)))
+    if args.json != STDOUT:
+        width, ascii_only = clamp_width(shutil.get_terminal_size().columns), not _knows_blocks()
+        for number, trend in enumerate(trends):
+            print_lines([StyledLine("")] if number else [])
+            print_lines(trend_lines(trend, width, ascii_only))
+    return 0
+
+
+def _trends(args: argparse.Namespace) -> list[Trend]:
+    from pytest_agenteval.reports.trend import last_runs, suite_names, trend_of
+    from pytest_agenteval.store.runs import whole_runs
+
+    folders = whole_runs(Path(args.results))
+    if not folders:
+        raise UsageMistake(f"there are no runs in {args.results} yet")
+    names = suite_names(folders)
+    if args.suite is not None and args.suite not in names:
+        raise UsageMistake(
+            f"no run of the suite {args.suite!r} in {args.results}; {_unknown_suite_text(args.suite, names)}"
+        )
+    trends = [
+        trend_of(last_runs(folders, suite, args.last, args.model), suite, args.model, args.variant)
+        for suite in ([args.suite] if args.suite is not None else names)
+    ]
+    trends = [trend for trend in trends if trend.series]
+    if not trends:
+        raise UsageMistake(f"no such runs in {args.results}; {_known_models(folders)}")
+    return trends
+
+
+def _unknown_suite_text(suite: str, names: Sequence[str]) -> str:
+    return f"suites that were run: {nearest_names(suite, names)}" if names else "none was run"
+
+
+def _known_models(folders: Sequence[RunFolder]) -> str:
+    """Name what models and variants may be asked for."""
+    models = dict.fromkeys(model.name for folder in folders for model in folder.header.models)
+    variants = dict.fromkeys(name for folder in folders for name in folder.header.variants if name)
+    beside = f"; variants: {', '.join(variants)}" if variants else ""
+    return f"models of runs: {', '.join(models) or 'none'}{beside}"
+
+
+def _knows_blocks() -> bool:
+    """Whether the standard output's encoding has the characters that lines are drawn with."""
+    from pytest_agenteval.reports.trend_screen import GAP, LEVELS
+
+    try:
+        (LEVELS + GAP).encode(sys.stdout.encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.cli.verbs import VERBS, WITHOUT_JSON
-
 if TYPE_CHECKING:
     from pytest_agenteval.tasks.field_types import Spec
+
 
 _DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def schema_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     parser.description = (
         f"Print a JSON Schema: of what authors write ({', '.join(AUTHORED)}), of what a run's folder holds "
@@ -42,7 +41,7 @@ def schema_named(what: str) -> Any:
         from pytest_agenteval.store.run_schemas import SCHEMAS
 
         return SCHEMAS[what]
-    module, _, name = VERBS[what].document.partition(":")
+    module, _, name = DOCUMENTS[what].partition(":")
     described = getattr(import_module(f"pytest_agenteval.{module}"), name)
     if not isinstance(described, type):
         return described()
@@ -58,7 +57,7 @@ def task_schema() -> dict[str, Any]:
     task = {"$ref": "#/$defs/Task"}
     several = {"type": "array", "items": task, "minItems": 1}
     return {
-        **_head("task", "A task of pytest-agenteval, or a list of tasks."),
+        **_schema_head("task", "A task of pytest-agenteval, or a list of tasks."),
         "anyOf": [task, several],
         "$defs": _definitions(Task),
     }
@@ -69,7 +68,7 @@ def suite_schema() -> dict[str, Any]:
     from pytest_agenteval.tasks.suite_spec import Suite
 
     return {
-        **_head("suite", "What the tasks below a folder have in common."),
+        **_schema_head("suite", "What the tasks below a folder have in common."),
         "$ref": "#/$defs/Suite",
         "$defs": _definitions(Suite),
     }
@@ -80,7 +79,7 @@ def calibration_schema() -> dict[str, Any]:
     from pytest_agenteval.calibration.plan import Calibration
 
     return {
-        **_head("calibration", "How judges are compared with labels."),
+        **_schema_head("calibration", "How judges are compared with labels."),
         "$ref": "#/$defs/Calibration",
         "$defs": _definitions(Calibration),
     }
@@ -94,7 +93,7 @@ def tools_schema() -> dict[str, Any]:
     return {"$schema": _DRAFT, **schema_of(ToolFile)}
 
 
-def _head(name: str, description: str) -> dict[str, Any]:
+def _schema_head(name: str, description: str) -> dict[str, Any]:
     return {
         "$schema": _DRAFT,
         "$id": f"urn:pytest-agenteval:{name}:1",
@@ -125,4 +124,30 @@ AUTHORED: dict[str, Callable[[], dict[str, Any]]] = {
 RUN_FILES = ("run", "planned", "journal", "transcript", "text")
 """What a run's folder holds; see ``store/run_schemas.py``."""
 
-SCHEMA_NAMES = (*AUTHORED, *RUN_FILES, *(verb for verb in VERBS if verb not in WITHOUT_JSON))
+DOCUMENTS: Mapping[str, str] = {
+    "init": "cli.init:InitDocument",
+    "validate": "cli.validate:ValidationDocument",
+    "runs": "reports.run_list:RunListDocument",
+    "show": "reports.trial_view:TrialsDocument",
+    "import": "cli.import_:ImportDocument",
+    "report": "reports.exports.json_report:report_schema",
+    "sql": "reports.exports.sql:QueryDocument",
+    "merge": "cli.merge:MergeDocument",
+    "compare": "reports.exports.json_report:comparison_schema",
+    "baseline": "reports.comparison_report:BaselineDocument",
+    "gate-check": "cli.gate_check:GateCheckDocument",
+    "trend": "reports.trend:TrendDocument",
+    "calibrate": "calibration.document:CalibrateDocument",
+    "review": "loop.review.summary:ReviewSummary",
+    "guide": "cli.guide:GuidePage",
+    "leaks": "loop.leaks.leak:LeaksDocument",
+    "promote": "cli.promote:PromotionDocument",
+    "demote": "cli.promote:DemotionDocument",
+    "feedback": "loop.feedback.content:Feedback",
+    "improve": "loop.improve.progress:Improvement",
+    "audit": "reports.audit_report:Audit",
+    "gepa": "loop.gepa_adapter:GEPADocument",
+}
+"""What verbs write with ``--json``: a document's class, or a function that gives its schema."""
+
+SCHEMA_NAMES = (*AUTHORED, *RUN_FILES, *DOCUMENTS)

@@ -9,12 +9,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agenteval.cli.options import RUN, add_results_option, find_named_run
-from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
-from pytest_agenteval.cli.pager import page_lines
+from pytest_agenteval.cli.console import (
+    RUN_HELP,
+    STDOUT,
+    add_json_option,
+    add_results_option,
+    find_named_run,
+    page_lines,
+    write_document,
+)
 from pytest_agenteval.records.explanation import grade_lines, short_reason
 from pytest_agenteval.records.plan import trial_name
-from pytest_agenteval.reports.exports.document_text import document_schema
 from pytest_agenteval.reports.run_view import model_note
 from pytest_agenteval.reports.trial_choice import (
     WORST,
@@ -25,9 +30,8 @@ from pytest_agenteval.reports.trial_choice import (
     parse_query,
 )
 from pytest_agenteval.reports.trial_screen import Detail, TrialPlace, trial_lines
-from pytest_agenteval.reports.trial_view import TrialsDocument, trial_view, trials_document
+from pytest_agenteval.reports.trial_view import trial_view, trials_document
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
-from pytest_agenteval.store.run_schemas import Schema
 from pytest_agenteval.store.runs import LATEST, list_runs
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, clamp_width, ending_word, printable
@@ -35,7 +39,8 @@ from pytest_agenteval.text.formatting import StyledLine, clamp_width, ending_wor
 if TYPE_CHECKING:
     from pytest_agenteval.store.journal_entry import JournalEntry
 
-LOST = 2
+
+TRANSCRIPT_LOST = 2
 MOST_LOOKED_AT = 10
 """Newest runs in which a trial is looked up that the run does not have."""
 
@@ -46,10 +51,10 @@ TRIAL = (
 )
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def show_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     add = parser.add_argument
-    parser.epilog = f"{TRIAL} {RUN}"
+    parser.epilog = f"{TRIAL} {RUN_HELP}"
     add("trial", nargs="?", default=WORST, metavar="TRIAL", help="which trial, or trials (default: worst)")
     add("--run", metavar="RUN", help="the run that it is looked up in (default: latest)")
     add("--diff", metavar="RUN", help="the same trial of that run beside it, differences first")
@@ -68,26 +73,25 @@ def show(args: argparse.Namespace) -> int:
     entries = _matching_entries(run, query, args)
     runs = [run, load_run(find_named_run(Path(args.results), args.diff))] if args.diff else [run]
     before = [each.odd for each in runs]
-    pairs = list(_pairs(runs[1], entries)) if args.diff else []
+    pairs = list(_matched_pairs(runs[1], entries)) if args.diff else []
     if args.json and args.diff:
         write_document(args.json, trials_document([((runs[1], old), (run, new)) for old, new in pairs]))
     elif args.json:
         write_document(args.json, trials_document([(None, (run, entry)) for entry in entries]))
     if args.json != STDOUT:
         detail = Detail(clamp_width(shutil.get_terminal_size().columns), args.full)
-        lines = _difference_lines(runs[1], run, pairs, detail) if args.diff else _lines(run, entries, detail)
+        lines = (
+            _difference_lines(runs[1], run, pairs, detail)
+            if args.diff
+            else _trial_lines(run, entries, detail)
+        )
         page_lines(lines, paged=not args.no_pager)
     for each in runs:
         for odd in first_unreadable(each.odd):
             print(f"{each.folder.name}: {odd}", file=sys.stderr)
         if not each.has_checksums:
             print(f"{each.folder.name}: {NO_CHECKSUMS}", file=sys.stderr)
-    return 0 if [each.odd for each in runs] == before else LOST
-
-
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    return document_schema("show", TrialsDocument)
+    return 0 if [each.odd for each in runs] == before else TRANSCRIPT_LOST
 
 
 def _run_and_query(args: argparse.Namespace) -> tuple[Run, TrialQuery]:
@@ -105,11 +109,13 @@ def _matching_entries(run: Run, query: TrialQuery, args: argparse.Namespace) -> 
         return choose_trials(run.entries, query)
     except UsageMistake as mistake:
         odd = [f"{run.folder.name}: {line}" for line in first_unreadable(run.odd)]
-        hint = [] if query.word or best_matches(run.entries, query.name) else _elsewhere(run, query, args)
+        hint = (
+            [] if query.word or best_matches(run.entries, query.name) else _other_run_hint(run, query, args)
+        )
         raise UsageMistake("\n".join([f"run {run.folder.name}: {mistake}", *hint, *odd])) from None
 
 
-def _elsewhere(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[str]:
+def _other_run_hint(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[str]:
     """Say which of the newest runs has a trial that this run does not have."""
     if args.run:
         return []
@@ -119,7 +125,7 @@ def _elsewhere(run: Run, query: TrialQuery, args: argparse.Namespace) -> list[st
     return []
 
 
-def _lines(run: Run, entries: Sequence[JournalEntry], detail: Detail) -> Iterator[StyledLine]:
+def _trial_lines(run: Run, entries: Sequence[JournalEntry], detail: Detail) -> Iterator[StyledLine]:
     """Give the trials one after the other, each read when it is its turn."""
     for number, entry in enumerate(entries, start=1):
         if number > 1:
@@ -130,7 +136,7 @@ def _lines(run: Run, entries: Sequence[JournalEntry], detail: Detail) -> Iterato
         if trial is None:
             yield from map(StyledLine, _journal_lines(entry))
         else:
-            yield from trial_lines(trial_view(trial), _place(run, entry), detail)
+            yield from trial_lines(trial_view(trial), _trial_place(run, entry), detail)
 
 
 def _journal_lines(entry: JournalEntry) -> Iterator[str]:
@@ -139,13 +145,15 @@ def _journal_lines(entry: JournalEntry) -> Iterator[str]:
     yield from (f"  {line}" for line in (short_reason(entry), *grade_lines(entry)))
 
 
-def _place(run: Run, entry: JournalEntry) -> TrialPlace:
+def _trial_place(run: Run, entry: JournalEntry) -> TrialPlace:
     models = (model for model in run.header.models if model.name == entry.key.model)
     note = "" if entry.own_models else next(map(model_note, models), "")
     return TrialPlace(run.folder.name, str(run.folder / str(entry.location)), printable(note))
 
 
-def _pairs(other: Run, entries: Sequence[JournalEntry]) -> Iterator[tuple[JournalEntry, JournalEntry]]:
+def _matched_pairs(
+    other: Run, entries: Sequence[JournalEntry]
+) -> Iterator[tuple[JournalEntry, JournalEntry]]:
     """Give old and new of each trial; of several, one that the other run does not have is left out."""
     for entry in entries:
         try:
@@ -175,5 +183,5 @@ def _difference_lines(
         if trials[0] is None or trials[1] is None:
             yield from map(StyledLine, (*_journal_lines(old), *_journal_lines(new)))
             continue
-        places = (_place(other, old), _place(run, new))
+        places = (_trial_place(other, old), _trial_place(run, new))
         yield from difference_lines(trial_view(trials[0]), trial_view(trials[1]), places, detail)

@@ -1,21 +1,26 @@
-"""``agenteval validate``: everything that is wrong with task files; nothing is run."""
+"""``agenteval validate``: everything that is wrong with task files; nothing is run.
+
+pytest collects them, because conftests may register graders."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from pytest_agenteval.cli.output import STDOUT, add_json_option, write_document
+import pytest
 
-if TYPE_CHECKING:
-    from pytest_agenteval.cli.collected_files import CollectedFiles
-    from pytest_agenteval.store.run_schemas import Schema
+from pytest_agenteval.cli.console import STDOUT, add_json_option, write_document
+from pytest_agenteval.records.record import Document, FrozenValue
+from pytest_agenteval.registry.registration import get_registry
+from pytest_agenteval.session.inner_pytest import pytest_here
+from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
+from pytest_agenteval.text.errors import Problem, dotted
 
 INTERNAL_ERROR, USAGE_ERROR = 3, 4
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def validate_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the verb is told."""
     place = "a folder with task files, or one such file; by default what `pytest` collects here"
     parser.add_argument("paths", nargs="*", metavar="PATH", help=place)
@@ -24,14 +29,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def validate(args: argparse.Namespace) -> int:
     """Print every problem of the files below the paths; 0 when there is something to run and no problem."""
-    from pytest_agenteval.cli.collected_files import collect_files
 
     collected = collect_files(args.paths)
     is_usage_error = collected.status == USAGE_ERROR  # pytest said why
     if args.json and not is_usage_error:
         write_document(args.json, collected.document)
     if args.json != STDOUT:
-        for line in _lines(collected):
+        for line in _validation_lines(collected):
             print(line)
     if is_usage_error:
         return 2
@@ -39,15 +43,7 @@ def validate(args: argparse.Namespace) -> int:
     return 1 if collected.texts or not (document.tasks or document.calibrations) else 0
 
 
-def json_schema() -> Schema:
-    """Describe what ``--json`` writes."""
-    from pytest_agenteval.cli.collected_files import ValidationDocument
-    from pytest_agenteval.reports.exports.document_text import document_schema
-
-    return document_schema("validate", ValidationDocument)
-
-
-def _lines(collected: CollectedFiles) -> Iterator[str]:
+def _validation_lines(collected: CollectedFiles) -> Iterator[str]:
     from pytest_agenteval.text.formatting import pluralize
 
     document = collected.document
@@ -60,3 +56,133 @@ def _lines(collected: CollectedFiles) -> Iterator[str]:
     also = f"{pluralize(calibrations, 'calibration')}, " if calibrations else ""
     problems = f"{pluralize(len(collected.texts), 'file')} with problems"
     yield f"{pluralize(document.tasks, 'task')}, {also}{problems}"
+
+
+class FileProblem(FrozenValue, frozen=True):
+    """One thing wrong with a file; ``key`` says where: ``graders[1].weight``, or nothing for all of it."""
+
+    file: str
+    line: int | None
+    key: str
+    expected: str
+    found: str
+    hint: str
+
+
+class UnreadableFile(FrozenValue, frozen=True):
+    """A file that could not be collected for another reason, and what pytest says of it."""
+
+    file: str
+    text: str
+
+
+class ValidationDocument(Document, frozen=True, kw_only=True):
+    """How many tasks and calibrations files hold, and everything that is wrong with them.
+
+    ``hints`` name files that are no task and may be meant as one; ``broken_benchmarks`` say which installed
+    benchmarks could not be loaded, so that their graders are not known.
+    """
+
+    tasks: int
+    calibrations: int
+    files_with_problems: int
+    problems: tuple[FileProblem, ...]
+    unreadable: tuple[UnreadableFile, ...]
+    hints: tuple[str, ...]
+    broken_benchmarks: tuple[str, ...]
+
+
+class _CollectionListener:
+    """Hears what was collected, what could not be, and what was left alone."""
+
+    def __init__(self) -> None:
+        self.tasks: set[tuple[str, str]] = set()
+        self.calibrations = 0
+        self.texts: list[str] = []
+        self.problems: list[Problem] = []
+        self.unreadable: list[UnreadableFile] = []
+        self.hints: list[str] = []
+        self.broken: tuple[str, ...] = ()
+        self.interrupted = False
+        self._of_files: dict[str, Iterable[Problem]] = {}
+
+    def pytest_keyboard_interrupt(self) -> None:
+        """Take note of Ctrl-C: what pytest gives as its status is the same where a file is broken."""
+        self.interrupted = True
+
+    def pytest_exception_interact(self, call: pytest.CallInfo[Any], report: Any) -> None:
+        """Keep the problems of a file one by one, before the report comes, which has them as one text."""
+        if call.excinfo is not None:
+            self._of_files[report.nodeid] = getattr(call.excinfo.value, "problems", ())
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Keep what is wrong with a file."""
+        if report.failed:
+            text, problems = str(report.longrepr), self._of_files.get(report.nodeid, ())
+            self.texts.append(text)
+            self.problems += problems
+            self.unreadable += [] if problems else [UnreadableFile(report.nodeid, text)]
+
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        """Count tasks, also those that a run would leave out, and calibrations."""
+        task = getattr(item, "task", None)
+        if task is not None:
+            self.tasks.add((task.suite, task.id))
+        self.calibrations += hasattr(item, "calibration")
+
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """List what is no task and lies below a suite, or is one and lies in none; and broken benchmarks.
+
+        What a suite has promoted is looked up in all of its files, those too that are not validated.
+        """
+        for wrong in unknown_promoted(session.config):
+            self.texts.append(str(wrong))
+            self.problems += wrong.problems
+        self.hints = uncollected_files(session.config)
+        self.broken = tuple(get_registry(session.config).broken_benchmarks)
+
+
+class CollectedFiles(FrozenValue, frozen=True):
+    """What pytest collected: its exit status, the document, and each file's problems as one text."""
+
+    status: int
+    document: ValidationDocument
+    texts: tuple[str, ...]
+
+
+def collect_files(paths: Sequence[str]) -> CollectedFiles:
+    """Have pytest collect what is below the paths, in this process; nothing is run, and nothing printed.
+
+    For a mistake in use, status 4, pytest says why. Ctrl-C raises KeyboardInterrupt.
+    """
+    listener = _CollectionListener()
+    status, output = pytest_here(("--collect-only", "--continue-on-collection-errors", *paths), listener)
+    if listener.interrupted:
+        raise KeyboardInterrupt
+    if status == pytest.ExitCode.INTERNAL_ERROR:
+        listener.texts.append(output)
+        listener.unreadable.append(UnreadableFile("", output))
+    return CollectedFiles(status, _validation_document(listener), tuple(listener.texts))
+
+
+def _validation_document(listener: _CollectionListener) -> ValidationDocument:
+    return ValidationDocument(
+        tasks=len(listener.tasks),
+        calibrations=listener.calibrations,
+        files_with_problems=len(listener.texts),
+        problems=tuple(map(_file_problem, listener.problems)),
+        unreadable=tuple(listener.unreadable),
+        hints=tuple(listener.hints),
+        broken_benchmarks=listener.broken,
+    )
+
+
+def _file_problem(problem: Problem) -> FileProblem:
+    return FileProblem(
+        file=problem.file,
+        line=problem.line,
+        key=dotted(problem.path),
+        expected=problem.expected,
+        found=problem.found,
+        hint=problem.hint,
+    )

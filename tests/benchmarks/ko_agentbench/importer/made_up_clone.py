@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import cache_key
-from pytest_agenteval.cli.import_ import add_arguments, import_
+from pytest_agenteval.cli.import_ import import_, import_arguments
 
 MODEL = "maker/small-model"
 STAMP = "20260301_090000"
@@ -19,7 +19,7 @@ PLACE = {"keyword": "한빛역 도서관", "total_count": 1, "places": [{"name":
 def agenteval_import(*arguments: str | Path) -> int:
     """Do what ``agenteval import`` does with these arguments."""
     parser = argparse.ArgumentParser()
-    add_arguments(parser)
+    import_arguments(parser)
     return import_(parser.parse_args([str(one) for one in arguments]))
 
 

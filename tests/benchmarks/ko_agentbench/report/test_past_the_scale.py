@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cli.report import add_arguments, report
+from pytest_agenteval.cli.report import report, report_arguments
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.store.run_metadata import RunModel
 from tests.benchmarks.ko_agentbench.report.sample_runs import grade, key, ko_run, ko_trial
@@ -37,7 +37,7 @@ search = tool_of(_search, name="search")
 def run_report(*args: str) -> int:
     """Do what ``agenteval report`` does with these arguments."""
     parser = argparse.ArgumentParser()
-    add_arguments(parser)
+    report_arguments(parser)
     return report(parser.parse_args(args))
 
 

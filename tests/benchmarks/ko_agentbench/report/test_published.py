@@ -45,11 +45,11 @@ pytestmark = needs_clone
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     """Import the logged runs of all models."""
-    from pytest_agenteval.cli.import_ import add_arguments, import_
+    from pytest_agenteval.cli.import_ import import_, import_arguments
 
     to = tmp_path_factory.mktemp("imported")
     parser = argparse.ArgumentParser()
-    add_arguments(parser)
+    import_arguments(parser)
     import_(parser.parse_args(["ko-agentbench", str(CLONE), "--to", str(to), "--runs-only"]))
     return [load_run(path.parent) for path in sorted((to / ".agenteval" / "runs").glob("2*/run.json"))]
 

@@ -1,0 +1,415 @@
+"""The project that a first suite goes into: its root, its packaging, and the files that it shares."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from configparser import ConfigParser
+from configparser import Error as ConfigParserError
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from pytest_agenteval.cli.guide import guide_page
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.session.planning.suites import SuiteSearch, read_suite
+from pytest_agenteval.tasks.documents import short_path
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+
+
+class NewFile(FrozenValue, frozen=True):
+    """A file and its whole content; ``adds`` says that it goes on from what was there."""
+
+    path: Path
+    content: bytes
+    adds: bool = False
+
+
+def refuse_existing(files: Iterable[NewFile], way_out: str) -> None:
+    """Raise UsageMistake that names each file which is there already and would be written over."""
+    there = [short_path(file.path) for file in files if not file.adds and file.path.exists()]
+    if there:
+        verb = "is" if len(there) == 1 else "are"
+        raise UsageMistake(f"{', '.join(there)} {verb} there already, and nothing was written; {way_out}")
+
+
+def write_files(files: Sequence[NewFile]) -> None:
+    """Write files, and the folders that they lie in; raises UsageMistake where one cannot be written."""
+    for file in files:
+        try:
+            file.path.parent.mkdir(parents=True, exist_ok=True)
+            file.path.write_bytes(file.content)
+        except OSError as refused:
+            name = short_path(file.path)
+            raise UsageMistake(f"{name}: cannot be written ({refused.strerror})") from None
+
+
+def appended_file(path: Path, lines: str, mark: str) -> NewFile | None:
+    """Give a file with lines added at its end; None where it holds ``mark`` already."""
+    before = path.read_text(encoding="utf-8", errors="surrogateescape") if path.is_file() else ""
+    if mark in before:
+        return None
+    between = "" if not before else "\n" if before.endswith("\n") else "\n\n"
+    return edited_file(path, f"{before}{between}{lines}")
+
+
+def edited_file(path: Path, text: str) -> NewFile:
+    """Give a file with this text, whose lines end as those do that it has."""
+    before, content = path.read_bytes() if path.is_file() else b"", text.encode("utf-8", "surrogateescape")
+    content = content.replace(b"\n", b"\r\n") if b"\r\n" in before else content
+    return NewFile(path, content, adds=bool(before))
+
+
+OWN_CONFIGS = ("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini")
+SHARED_CONFIGS = {"pyproject.toml": "[tool.pytest", "tox.ini": "[pytest]", "setup.cfg": "[tool:pytest]"}
+"""Files that configure pytest only where they have this section."""
+
+
+class Project(FrozenValue, frozen=True):
+    """A project's folder: pytest's rootdir as soon as it has a configuration, where ``has_config`` says so.
+
+    ``suites`` has the file of every suite, by the suite's name; ``repository`` is where Git has its top, the
+    root itself where there is no Git.
+    """
+
+    root: Path
+    has_config: bool
+    suites: dict[str, Path]
+    repository: Path
+
+    @property
+    def evals(self) -> Path:
+        """The folder that suites lie in: ``evals``, or where the project's first suite lies."""
+        usual = self.root / "evals"
+        if usual.is_dir() or not self.suites:
+            return usual
+        folder = next(iter(self.suites.values())).parent
+        return folder.parent if folder != self.root else usual
+
+
+def find_project(folder: str | None) -> Project:
+    """Give the project of a folder that is named, or else the one that the current folder lies in.
+
+    Raises UsageMistake where the name is that of a file.
+    """
+    here = Path.cwd()
+    if folder is None:
+        root = config_folder(here) or _repository_above(here) or here
+    else:
+        root = Path(os.path.abspath(here / folder))
+        if root.exists() and not root.is_dir():
+            raise UsageMistake(f"{folder}: expected a folder; found a file")
+    suites = dict(_suites_below(root)) if root.is_dir() else {}
+    return Project(root, config_folder(root) == root, suites, _repository_above(root) or root)
+
+
+def config_folder(place: Path) -> Path | None:
+    """Give what is pytest's rootdir for what lies in a folder; None where that hangs on how it is called."""
+    folders = (place, *place.parents)
+    tests = (_configures_pytest, lambda at: (at / "pyproject.toml").is_file(), _has_setup)
+    return next((folder for test in tests for folder in folders if test(folder)), None)
+
+
+def _configures_pytest(folder: Path) -> bool:
+    if any((folder / name).is_file() for name in OWN_CONFIGS):
+        return True
+    return any(section in _text(folder / name) for name, section in SHARED_CONFIGS.items())
+
+
+def _has_setup(folder: Path) -> bool:
+    return (folder / "setup.py").is_file()
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
+
+
+def _repository_above(place: Path) -> Path | None:
+    return next((folder for folder in (place, *place.parents) if (folder / ".git").exists()), None)
+
+
+def _suites_below(root: Path) -> Iterator[tuple[str, Path]]:
+    """Give each suite's name and file; a file that cannot be read is passed over: it is not ours to mend."""
+    for file in SuiteSearch(root).all:
+        with suppress(ProblemsFound):
+            if suite := read_suite(file, root):
+                yield suite.name, file
+
+
+def module_name(suite: str) -> str:
+    """Give a suite's name as Python modules may be called."""
+    return re.sub(r"\W", "_", suite)
+
+
+def fill(text: str, words: Mapping[str, str]) -> str:
+    """Put words in the places of their names: ``{{name}}``."""
+    for name, word in words.items():
+        text = text.replace("{{" + name + "}}", word)
+    return text
+
+
+def shared_template(name: str) -> str:
+    """Give the text of a template that is of no kind."""
+    return (files(__package__) / "templates" / "shared" / name).read_text(encoding="utf-8")
+
+
+NO_PACKAGES = (
+    "ci bin debian doc docs documentation manpages news newsfragments changelog test tests unit_test "
+    "unit_tests example examples scripts tools util utils python build dist venv env requirements tasks "
+    "fabfile site_scons benchmark benchmarks exercise exercises htmlcov"
+)
+NO_MODULES = (
+    "setup conftest test tests example examples build toxfile noxfile pavement dodo tasks fabfile conanfile "
+    "manage benchmark benchmarks exercise exercises SConstruct sconstruct"
+)
+"""Top-level folders and modules that setuptools leaves out of a flat layout (setuptools.discovery)."""
+
+
+class Discovery(FrozenValue, frozen=True):
+    """What setuptools finds at the top of a project that names no packages: folders, or else modules."""
+
+    packages: tuple[str, ...]
+    modules: tuple[str, ...]
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether setuptools takes them; of several it asks which."""
+        return len(self.packages or self.modules) <= 1
+
+    def settings(self, *, in_toml: bool) -> Mapping[str, str]:
+        """Give tables of pyproject.toml, or else setup.cfg, each with the key that names what is found."""
+        if not self.packages and not self.modules:
+            return {"[tool.setuptools]": "packages = []"} if in_toml else {"[options]": "packages ="}
+        if not self.packages:
+            modules = json.dumps(self.modules)
+            py_modules = f"py_modules = {', '.join(self.modules)}"
+            return {"[tool.setuptools]": f"py-modules = {modules}"} if in_toml else {"[options]": py_modules}
+        (name,) = self.packages
+        if in_toml:
+            return {"[tool.setuptools.packages.find]": f"include = {json.dumps([name, f'{name}.*'])}"}
+        tables = {"[options]": "packages = find_namespace:"}
+        return tables | {"[options.packages.find]": f"include = {name}, {name}.*"}
+
+
+class NamedPackages(FrozenValue, frozen=True):
+    """Lines that name a project's own packages; ``file`` is None where they are to be added by hand."""
+
+    name: str
+    lines: tuple[str, ...]
+    file: NewFile | None
+
+
+def is_installed_by_pip(root: Path) -> bool:
+    """Whether the project is one that ``pip install`` takes."""
+    project = read_pyproject(root)
+    metadata = "[metadata]" in _text(root / "setup.cfg")
+    return "project" in project or "build-system" in project or metadata or (root / "setup.py").is_file()
+
+
+def flat_layout(root: Path) -> Discovery | None:
+    """Give what setuptools discovers in a flat layout; None where it discovers nothing by itself."""
+    setuptools = read_pyproject(root).get("tool", {}).get("setuptools", {})
+    if not (is_installed_by_pip(root) and _uses_setuptools(root)) or (root / "src").is_dir():
+        return None
+    options = re.search(r"^\[options\]$(.*?)(?=^\[|\Z)", _text(root / "setup.cfg"), re.MULTILINE | re.DOTALL)
+    named = r"\b(packages|py_modules|package_dir|ext_modules)\s*="
+    if (
+        any(key in setuptools for key in ("packages", "py-modules", "package-dir", "ext-modules"))
+        or (options and re.search(named, options[1]))
+        or re.search(named, _text(root / "setup.py"))
+    ):
+        return None
+    names = sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else []
+    packages = (name for name in names if name.isidentifier() and name not in NO_PACKAGES.split())
+    modules = (path.stem for path in sorted(root.glob("*.py")) if path.stem not in NO_MODULES.split())
+    return Discovery(
+        tuple(name for name in packages if not name.startswith("_")),
+        tuple(name for name in modules if not name.startswith((".", "_"))),
+    )
+
+
+def named_packages(root: Path, files: Iterable[NewFile]) -> NamedPackages | None:
+    """Name a project's own packages where setuptools would take folders of new files for more of them."""
+    discovery = flat_layout(root)
+    if discovery is None or not discovery.is_clear:
+        return None
+    parts = [file.path.relative_to(root).parts for file in files if file.path.is_relative_to(root)]
+    new = {each[0] for each in parts if len(each) > 1 and each[0].isidentifier()}
+    if not new.difference(discovery.packages, NO_PACKAGES.split()):
+        return None
+    in_toml = "project" in read_pyproject(root)  # else setuptools before 68 wants a [project] there
+    path = root / ("pyproject.toml" if in_toml else "setup.cfg")
+    settings = discovery.settings(in_toml=in_toml)
+    before = after = _text(path)
+    for table, key in settings.items():
+        after = _with_key(after, table, key)
+    try:
+        tomllib.loads(after) if in_toml else ConfigParser(interpolation=None).read_string(after)
+    except (tomllib.TOMLDecodeError, ConfigParserError):
+        after = before
+    lines = tuple(line for setting in settings.items() for line in setting)
+    return NamedPackages(path.name, lines, edited_file(path, after) if after != before else None)
+
+
+def _with_key(text: str, table: str, key: str) -> str:
+    """Put a key into a table, which is added at the end where it is not there."""
+    if header := re.search(rf"^{re.escape(table)}[ \t]*(#.*)?$", text, re.MULTILINE):
+        return f"{text[: header.end()]}\n{key}{text[header.end() :]}"
+    between = "" if not text else "\n" if text.endswith("\n") else "\n\n"
+    return f"{text}{between}{table}\n{key}\n"
+
+
+def declaring_commands(root: Path, package: str) -> Iterator[str]:
+    """Give what installs the package with pip by what the project itself requires."""
+    wanted = re.compile(rf"^\s*{re.sub('-', '[-_.]', package)}(?![\w.-])", re.MULTILINE | re.IGNORECASE)
+    for file in sorted((*root.glob("*requirements*.txt"), *root.glob("requirements/*.txt"))):
+        if wanted.search(_text(file)):
+            yield f"pip install -r {file.relative_to(root).as_posix()}"
+    pyproject = read_pyproject(root)
+    project: Mapping[str, Any] = pyproject.get("project", {})
+    if any(map(wanted.match, _texts(project.get("dependencies")))):
+        yield "pip install -e ."
+    for extra, requirements in project.get("optional-dependencies", {}).items():
+        if any(map(wanted.match, _texts(requirements))):
+            yield f'pip install -e ".[{extra}]"'
+    for group, requirements in pyproject.get("dependency-groups", {}).items():
+        if any(map(wanted.match, _texts(requirements))):
+            yield f"pip install --group {group}"
+
+
+def _texts(values: Any) -> list[str]:
+    return [value for value in values if isinstance(value, str)] if isinstance(values, list) else []
+
+
+def read_pyproject(root: Path) -> dict[str, Any]:
+    """Read pyproject.toml; empty where there is none, or it cannot be read."""
+    try:
+        return tomllib.loads(_text(root / "pyproject.toml"))
+    except tomllib.TOMLDecodeError:
+        return {}
+
+
+def _uses_setuptools(root: Path) -> bool:
+    system = read_pyproject(root).get("build-system", {})
+    return str(system.get("build-backend", "setuptools")).startswith("setuptools")
+
+
+GUIDE_MARK = "printed by `agenteval guide`"
+RESULTS_FOLDER = ".agenteval/"
+PACKAGE = "pytest-agenteval"
+PYTEST_INI = "[pytest]\ntestpaths = {evals}\n"
+
+FILL_IN = "PYTEST_AGENTEVAL"
+FILL_IN_LINE = (
+    f'env: {{{FILL_IN}: ""}}  # fill in what pip installs: a wheel in this repository, git+https://...\n'
+)
+"""The one line of a workflow that nobody but its author can know: where this package comes from."""
+
+
+def shared_files(project: Project) -> Iterator[NewFile]:
+    """Give the files that every first suite needs, so far as the project has none."""
+    if not project.has_config:  # else where pytest is started would say which folder is the root
+        evals = project.evals.relative_to(project.root).as_posix()
+        yield NewFile(project.root / "pytest.ini", PYTEST_INI.format(evals=evals).encode())
+    yield from filter(
+        None,
+        (
+            appended_file(project.root / ".gitignore", f"{RESULTS_FOLDER}\n", RESULTS_FOLDER.rstrip("/")),
+            appended_file(project.root / "AGENTS.md", guide_page().markdown, GUIDE_MARK),
+        ),
+    )
+
+
+def workflow_file(project: Project) -> Path:
+    """Give the place of the workflow that runs evals: at the top of the repository, where GitHub looks."""
+    return project.repository / ".github" / "workflows" / "evals.yml"
+
+
+def workflow(project: Project, suite: str, command: str) -> NewFile:
+    """Give a workflow for GitHub that runs a suite offline, as ``command`` does from the project's root."""
+    inner = project.root.relative_to(project.repository).as_posix()
+    folder = "" if inner == "." else f'    defaults: {{run: {{working-directory: "{inner}"}}}}\n'
+    prefix = "" if inner == "." else f"{inner}/"
+    commands = list(install_commands(project.root))
+    words = {
+        "suite": suite,
+        "command": command,
+        "folder": folder,
+        "install": "".join(f"      - run: {line}\n" for line in commands),
+        "fill_in": FILL_IN_LINE if any(FILL_IN in line for line in commands) else "",
+        "python": "{}.{}".format(*sys.version_info),
+        "prefix": prefix,
+    }
+    return NewFile(workflow_file(project), fill(shared_template("evals.yml"), words).encode())
+
+
+def install_commands(root: Path) -> Iterable[str]:
+    """Give what installs this package and the project, in one environment.
+
+    The package comes by what the project itself requires, else from where it was installed here; where
+    neither is known the workflow stops at a line that is to be filled in, and says so.
+    """
+    commands = list(declaring_commands(root, PACKAGE))
+    if not commands:
+        source = package_source() or f"${{{FILL_IN}:?fill in {FILL_IN} at the top of this workflow}}"
+        commands = [f'pip install "{source}"']
+    if (root / "requirements.txt").is_file():
+        commands.append("pip install -r requirements.txt")
+    layout = flat_layout(root)
+    installed = any(command.startswith("pip install -e ") for command in commands)
+    if is_installed_by_pip(root) and (layout is None or layout.is_clear) and not installed:
+        commands.append("pip install -e .")
+    return dict.fromkeys(commands)
+
+
+def package_source() -> str:
+    """Say where others can install this package from, as pip takes it; empty where that is not known.
+
+    That is an address or a commit in Git, this installation's own or that of the clone that it was installed
+    from. A name alone could be a stranger's package in an index.
+    """
+    try:
+        origin: dict[str, Any] = json.loads(distribution(PACKAGE).read_text("direct_url.json") or "{}")
+    except (PackageNotFoundError, ValueError):
+        return ""
+    url, vcs = str(origin.get("url", "")), origin.get("vcs_info")
+    if vcs:
+        return _public_requirement(f"{vcs['vcs']}+{url}@{vcs['commit_id']}")
+    if "dir_info" in origin and url.startswith("file:"):
+        return _public_requirement(_published_commit(Path(url2pathname(urlsplit(url).path))))
+    return _public_requirement(url)
+
+
+def _public_requirement(address: str) -> str:
+    """Give a requirement, where its address is one that a runner of GitHub's can reach without a key."""
+    parts = urlsplit(address)
+    is_local = parts.hostname in (None, "localhost") or parts.hostname.startswith("127.")
+    return f"{PACKAGE} @ {address}" if parts.scheme in ("https", "git+https") and not is_local else ""
+
+
+def _published_commit(clone: Path) -> str:
+    """Give the address of a clone's commit at its origin; empty where origin is not known to have it."""
+    if not (clone / ".git").exists():
+        return ""
+    commit, remote = _git(clone, "rev-parse", "HEAD"), _git(clone, "remote", "get-url", "origin")
+    if not commit or not _git(clone, "branch", "--remotes", "--contains", commit):
+        return ""
+    remote = re.sub(r"^(?:ssh://)?git@([^:/]+)[:/]", r"https://\1/", remote)
+    return f"git+{remote}@{commit}" if not urlsplit(remote).username else ""
+
+
+def _git(folder: Path, *words: str) -> str:
+    try:
+        done = subprocess.run(["git", "-C", str(folder), *words], capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

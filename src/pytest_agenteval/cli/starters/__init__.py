@@ -1,1 +1,0 @@
-"""First suites: what ``agenteval init`` writes, and where."""
