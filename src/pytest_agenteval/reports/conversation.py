@@ -94,7 +94,12 @@ def reply_asks(transcript: Transcript) -> Mapping[int, Ask]:
     From the end: before a reply stand the messages of its turn that were given with the request, also by
     assistants. Of asks that overlapped, all replies bear the last turn: there they stand in the asks' order.
     """
-    candidates = [number for number, message in enumerate(transcript.messages) if _may_be_reply(message)]
+    candidates = [
+        number
+        for number, message in enumerate(transcript.messages)
+        if message.role == "assistant"
+        and not (message.seeded or any(call.by == "seed" for call in message.calls))
+    ]
     replies: dict[int, Ask] = {}
     for ask in reversed(transcript.asks):
         at = len(candidates) - 1
@@ -107,11 +112,6 @@ def reply_asks(transcript: Transcript) -> Mapping[int, Ask]:
             replies[candidates[at]] = ask
             del candidates[at:]
     return replies
-
-
-def _may_be_reply(message: Message) -> bool:
-    is_context = message.seeded or any(call.by == "seed" for call in message.calls)
-    return message.role == "assistant" and not is_context
 
 
 def _reply_messages(messages: Sequence[Message]) -> tuple[Mapping[Place, Message], set[int]]:

@@ -6,8 +6,8 @@ no link and no markup of it."""
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
 from pathlib import Path
 
 from pytest_agenteval.compare.comparison import Comparison
@@ -224,7 +224,7 @@ def _worst(run: Run, task_lines: TaskFileLines, comparison: Comparison | None) -
     worst = sorted(by_task.values(), key=lambda entry: fallen.get(entry.key[:2], 0.0))
     if not worst:
         return
-    count = len(worst[:WORST])
+    count = min(WORST, len(worst))
     title = (
         pluralize(len(worst), "task") if count == len(worst) else f"the {count} worst of {len(worst)} tasks"
     )
@@ -243,15 +243,8 @@ def _item(entry: JournalEntry, task_lines: TaskFileLines, change: float | None) 
 def _rest(comparison: Comparison, room: int) -> str:
     """Give the comparison's whole screen below its verdict, as much of it as has room."""
     lines = basis_lines(comparison)
-    fitting = list(_fitting(lines, room - 300))
+    ends = accumulate(len(line) + 1 for line in lines)
+    fitting = [line for line, end in zip(lines, ends, strict=True) if end <= room - 300]
     rest = len(lines) - len(fitting)
     more = [f"... {pluralize(rest, 'more line')}: agenteval compare OLD NEW shows them"] if rest else []
     return folded_markdown("what the verdict rests on", "\n".join(["```text", *fitting, *more, "```"]))
-
-
-def _fitting(lines: Iterable[str], room: int) -> Iterator[str]:
-    for line in lines:
-        room -= len(line) + 1
-        if room < 0:
-            return
-        yield line

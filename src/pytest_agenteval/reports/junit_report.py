@@ -29,7 +29,7 @@ from pytest_agenteval.reports.junit_properties import (
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.reports.task_lines import TaskFileLines
-from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial
+from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import model_label
@@ -51,40 +51,59 @@ def write_junit(path: Path, source: ReportSource) -> None:
     task files as they are now, below the working folder or one above it. Raises UsageMistake where the file
     cannot be written.
     """
-    root = Element("testsuites", name="pytest tests")
+    suites = []
     for run in source.runs:
-        root.append(_suite(run, "pytest" if len(source.runs) == 1 else run.header.name))
+        cases, name = list(_cases(run)), "pytest" if len(source.runs) == 1 else run.header.name
+        seconds = sum(float(case.get("time", 0)) for case in cases)
+        suites.append(_suite(cases, _run_properties(run), name, seconds, run.header.started_at))
+    _write(path, suites)
+
+
+def _write(path: Path, suites: Iterable[Element]) -> None:
+    root = Element("testsuites", name="pytest tests")
+    root.extend(suites)
     with export_file(path) as place:
         ElementTree.ElementTree(root).write(place, encoding="utf-8", xml_declaration=True)
 
 
-def _suite(run: Run, name: str) -> Element:
-    cases = list(_cases(run))
+def _suite(
+    cases: Sequence[Element], properties: Iterable[Property], name: str, seconds: float, timestamp: str
+) -> Element:
     tags = Counter(child.tag for case in cases for child in case)
-    suite = Element(
-        "testsuite",
-        name=name,
-        errors=str(tags["error"]),
-        failures=str(tags["failure"]),
-        skipped=str(tags["skipped"]),
-        tests=str(len(cases)),
-        time=f"{sum(float(case.get('time', 0)) for case in cases):.3f}",
-        timestamp=run.header.started_at,
-    )
-    suite.append(_properties([*suite_properties(view_of(run)), *stored_verdict(run.folder)]))
+    suite = Element("testsuite", name=name)
+    for tag, attribute in (("error", "errors"), ("failure", "failures"), ("skipped", "skipped")):
+        suite.set(attribute, str(tags[tag]))
+    suite.set("tests", str(len(cases)))
+    suite.set("time", f"{seconds:.3f}")
+    suite.set("timestamp", timestamp)
+    suite.append(_properties(properties))
     suite.extend(cases)
     return suite
 
 
+def _run_properties(run: Run) -> list[Property]:
+    return [*suite_properties(view_of(run)), *stored_verdict(run.folder)]
+
+
 def _cases(run: Run) -> Iterator[Element]:
-    lines = TaskFileLines(_root_of(run))
+    # Task files are named from pytest's rootdir: this folder, or the nearest above it that has one of them.
+    here, file = Path.cwd(), next((entry.file for entry in run.entries if entry.file), "")
+    root = next((folder for folder in (here, *here.parents) if file and (folder / file).is_file()), here)
+    lines = TaskFileLines(root)
     cases = [_case(run, entry, lines) for entry in run.entries]
     prefix_endings(cases)
     set_places(cases)
     ended_trials = {entry.key for entry in run.entries}
     yield from cases
-    yield from (_unfinished_case(start.key) for start in run.begun if start.key not in ended_trials)
-    yield from (_held_back_case(held_back) for held_back in run.not_run)
+    for start in run.begun:
+        if start.key not in ended_trials:  # nothing else is known of it, not even its file
+            case = _trial_case(start.key, start.key.suite, None)
+            SubElement(case, "error", message="begun, and never ended")
+            yield case
+    for trial in run.not_run:
+        case = _trial_case(trial.key, trial.key.suite, 0.0)
+        SubElement(case, "skipped", type="pytest.skip", message=_xml(f"NOT RUN: {trial.reason}"))
+        yield case
 
 
 def _case(run: Run, entry: JournalEntry, lines: TaskFileLines) -> Element:
@@ -106,21 +125,9 @@ def _case(run: Run, entry: JournalEntry, lines: TaskFileLines) -> Element:
     return case
 
 
-def _unfinished_case(key: TrialKey) -> Element:
-    """Give the case of a trial of which is known that it was begun, and no more: not even its file."""
-    case = _trial_case(key, key.suite, None)
-    SubElement(case, "error", message="begun, and never ended")
-    return case
-
-
-def _held_back_case(trial: NotRunTrial) -> Element:
-    case = _trial_case(trial.key, trial.key.suite, 0.0)
-    SubElement(case, "skipped", type="pytest.skip", message=_xml(f"NOT RUN: {trial.reason}"))
-    return case
-
-
 def _trial_case(key: TrialKey, classname: str, seconds: float | None) -> Element:
-    who = _NO_ASCII.sub(_escape, model_label(key.model, key.variant))
+    label = model_label(key.model, key.variant)
+    who = _NO_ASCII.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), label)
     name = f"{key.task}[{who}-{key.repetition}]"
     case = Element("testcase", classname=_xml(classname), name=_xml(name))
     if seconds is not None:
@@ -128,7 +135,7 @@ def _trial_case(key: TrialKey, classname: str, seconds: float | None) -> Element
     return case
 
 
-def _properties(pairs: list[Property]) -> Element:
+def _properties(pairs: Iterable[Property]) -> Element:
     properties = Element("properties")
     for name, value in pairs:
         SubElement(properties, "property", name=_xml(name), value=_xml(value))
@@ -146,25 +153,13 @@ def stored_verdict(folder: Path) -> Iterator[Property]:
         yield from verdict_properties(headline, old, map(str, comparison.get("lines") or ()))
 
 
-def _root_of(run: Run) -> Path:
-    """Give the folder that task files are named from: this one, or the nearest above it that has one."""
-    here = Path.cwd()
-    file = next((entry.file for entry in run.entries if entry.file), "")
-    return next((folder for folder in (here, *here.parents) if file and (folder / file).is_file()), here)
-
-
 def _xml(text: str) -> str:
     """Give a text without secrets, and without what XML cannot hold, in pytest's spelling of it."""
     return _NO_XML.sub(lambda match: f"#x{ord(match[0]):02X}", KNOWN_SECRETS.text(text))
 
 
-def _escape(match: re.Match[str]) -> str:
-    return match[0].encode("unicode_escape").decode("ascii")
-
-
 OURS = "agenteval."
 WORST_FIRST = ("error", "failure", "skipped")
-TrialName = tuple[str, ...]
 NAME_PARTS = ("suite", "task", "model", "variant", "repetition")
 
 
@@ -174,8 +169,8 @@ def read_junit(path: Path) -> list[Element]:
         root = ElementTree.parse(path).getroot()
     except OSError as refused:
         raise UsageMistake(f"{path}: cannot be read ({refused.strerror or refused})") from None
-    except ElementTree.ParseError as odd:
-        raise UsageMistake(f"{path}: expected a JUnit file; it is no XML ({odd})") from None
+    except ElementTree.ParseError as invalid:
+        raise UsageMistake(f"{path}: expected a JUnit file; it is no XML ({invalid})") from None
     suites = [root] if root.tag == "testsuite" else root.findall("testsuite")
     if root.tag not in ("testsuite", "testsuites"):
         raise UsageMistake(f"{path}: expected a JUnit file; found <{root.tag}>")
@@ -189,46 +184,22 @@ def write_merged_junit(path: Path, files: Iterable[Sequence[Element]], run: Run)
     ending. Raises UsageMistake where the file cannot be written.
     """
     suites = [suite for of_file in files for suite in of_file]
-    root = Element("testsuites", name="pytest tests")
-    cases = list(_each_once(case for suite in suites for case in suite.iter("testcase")))
+    worst: dict[tuple[str | None, str | None], Element] = {}
+    for case in (case for suite in suites for case in suite.iter("testcase")):
+        case_name = case.get("classname"), case.get("name")
+        if case_name not in worst or _rank(case) < _rank(worst[case_name]):
+            worst[case_name] = case
+    cases = list(worst.values())
     _name_transcripts(cases, run)
-    tags = Counter(child.tag for case in cases for child in case)
-    suite = Element(
-        "testsuite",
-        name=next((suite.get("name", "") for suite in suites), "pytest"),
-        errors=str(tags["error"]),
-        failures=str(tags["failure"]),
-        skipped=str(tags["skipped"]),
-        tests=str(len(cases)),
-        time=f"{sum(float(suite.get('time') or 0) for suite in suites):.3f}",
-        timestamp=min((stamp for suite in suites if (stamp := suite.get("timestamp"))), default=""),
-    )
-    figures = [*suite_properties(view_of(run)), *stored_verdict(run.folder)]
-    properties = SubElement(suite, "properties")
-    for name, value in [*figures, *_of_others(suites)]:
-        SubElement(properties, "property", name=name, value=KNOWN_SECRETS.text(value))
-    suite.extend(cases)
-    root.append(suite)
-    with export_file(path) as place:
-        ElementTree.ElementTree(root).write(place, encoding="utf-8", xml_declaration=True)
-
-
-def _of_others(suites: Iterable[Element]) -> Iterator[Property]:
-    """Give the properties that tests of one's own put onto the files; ours are those of the whole run."""
-    found: dict[str, str] = {}
-    for suite in suites:
-        for each in suite.findall("properties/property"):
-            found.setdefault(each.get("name", ""), each.get("value", ""))
-    return ((name, value) for name, value in found.items() if not name.startswith(OURS))
-
-
-def _each_once(cases: Iterable[Element]) -> Iterable[Element]:
-    kept: dict[tuple[str | None, str | None], Element] = {}
-    for case in cases:
-        name = case.get("classname"), case.get("name")
-        if name not in kept or _rank(case) < _rank(kept[name]):
-            kept[name] = case
-    return kept.values()
+    # Properties that the user's own tests put onto the files stay; ours are those of the whole run.
+    others: dict[str, str] = {}
+    for each in (each for suite in suites for each in suite.findall("properties/property")):
+        others.setdefault(each.get("name", ""), each.get("value", ""))
+    properties = [(name, value) for name, value in others.items() if not name.startswith(OURS)]
+    name = next((suite.get("name", "") for suite in suites), "pytest")
+    seconds = sum(float(suite.get("time") or 0) for suite in suites)
+    timestamp = min((stamp for suite in suites if (stamp := suite.get("timestamp"))), default="")
+    _write(path, [_suite(cases, [*_run_properties(run), *properties], name, seconds, timestamp)])
 
 
 def _rank(case: Element) -> int:
@@ -238,18 +209,14 @@ def _rank(case: Element) -> int:
 
 def _name_transcripts(cases: Iterable[Element], run: Run) -> None:
     """Let each trial's case name the file that its transcript is in now."""
-    places: Mapping[TrialName, str] = {
+    places: Mapping[tuple[str, ...], str] = {
         (key.suite, key.task, key.model, key.variant, str(key.repetition)): entry.location.file
         for entry in run.entries
         for key in [entry.key]
     }
     for case in cases:
         properties = {str(each.get("name")): each for each in case.iter("property")}
-        file = places.get(_trial_name(properties))
+        parts = (properties.get(OURS + part) for part in NAME_PARTS)
+        file = places.get(tuple("" if part is None else part.get("value", "") for part in parts))
         if file is not None and f"{OURS}transcript" in properties:
             properties[f"{OURS}transcript"].set("value", bounded(str(run.folder / file), MOST_PATH))
-
-
-def _trial_name(properties: Mapping[str, Element]) -> TrialName:
-    values = (properties.get(OURS + part) for part in NAME_PARTS)
-    return tuple("" if value is None else value.get("value", "") for value in values)

@@ -73,11 +73,8 @@ def total_row(rows: Sequence[PlanRow]) -> PlanRow:
 
 def _sum(amounts: Sequence[tuple[float, float] | None]) -> tuple[float, float] | None:
     known = [amount for amount in amounts if amount is not None]
-    return (
-        (sum(low for low, _ in known), sum(high for _, high in known))
-        if any(map(any, known))
-        else (None if None in amounts else (0.0, 0.0))
-    )
+    low, high = sum((low for low, _ in known), 0.0), sum((high for _, high in known), 0.0)
+    return None if None in amounts and not (low or high) else (low, high)
 
 
 def _trials(row: PlanRow) -> str:
@@ -94,10 +91,7 @@ def _tokens(amount: tuple[float, float] | None) -> str:
 
 
 def _dollars(amount: tuple[float, float] | None) -> str:
-    if amount is None:
-        return UNKNOWN
-    low, high = map(_money, amount)
-    return f"${_range(low, high)}"
+    return UNKNOWN if amount is None else f"${_range(*map(_money, amount))}"
 
 
 def _range(low: str, high: str) -> str:

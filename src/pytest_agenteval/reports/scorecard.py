@@ -172,9 +172,8 @@ def scorecard_of(
             raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be made: {reason}") from raised
         if mistake := next(_mistakes(made), None):
             raise BrokenScorecard(f"the scorecard {registered.name!r} cannot be drawn: {mistake}")
-        scorecard = made
-        if scorecard is not None:
-            return scorecard
+        if made is not None:
+            return made
     return None
 
 

@@ -7,6 +7,7 @@ same everywhere.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import product
 from typing import NamedTuple
 
 from pytest_agenteval.records.record import FrozenValue
@@ -157,10 +158,9 @@ def _without_spare(columns: Sequence[TableColumn], room: int, longest: int, narr
     spare = sorted((column for column in columns if column.spare), key=lambda column: column.spare)
     for dropped in range(len(spare) + 1):
         here = [column for column in columns if column not in spare[:dropped]]
-        for enough in (longest, narrowest):
-            for gap in (GAP, NARROW_GAP):
-                if _name_room(here, room, gap) >= enough:
-                    return _Block(here, gap, _name_room(here, room, gap))
+        for enough, gap in product((longest, narrowest), (GAP, NARROW_GAP)):
+            if _name_room(here, room, gap) >= enough:
+                return _Block(here, gap, _name_room(here, room, gap))
     return _Block(here, NARROW_GAP, narrowest)
 
 
@@ -190,10 +190,7 @@ def _block_rows(table: ReportTable, block: _Block, room: int) -> list[str]:
     table_rows = [head]
     for name, short, line in zip(table.names, beside, lines, strict=True):
         table_rows += [line] if short or not name else [*wrap(name, room), line]
-    return [*table_rows, *_left_out(table, block, room)]
-
-
-def _left_out(table: ReportTable, block: _Block, room: int) -> list[str]:
-    """Name the spare columns that had no room; where a table goes on below nothing is left out."""
+    # Only spare columns are left out: what is missing of the others stands in the next block.
     left_out = [column.title for column in table.columns if column.spare and column not in block.columns]
-    return wrap(f"too narrow for columns: {', '.join(left_out)}", room) if left_out else []
+    more = wrap(f"too narrow for columns: {', '.join(left_out)}", room) if left_out else []
+    return [*table_rows, *more]

@@ -38,7 +38,9 @@ class TaskFileLines:
         if document is None or task_path is None:
             return None
         grade = next((grade for grade in trial.grades if grade.crashed), None) or worst_grade(trial.grades)
-        path = grader_path(_value_at(document, task_path), grade, trial.grades) if grade else None
+        file: Any = document.value
+        task = file[task_path[0]] if task_path else file
+        path = grader_path(task, grade, trial.grades) if grade else None
         return document.line_of((*task_path, *(path or ("id",))))
 
 
@@ -58,13 +60,6 @@ def _path_of(value: Any, id: str) -> KeyPath | None:
 
 def _has_id(task: Any, id: str) -> bool:
     return isinstance(task, Mapping) and str(task.get("id")) == id
-
-
-def _value_at(document: Document, path: KeyPath) -> Any:
-    value: Any = document.value
-    for step in path:
-        value = value[step]
-    return value
 
 
 def grader_path(task: Mapping[str, Any], grade: Grade, grades: Sequence[Grade]) -> KeyPath | None:
