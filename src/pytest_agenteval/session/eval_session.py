@@ -18,7 +18,7 @@ from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.session.held_runs import DEAD_WORKERS, hold_run
 from pytest_agenteval.session.planning.parametrization import Case, CaseFactory, PlannedItem, trial_key
 from pytest_agenteval.session.planning.planner import Planner
-from pytest_agenteval.session.planning.preflight import CalibrationTest, OptionChecks
+from pytest_agenteval.session.planning.preflight import CalibrationTest, Preflight
 from pytest_agenteval.session.report_hooks import annotate_report
 from pytest_agenteval.session.run_info import get_run_info, report_refusal
 from pytest_agenteval.session.run_journal import begin_run
@@ -391,12 +391,14 @@ class EvalSession:
         """See that what was asked for can be done with the selected trials, before the first starts."""
         try:
             get_run_info(self.config)  # which looks for the runs that were named
-            checks = OptionChecks(self.config, self.settings, self.planner, self.cases, self.stored is None)
+            checks = Preflight(
+                self.config, self.settings, self.registry, self.planner, self.cases, self.stored is None
+            )
             checks.check_promoted()
             self.gates = checks.planned_gates()
             checks.check_resumed(self.earlier, self.selected)
             checks.check_repetitions(self.gates)
-            self.would_refuse = checks.check_before_first(self.registry, self.selected, self.calibrations)
+            self.would_refuse = checks.check_needs(self.selected, self.calibrations)
         except UsageMistake as mistake:
             self.refuse(mistake)
 

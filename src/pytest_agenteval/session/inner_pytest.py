@@ -1,6 +1,6 @@
 """Every pytest that pytest-agenteval starts itself: its arguments and variables, and how it ends.
 
-A recheck, ``audit``, ``calibrate`` and ``improve`` start it in a process; ``validate`` collects in its own.
+A recheck, ``audit``, ``calibrate`` and ``improve`` start it in a process; ``validate`` calls it in its own.
 """
 
 from __future__ import annotations
@@ -74,16 +74,15 @@ def start_pytest(
     return subprocess.Popen(command, cwd=folder, env=environment, **streams, **group)
 
 
-def collect_here(paths: Sequence[str], plugin: object) -> tuple[int, str]:
-    """Collect files in this process for a plugin to look at; give the exit status and what pytest printed."""
+def pytest_here(arguments: Sequence[str], plugin: object) -> tuple[int, str]:
+    """Call pytest in this process, for a plugin to look at it; give the exit status and what it printed."""
     import pytest
 
     from pytest_agenteval.registry.registration import without_addopts
 
     output = io.StringIO()
-    options = ("--collect-only", "--continue-on-collection-errors", *UNCACHED)
     with redirect_stdout(output), without_addopts():
-        status = pytest.main([*options, *paths], plugins=[plugin])
+        status = pytest.main([*UNCACHED, *arguments], plugins=[plugin])
     return int(status), output.getvalue()
 
 

@@ -27,7 +27,6 @@ from pytest_agenteval.session.planning.prompt_variants import check_prompts
 from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.tasks.gate_spec import NO_GATE
-from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 
@@ -74,67 +73,6 @@ class CalibrationTest(Protocol):
         ...
 
 
-class Preflight:
-    """Looks for what would break every trial, so that nobody pays for the first."""
-
-    def __init__(
-        self, registry: Registry, settings: Settings, judges: Sequence[Model], user: Model | None = None
-    ) -> None:
-        self._registry, self._settings, self._judges, self._user = registry, settings, judges, user
-
-    def check(
-        self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest], *, agents_act: bool
-    ) -> None:
-        """Raise UsageMistake for an executor, a prompt or a key that is not there.
-
-        Where trials are graded again no agent acts: its prompts and its model are not asked for.
-        """
-        with self._settings.naming_place("executor"):
-            executor = self._registry.executor_factory(self._settings.executor_name)
-            if checks_argument(executor):
-                executor.check_argument(self._settings.executor_argument)
-        acting = trials if agents_act else ()
-        if self._settings.variants and agents_act:
-            check_prompts(self._registry, self._settings.variants, (item.task for item in acting))
-        check_loading_options([*(item.case.model for item in acting), *self._judges], self._settings)
-        # What an agent that nobody registered asks goes by keys of its own.
-        live = (item for item in acting if not item.case.model.offline and not item.task.form)
-        chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
-        self._check_models(chats, "--agent-model")
-        if self._user is not None:
-            conversations = (item.case.plan(item.task) for item in acting if item.task.user)
-            # Of one that is played a reply may be missing: then its trial says so.
-            settings = self._settings
-            plays = settings.record_chat == "off" and not settings.live
-            sent = (plan for plan in conversations if not (plays and chat_mode(plan) == "none"))
-            cassettes_of_users = map(chat_cassette_file, sent)
-            needed = ((self._user, cassette) for cassette in cassettes_of_users)
-            self._check_models(list(needed), "--agent-user")
-        cassettes = self._judges_cassettes(trials, calibrations) if self._judges else ()
-        self._check_models(
-            [(judge, cassette) for cassette in cassettes for judge in self._judges], "--agent-judge"
-        )
-
-    def _check_models(self, chats: Sequence[tuple[Model, str]], option: str) -> None:
-        """See that models can be asked which may be: that keys are there, or what they run by."""
-        record_chat = self._settings.record_chat
-        check_keys(chats, record_chat, option)
-        check_prices(called_live(chats, record_chat), self._settings)
-        local = [chat for chat in chats if provider_of(chat[0].id)]
-        check_local_models(called_live(local, record_chat), option)
-
-    def _judges_cassettes(
-        self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]
-    ) -> Iterator[str]:
-        """Give the chat cassettes of everything that judges will be asked about."""
-        for item in trials:
-            factories = (self._registry.grader_factory(grader.name) for grader in item.task.graders)
-            if any(map(asks_judges, factories)):
-                yield chat_cassette_file(item.case.plan(item.task))
-        for calibration in calibrations:
-            yield from calibration.chat_cassettes()
-
-
 def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: str = "--agent-model") -> None:
     """Raise UsageMistake when a model's key or address is missing and one of its trials would call it.
 
@@ -145,20 +83,17 @@ def check_keys(needed: Iterable[tuple[Model, str]], record_chat: str, option: st
     problems = []
     for model in called_live(needed, record_chat):
         if variable := missing_key(model, os.environ):
-            problems.append(_key_problem(option, model.name, variable))
-        elif problem := _address_problem(model):
-            problems.append(f"{option} {model.name}: {problem}")
+            problems.append(
+                f"{option}={model.name}: no key: the environment variable {variable} is not set\n"
+                f"  set it, or {_INSTEAD[option]}"
+            )
+        elif model.via == DIRECT and not provider_of(model.id):
+            from pytest_agenteval.chat.direct.model_request import address_problem
+
+            if problem := address_problem(model):
+                problems.append(f"{option} {model.name}: {problem}")
     if problems:
         raise UsageMistake("\n".join(problems))
-
-
-def _address_problem(model: Model) -> str:
-    """Say why a model that is asked directly cannot be asked where it is; empty where it can."""
-    if model.via != DIRECT or provider_of(model.id):
-        return ""
-    from pytest_agenteval.chat.direct.model_request import address_problem
-
-    return address_problem(model)
 
 
 def called_live(needed: Iterable[tuple[Model, str]], record_chat: str) -> Iterator[Model]:
@@ -173,15 +108,8 @@ def called_live(needed: Iterable[tuple[Model, str]], record_chat: str) -> Iterat
         yield model
 
 
-def _key_problem(option: str, name: str, variable: str) -> str:
-    return (
-        f"{option}={name}: no key: the environment variable {variable} is not set\n"
-        f"  set it, or {_INSTEAD[option]}"
-    )
-
-
-class OptionChecks:
-    """Looks at what was asked for, in the light of what was collected; each check raises UsageMistake.
+class Preflight:
+    """Checks what the user asked for against what was collected; each check raises UsageMistake.
 
     ``agents_act`` is False where stored trials are graded again.
     """
@@ -190,26 +118,27 @@ class OptionChecks:
         self,
         config: pytest.Config,
         settings: Settings,
+        registry: Registry,
         planner: Planner,
         cases: CaseFactory,
         agents_act: bool,
     ) -> None:
-        self._config, self._settings, self._planner = config, settings, planner
-        self._cases, self._agents_act = cases, agents_act
+        self._config, self._settings, self._registry = config, settings, registry
+        self._planner, self._cases, self._agents_act = planner, cases, agents_act
 
     def check_promoted(self) -> None:
-        """See that what suites have promoted is there, where all of a suite was to be collected."""
+        """Refuse promoted names that nothing has, where all of a suite was to be collected."""
         problems = self._planner.promoted.problems(self._collected())
         if problems:
             raise UsageMistake(str(ProblemsFound(problems)))
 
     def planned_gates(self) -> tuple[SuiteGate, ...]:
-        """Work out what suites have to reach, where a file or an option says so."""
-        asked, suites = self._settings.gate or self._settings.baseline, self._planner.suites
+        """Work out what suites have to reach, where a file or an option sets it."""
+        for_all, suites = self._settings.gate or self._settings.baseline, self._planner.suites
         met = {
             name: tasks
             for name, tasks in self._planner.met.items()
-            if asked or _has_gate(suites.suite_of_name(name))
+            if for_all or ((suite := suites.suite_of_name(name)) is not None and suite.gate != NO_GATE)
         }
         if not met:
             return ()
@@ -221,7 +150,7 @@ class OptionChecks:
         return tuple(planned_gates(self._settings, tasks, self._config.rootpath))
 
     def check_resumed(self, earlier: EarlierTrials | None, selected: Sequence[PlannedItem]) -> None:
-        """See that a run that goes on is asked for nothing that it has not set out to do."""
+        """Refuse what a resumed run did not set out to do."""
         if earlier is None or not earlier.is_own:
             return
         from pytest_agenteval.session.resumed_run import check_first_failures, check_plan
@@ -231,7 +160,7 @@ class OptionChecks:
         check_first_failures(self._config, self._settings, run, selected)
 
     def check_repetitions(self, gates: Sequence[SuiteGate]) -> None:
-        """See that there is a baseline, where it decides how often tasks are repeated."""
+        """Refuse LOW..HIGH repetitions without a baseline, which decides about them."""
         settings = self._settings
         if settings.repetition_range is not None and self._agents_act:
             from pytest_agenteval.session.adaptive_repetitions import check_baseline
@@ -240,25 +169,65 @@ class OptionChecks:
         elif settings.places.get("max_trials") == Settings.max_trials.flag and self._agents_act:
             raise UsageMistake("--agent-max-trials: expected --repetitions=LOW..HIGH beside it, as in 2..6")
 
-    def check_before_first(
-        self, registry: Registry, selected: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]
-    ) -> str:
-        """See that nothing is missing that would break every trial; in a dry run that is only given."""
-        preflight = Preflight(registry, self._settings, self._cases.judges, self._cases.user)
+    def check_needs(self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]) -> str:
+        """Refuse a missing executor, prompt, model or key, so that nobody pays for the first trials.
+
+        A dry run is not refused: it is given the text, to show it.
+        """
         try:
-            preflight.check(selected, calibrations, agents_act=self._agents_act)
+            self._check_executor()
+            self._check_agents(trials if self._agents_act else ())
+            self._check_judges(trials, calibrations)
         except UsageMistake as mistake:
             if not self._settings.dry_run:
                 raise
             return KNOWN_SECRETS.text(str(mistake))
         return ""
 
+    def _check_executor(self) -> None:
+        with self._settings.naming_place("executor"):
+            executor = self._registry.executor_factory(self._settings.executor_name)
+            if checks_argument(executor):
+                executor.check_argument(self._settings.executor_argument)
+
+    def _check_agents(self, acting: Sequence[PlannedItem]) -> None:
+        settings, user = self._settings, self._cases.user
+        if settings.variants and self._agents_act:
+            check_prompts(self._registry, settings.variants, (item.task for item in acting))
+        models = [*(item.case.model for item in acting), *self._cases.judges]
+        check_loading_options(models, settings)
+        # What an agent that nobody registered asks goes by keys of its own.
+        live = (item for item in acting if not item.case.model.offline and not item.task.form)
+        chats = [(item.case.model, chat_cassette_file(item.case.plan(item.task))) for item in live]
+        self._check_models(chats, "--agent-model")
+        if user is not None:
+            conversations = (item.case.plan(item.task) for item in acting if item.task.user)
+            # A chat that is replayed may lack a reply: then its trial reports that.
+            replays = settings.record_chat == "off" and not settings.live
+            sent = [plan for plan in conversations if not (replays and chat_mode(plan) == "none")]
+            self._check_models([(user, chat_cassette_file(plan)) for plan in sent], "--agent-user")
+
+    def _check_judges(self, trials: Sequence[PlannedItem], calibrations: Sequence[CalibrationTest]) -> None:
+        cassettes: list[str] = []
+        for item in trials if self._cases.judges else ():
+            factories = (self._registry.grader_factory(grader.name) for grader in item.task.graders)
+            if any(map(asks_judges, factories)):
+                cassettes.append(chat_cassette_file(item.case.plan(item.task)))
+        for calibration in calibrations if self._cases.judges else ():
+            cassettes += calibration.chat_cassettes()
+        chats = [(judge, cassette) for cassette in cassettes for judge in self._cases.judges]
+        self._check_models(chats, "--agent-judge")
+
+    def _check_models(self, chats: Sequence[tuple[Model, str]], option: str) -> None:
+        """See that models can be asked which may be: that keys are there, or what they run by."""
+        record_chat = self._settings.record_chat
+        check_keys(chats, record_chat, option)
+        check_prices(called_live(chats, record_chat), self._settings)
+        local = [chat for chat in chats if provider_of(chat[0].id)]
+        check_local_models(called_live(local, record_chat), option)
+
     def _collected(self) -> tuple[Path, ...]:
         """Give the paths of which everything was to be collected."""
         start = self._config.invocation_params.dir
         named = (argument for argument in self._config.args if "::" not in argument)
         return tuple(Path(os.path.normpath(start / argument)) for argument in named)
-
-
-def _has_gate(suite: Suite | None) -> bool:
-    return suite is not None and suite.gate != NO_GATE

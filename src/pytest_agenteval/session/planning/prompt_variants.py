@@ -13,6 +13,8 @@ from pytest_agenteval.session.planning.setting_problems import ConfigProblem
 from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import UsageMistake, nearest
 
+_CLASS_HINT = "its class names those that it asks for: templates = {name: text}, or prompt_names"
+
 
 def prompt_names(agent: Any) -> frozenset[str] | None:
     """Give the names of the prompts that an agent, or its class, says it has; None where it says nothing."""
@@ -52,69 +54,45 @@ def prompts_of_all(variants: Sequence[Variant]) -> Collection[str]:
 
 def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterable[PlannedTask]) -> None:
     """Raise UsageMistake for each file of a variant that no agent of these tasks asks for."""
-    prompts = _PromptsOfAgents(registry)
+    by_agent: dict[str, set[str]] = {}
+    hints: dict[str, str] = {}
+    texts: dict[str, str] = {}
+    looked_at: set[tuple[str, str, int]] = set()
     for task in tasks:
-        prompts.add(task)
-    if not prompts.by_agent or prompts.reads_any:  # nothing is selected; or only its trials can tell
-        return
-    wrong = [line for variant in variants for line in prompts.unread_of(variant)]
-    if wrong:
-        raise UsageMistake("\n".join([*wrong, *(prompts.line(agent) for agent in prompts.by_agent)]))
-
-
-class _PromptsOfAgents:
-    """The prompts of every agent that is to act, with those that suites and tasks name.
-
-    ``reads_any`` says that one of them may ask for prompts that nothing names.
-    """
-
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
-        self.by_agent: dict[str, set[str]] = {}
-        self.reads_any = False
-        self._hints: dict[str, str] = {}
-        self._own: dict[str, str] = {}
-        self._seen: set[tuple[str, str, int]] = set()
-
-    def add(self, task: PlannedTask) -> None:
-        """Take note of the task's agent, looked at once for each set of settings and prompts."""
         key = (task.agent, canonical(task.settings) if task.settings else "", id(task.prompts))
-        if key in self._seen:
+        if key in looked_at:
+            continue
+        looked_at.add(key)
+        agent = _agent_with_prompts(registry, task)
+        if getattr(agent, "reads_any_prompt", False):  # only its trials can tell
             return
-        self._seen.add(key)
-        agent = self._agent(task)
-        self.reads_any = self.reads_any or getattr(agent, "reads_any_prompt", False)
-        self._hints[task.agent] = getattr(agent, "prompt_hint", _CLASS_HINT)
-        own = templates_of(agent) or {}
-        self.by_agent.setdefault(task.agent, set()).update(prompt_names(agent) or (), task.prompts)
-        self._own.update({f"{task.agent}:{name}": text for name, text in {**own, **task.prompts}.items()})
-
-    def unread_of(self, variant: Variant) -> list[str]:
-        """Say which of a variant's files nobody asks for."""
-        every = {name for names in self.by_agent.values() for name in names}
-        return [
-            "; ".join(part for part in (_unread_line(variant.name, name), nearest(name, every)) if part)
-            for name in unread_prompts(variant.prompts, every, self._own)
+        hints[task.agent] = getattr(agent, "prompt_hint", _CLASS_HINT)
+        own = {**(templates_of(agent) or {}), **task.prompts}
+        texts |= {f"{task.agent}:{name}": text for name, text in own.items()}
+        by_agent.setdefault(task.agent, set()).update(prompt_names(agent) or (), task.prompts)
+    if not by_agent:  # nothing is selected
+        return
+    every = {name for names in by_agent.values() for name in names}
+    wrong = []
+    for variant in variants:
+        for name in unread_prompts(variant.prompts, every, texts):
+            line = f"--agent-prompt {variant.name}: nobody reads its prompt {name!r}"
+            wrong.append("; ".join(filter(None, (line, nearest(name, every)))))
+    if wrong:
+        agents = [
+            f"  prompts of the agent {agent}: {', '.join(sorted(names))}"
+            if names
+            else f"  the agent {agent} has no prompts; {hints[agent]}"
+            for agent, names in by_agent.items()
         ]
-
-    def line(self, agent: str) -> str:
-        """Say which prompts an agent has or, where it has none, how it gets some."""
-        if names := self.by_agent[agent]:
-            return f"  prompts of the agent {agent}: {', '.join(sorted(names))}"
-        return f"  the agent {agent} has no prompts; {self._hints[agent]}"
-
-    def _agent(self, task: PlannedTask) -> Any:
-        factory: Callable[..., Any] = self._registry.agent_factory(task.agent)
-        if prompt_names(factory) is not None or getattr(factory, "reads_any_prompt", False):
-            return factory
-        try:
-            return factory(**task.settings)  # a function that makes it: only what it makes can tell
-        except Exception:  # its trials tell what is wrong with it
-            return factory
+        raise UsageMistake("\n".join([*wrong, *agents]))
 
 
-def _unread_line(variant: str, name: str) -> str:
-    return f"--agent-prompt {variant}: nobody reads its prompt {name!r}"
-
-
-_CLASS_HINT = "its class names those that it asks for: templates = {name: text}, or prompt_names"
+def _agent_with_prompts(registry: Registry, task: PlannedTask) -> Any:
+    factory: Callable[..., Any] = registry.agent_factory(task.agent)
+    if prompt_names(factory) is not None or getattr(factory, "reads_any_prompt", False):
+        return factory
+    try:
+        return factory(**task.settings)  # a function that makes it: only what it makes can tell
+    except Exception:  # its trials show what is wrong with it
+        return factory

@@ -21,17 +21,17 @@ _HOLDERS = frozenset({Union, UnionType, list, tuple, dict, Mapping, Sequence})
 
 
 def plainly_takes(factory: type, settings: Mapping[str, Any]) -> bool:
-    """Whether each value is what its hint says and the class can be made of them.
+    """Whether each value has its type and the class can be made of them, as msgspec sees it.
 
-    False means that nobody knows yet: a hint or the class says more than msgspec understands as pydantic
-    does, or something is wrong, which pydantic explains.
+    False means that pydantic has to look, whose import takes 0.1 s: a hint or the class says more than
+    msgspec understands, or something is wrong, which pydantic explains.
     """
     if _configures_pydantic(factory):
         return False
     try:
         hints = _plain_hints(factory)
         factory(**{name: convert(value, hints[name]) for name, value in settings.items()})
-    except Exception:  # whatever it is, it is told by whoever looks closer
+    except Exception:  # pydantic explains it
         return False
     return True
 
@@ -44,12 +44,12 @@ def _plain_hints(factory: type) -> dict[str, Any]:
 
 @cache
 def _configures_pydantic(factory: type) -> bool:
-    """Whether a class says beside its hints what pydantic heeds: validators, a configuration, ``Field``."""
+    """Whether a class has, beside its hints, what pydantic obeys: validators, a configuration, ``Field``."""
     settings = fields(factory) if is_dataclass(factory) else ()
     if any(setting.metadata or _is_of_pydantic(setting.default) for setting in settings):
         return True
-    said = (entry for kind in factory.__mro__ for entry in vars(kind).items())
-    return any("_pydantic_" in name or _is_of_pydantic(value) for name, value in said)
+    entries = (entry for kind in factory.__mro__ for entry in vars(kind).items())
+    return any("_pydantic_" in name or _is_of_pydantic(value) for name, value in entries)
 
 
 def _is_of_pydantic(value: object) -> bool:
@@ -62,60 +62,6 @@ def is_plain(hint: Any) -> bool:
     if origin in _HOLDERS:
         return all(arg is ... or is_plain(arg) for arg in get_args(hint))
     return origin is Literal or hint in _VALUES
-
-
-def refused_values(factory: Any, settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Give each setting whose value is not what its parameter says, with pydantic's errors of it.
-
-    A parameter without a type takes anything, as does one whose type pydantic cannot read.
-    """
-    for name, kind in _parameter_types(factory).items():
-        if name in settings and not _plainly_fits(settings[name], kind):
-            yield from ((name, error) for error in _type_errors(settings[name], kind))
-
-
-def _parameter_types(factory: Any) -> Mapping[str, Any]:
-    try:
-        parameters = inspect.signature(factory, eval_str=True).parameters.values()
-    except Exception:  # there is no signature, or a hint that cannot be evaluated here
-        return {}
-    named = (each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY))
-    return {each.name: each.annotation for each in named if _is_type_hint(each.annotation)}
-
-
-def _is_type_hint(annotation: Any) -> bool:
-    return annotation is not inspect.Parameter.empty and not isinstance(annotation, str)
-
-
-def _plainly_fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of its type, seen without pydantic; False: nobody knows yet."""
-    try:
-        if not is_plain(kind):
-            return False
-        convert(value, kind)
-    except Exception:  # whatever it is, it is told by whoever looks closer
-        return False
-    return True
-
-
-def _type_errors(value: Any, kind: Any) -> list[Any]:
-    from pydantic import ValidationError
-
-    try:
-        # As JSON: a list is a tuple there, and a text is no number.
-        _type_adapter(kind).validate_json(canonical(value), strict=True)
-    except ValidationError as error:
-        return [dict(each) for each in error.errors(include_url=False)]
-    except Exception:  # a type of which pydantic knows nothing: whoever is called has to say
-        return []
-    return []
-
-
-@cache
-def _type_adapter(kind: Any) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(kind)
 
 
 class ConfigProblem(NamedTuple):
@@ -142,7 +88,13 @@ def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -
         for key in settings
         if key not in names
     ]
-    return tuple(unknown) or _type_problems(name, factory, settings)
+    if unknown or plainly_takes(factory, settings):
+        return tuple(unknown)
+    by_path: dict[KeyPath, ConfigProblem] = {}
+    for error in _pydantic_errors(factory, settings):
+        problem = _from_pydantic(name, error, settings)
+        by_path.setdefault(problem.path, problem)  # several branches of a union complain of one value
+    return tuple(by_path.values())
 
 
 def wrong_agent_settings(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
@@ -158,16 +110,40 @@ def wrong_agent_settings(name: str, factory: Any, settings: Mapping[str, Any]) -
         or _unaccepted_settings(factory, settings)
         or (find_config_problems(name, makes, own) if own else ())
         or _model_problems(name, makes or factory, own if makes is not None else settings)
-        or _untyped_problems(name, factory, settings)
+        or tuple(_untyped_problems(name, factory, settings))
     )
 
 
-def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    """Say which settings are not of the types that parameters say."""
+def _untyped_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> Iterator[ConfigProblem]:
+    """Say which settings do not have the types of the parameters, the last parameter first.
+
+    A parameter without a type takes anything, as does one whose type pydantic cannot read.
+    """
     if not settings or is_dataclass(factory):
-        return ()
-    wrong = dict(reversed([*refused_values(factory, settings)]))  # of several branches of a union the first
-    return tuple(_from_pydantic(name, error, settings[key]).below(key) for key, error in wrong.items())
+        return
+    try:
+        parameters = list(inspect.signature(factory, eval_str=True).parameters.values())
+    except Exception:  # there is no signature, or a hint that cannot be evaluated here
+        return
+    for each in reversed(parameters):
+        key, kind = each.name, each.annotation
+        is_named = each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY) and key in settings
+        is_typed = kind is not inspect.Parameter.empty and not isinstance(kind, str)
+        if is_named and is_typed and not _plainly_fits(settings[key], kind):
+            # Of several branches of a union the first.
+            for error in _pydantic_errors(kind, settings[key])[:1]:
+                yield _from_pydantic(name, error, settings[key]).below(key)
+
+
+def _plainly_fits(value: Any, kind: Any) -> bool:
+    """Whether a value has its type, as msgspec sees it; False where pydantic has to look."""
+    try:
+        if not is_plain(kind):
+            return False
+        convert(value, kind)
+    except Exception:  # pydantic explains it
+        return False
+    return True
 
 
 def _model_problems(name: str, factory: Any, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
@@ -221,23 +197,25 @@ def setting_names(factory: Any) -> Collection[str]:
     return () if accepted is None else accepted[0]
 
 
-def _type_problems(name: str, factory: type, settings: Mapping[str, Any]) -> tuple[ConfigProblem, ...]:
-    if plainly_takes(factory, settings):
-        return ()
+@cache
+def _adapter(kind: Any) -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(kind)
+
+
+def _pydantic_errors(kind: Any, value: Any) -> list[Any]:
+    """Give what pydantic finds wrong with a value of a file; nothing where it cannot read the type."""
     from pydantic import ValidationError
 
     try:
         # As JSON: a list is a tuple there, and a text is no number.
-        _class_adapter(factory).validate_json(canonical(settings), strict=True)
+        _adapter(kind).validate_json(canonical(value), strict=True)
     except ValidationError as error:
-        by_path: dict[KeyPath, ConfigProblem] = {}
-        for detail in error.errors(include_url=False):
-            mismatch = _from_pydantic(name, detail, settings)
-            by_path.setdefault(mismatch.path, mismatch)  # several branches of a union complain of one value
-        return tuple(by_path.values())
-    except Exception:  # types that pydantic cannot read: the class itself has to say what it wants
-        return ()
-    return ()
+        return list(error.errors(include_url=False))
+    except Exception:  # the class itself has to say what it expects
+        return []
+    return []
 
 
 def _from_pydantic(name: str, detail: Any, settings: Mapping[str, Any]) -> ConfigProblem:
@@ -273,12 +251,5 @@ def problem_of_refusal(name: str, refused: object) -> ConfigProblem:
 
 
 def one_of(names: Collection[str], name: str = "") -> str:
-    """List what is known; of very many things those that are most like what was said."""
+    """List the known names; of very many those that are nearest to ``name``."""
     return f"one of {nearest_names(name, names)}" if names else "nothing: there is none"
-
-
-@cache
-def _class_adapter(factory: type) -> Any:
-    from pydantic import TypeAdapter
-
-    return TypeAdapter(factory)

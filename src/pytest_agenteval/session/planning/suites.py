@@ -6,9 +6,8 @@ import dataclasses
 import difflib
 import io
 import os
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Iterable, Iterator
+from contextlib import redirect_stderr
 from glob import iglob
 from pathlib import Path
 
@@ -17,7 +16,6 @@ import pytest
 from pytest_agenteval.processes.files import name_trouble, same_file_key
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue, Record
-from pytest_agenteval.registry.registration import without_addopts
 from pytest_agenteval.session.planning.suite_tools import ToolSources, find_tools
 from pytest_agenteval.tasks.documents import parse_document, read_document, short_path
 from pytest_agenteval.tasks.file_names import (
@@ -117,17 +115,14 @@ class Suites:
         """Whether a file may hold tasks, by its name, the suite above it and the folders on the way."""
         folder = folder_of(path)
         if path.name in SUITE_NAMES:
-            return self._names_rows(path) and not self._set_apart(folder)
+            # Tasks are made of the rows that it names; a broken one may be meant to name some.
+            loaded = self.of(path)
+            if isinstance(loaded, ProblemsFound):
+                return names_rows(path) and not self._set_apart(folder)
+            return bool(loaded.suite and loaded.suite.tasks) and not self._set_apart(folder)
         if self.file_of(folder) is None:
             return (is_task_name(path) or is_calibration_name(path)) and not self._set_apart(folder)
         return is_data_name(path.name) and not self._set_apart(folder)
-
-    def _names_rows(self, file: Path) -> bool:
-        """Whether a suite's file makes tasks of rows, or is broken and may be meant to."""
-        loaded = self.of(file)
-        if isinstance(loaded, ProblemsFound):
-            return names_rows(file)
-        return loaded.suite is not None and bool(loaded.suite.tasks)
 
     def belongs_to_none(self, path: Path) -> bool:
         """Whether a file lies in no suite and in no folder that is set apart."""
@@ -184,17 +179,17 @@ class Suites:
         loaded = self.of(path)
         if isinstance(loaded, ProblemsFound) or loaded.folder is None:
             return False
-        return path in loaded.names or path in self._named_by_tasks(loaded.folder)
-
-    def _named_by_tasks(self, folder: Path) -> ReferencedFiles:
+        if path in loaded.names:
+            return True
+        folder = loaded.folder
         if folder not in self._by_tasks:
-            of_suite = self.file_of(folder)
+            suite_file = self.file_of(folder)
             self._by_tasks[folder] = files_named_by_tasks(
                 folder,
                 self._root,
-                lambda file: self.may_hold_tasks(file) and self.file_of(file.parent) == of_suite,
+                lambda file: self.may_hold_tasks(file) and self.file_of(file.parent) == suite_file,
             )
-        return self._by_tasks[folder]
+        return path in self._by_tasks[folder]
 
     def of(self, path: Path) -> LoadedSuite | ProblemsFound:
         """Give the suite that rules a file, or everything that is wrong with it."""
@@ -256,11 +251,8 @@ def _tables(suite: Suite, folder: Path) -> Iterator[Path]:
     yield from filter(None, (rows_path(source_of(rows), folder) for rows in suite.tables))
 
 
-READ_SETTINGS = ("--noconftest", "-o", "addopts=", "-p", "no:cacheprovider")
-
-
-class _Settings:
-    """Takes pytest's settings as soon as they are read; pytest collects nothing."""
+class _SettingsReader:
+    """Takes pytest's settings as soon as they are read, and lets it collect nothing."""
 
     config: pytest.Config | None = None
 
@@ -278,17 +270,19 @@ class SuiteSearch:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._config = _settings_for(folder)
-        testpaths = self._testpaths(folder)
-        self.collected = list(dict.fromkeys(file for place in testpaths for file in self._below(place)))
-        self.all = list(dict.fromkeys((*self.collected, *self._below(folder))))
-        self.collected = self.collected or self.all
+        from pytest_agenteval.session.inner_pytest import pytest_here
 
-    def _testpaths(self, folder: Path) -> Iterator[Path]:
-        config = self._config
+        reader = _SettingsReader()
+        with redirect_stderr(io.StringIO()):
+            pytest_here(("--noconftest", str(folder)), reader)
+        self._config = config = reader.config  # None where pytest cannot read its settings
+        collected: list[Path] = []
         if config is not None and folder == config.rootpath:
             for pattern in config.getini("testpaths"):
-                yield from (folder / name for name in sorted(iglob(pattern, root_dir=folder, recursive=True)))
+                for name in sorted(iglob(pattern, root_dir=folder, recursive=True)):
+                    collected += self._below(folder / name)
+        self.all = list(dict.fromkeys((*collected, *self._below(folder))))
+        self.collected = list(dict.fromkeys(collected)) or self.all
 
     def _below(self, folder: Path) -> Iterator[Path]:
         for place, folders, files in os.walk(folder):
@@ -296,20 +290,10 @@ class SuiteSearch:
             yield from (Path(place, name) for name in sorted(files) if name in SUITE_NAMES)
 
     def _is_passed_over(self, folder: Path) -> bool:
-        if is_set_aside_folder(folder.name):
-            return True
-        config = self._config
-        return config is not None and bool(
-            config.hook.pytest_ignore_collect(collection_path=folder, config=config)
-        )
-
-
-def _settings_for(folder: Path) -> pytest.Config | None:
-    """Read pytest's settings for a folder; None where pytest cannot read them."""
-    settings, output = _Settings(), io.StringIO()
-    with without_addopts(), redirect_stdout(output), redirect_stderr(output):
-        pytest.main([*READ_SETTINGS, str(folder)], plugins=[settings])
-    return settings.config
+        if is_set_aside_folder(folder.name) or self._config is None:
+            return is_set_aside_folder(folder.name)
+        ignore = self._config.hook.pytest_ignore_collect
+        return bool(ignore(collection_path=folder, config=self._config))
 
 
 def read_suite(file: Path, top: Path) -> Suite | None:
@@ -345,33 +329,32 @@ def tasks_of_suite(suites: Suites, file: Path, suite: Suite) -> Iterator[LoadedT
 
 
 class PromotedNames:
-    """What suites' files name, beside the buckets and tasks that were met while collecting."""
+    """The tasks and buckets that suite files promote or gate, beside those that were met while collecting."""
 
     def __init__(self, suites: Suites) -> None:
         self._suites = suites
         self._promoting: dict[Path, Suite] = {}
-        self._buckets: dict[Path, set[str]] = defaultdict(set)
-        self._tasks: dict[Path, set[str]] = defaultdict(set)
+        self._met: dict[Path, dict[str, set[str]]] = {}  # buckets and tasks of each suite's file
 
     def meet(self, loaded_suite: LoadedSuite, tasks: Iterable[LoadedTask]) -> None:
         """Take note of tasks, where their suite has promoted anything, or has a gate for a bucket."""
         suite, folder = loaded_suite.suite, loaded_suite.folder
         file = self._suites.file_of(folder) if suite and folder else None
-        if suite is None or file is None or not (suite.regression != NOTHING_PROMOTED or suite.gate.buckets):
-            return
-        self._promoting[file] = suite
-        self._meet(file, tasks)
+        if suite and file and (suite.regression != NOTHING_PROMOTED or suite.gate.buckets):
+            self._promoting[file] = suite
+            self._meet(file, tasks)
 
     def _meet(self, file: Path, tasks: Iterable[LoadedTask]) -> None:
+        met = self._met.setdefault(file, {"buckets": set(), "tasks": set()})
         for loaded in tasks:
-            self._buckets[file].add(loaded.bucket)
-            self._tasks[file].add(loaded.task.id)
+            met["buckets"].add(loaded.bucket)
+            met["tasks"].add(loaded.task.id)
 
     def problems(self, collected: Iterable[Path] | None = None) -> list[Problem]:
         """Say which of these names no task of their suite has; of suites below the ``collected`` paths only.
 
-        What was not met is looked up in the files of the suite: pytest may have been told to pass them over.
-        Where one of these has problems of its own nobody can tell.
+        What was not met is looked up in the suite's files, which pytest may have been told to pass over. A
+        suite is left out where one of them has problems of its own.
         """
         below = None if collected is None else list(collected)
         problems: list[Problem] = []
@@ -387,19 +370,14 @@ class PromotedNames:
         return problems
 
     def _unknown(self, file: Path, suite: Suite) -> Iterator[Problem]:
-        regression = suite.regression
-        promoted_buckets = [("regression", "buckets", at) for at in range(len(regression.buckets))]
-        promoted_tasks = [("regression", "tasks", at) for at in range(len(regression.tasks))]
-        gated = [("gate", "buckets", name) for name in suite.gate.buckets]
-        yield from self._missing(file, "buckets", regression.buckets, promoted_buckets)
-        yield from self._missing(file, "tasks", regression.tasks, promoted_tasks)
-        yield from self._missing(file, "buckets", list(suite.gate.buckets), gated)
-
-    def _missing(
-        self, file: Path, kind: str, names: Sequence[str], paths: Sequence[KeyPath]
-    ) -> Iterator[Problem]:
-        known = self._buckets[file] if kind == "buckets" else self._tasks[file]
-        for name, path in zip(names, paths, strict=True):
+        promoted = suite.regression
+        keys: list[tuple[str, str, KeyPath]] = [
+            *(("buckets", name, ("regression", "buckets", at)) for at, name in enumerate(promoted.buckets)),
+            *(("tasks", name, ("regression", "tasks", at)) for at, name in enumerate(promoted.tasks)),
+            *(("buckets", name, ("gate", "buckets", name)) for name in suite.gate.buckets),
+        ]
+        for kind, name, path in keys:
+            known = self._met[file][kind]
             if name not in known:
                 line = read_document(file).line_of(path)
                 expected = f"one of the suite's {kind}: {nearest_names(name, known)}"
@@ -407,8 +385,7 @@ class PromotedNames:
 
 
 LARGEST_FILE = 1_000_000
-"""Bytes of the largest file that is looked into: it may be anybody's."""
-
+"""Bytes of the largest file that hints look into: it may be anybody's."""
 MOST_FOLDERS = 3
 
 
@@ -428,56 +405,44 @@ def missing_suite_hints(paths: Iterable[Path], root: Path) -> list[str]:
             tasks[path.parent] = path
     return [
         *_first_folders(
-            [
-                f"{short_path(path)}: did you mean {right!r}? {_RULES_BELOW}"
-                for path, right in misnamed.values()
-            ]
+            f"{short_path(path)}: did you mean {right!r}? It makes the files below it tasks"
+            for path, right in misnamed.values()
         ),
         *_first_folders(
-            [
-                f"{short_path(path)} looks like a task, but no suite.yaml rules its folder"
-                for path in tasks.values()
-            ]
+            f"{short_path(path)} looks like a task, but no suite.yaml rules its folder"
+            for path in tasks.values()
         ),
     ]
 
 
-_RULES_BELOW = "It makes the files below it tasks"
-
-
-def _first_folders(lines: list[str]) -> list[str]:
-    left = len(lines) - MOST_FOLDERS
+def _first_folders(lines: Iterable[str]) -> list[str]:
+    first = [*lines]
+    left = len(first) - MOST_FOLDERS
     more = [f"and the same in {left} more {'folder' if left == 1 else 'folders'}"] if left > 0 else []
-    return [*lines[:MOST_FOLDERS], *more]
+    return [*first[:MOST_FOLDERS], *more]
 
 
 def _right_name(path: Path) -> str:
     """Give the name that a suite file should have had; nothing for another file."""
-    stem = path.stem.casefold()
-    if difflib.SequenceMatcher(None, stem, "suite").ratio() < 0.8:
+    if difflib.SequenceMatcher(None, path.stem.casefold(), "suite").ratio() < 0.8:
         return ""
     right = f"suite{path.suffix.lower()}"
-    keys = _map_of(path) if right in SUITE_NAMES else None
-    return right if keys is not None and "name" in keys else ""
+    entries = _entries(path, _bytes_of(path)) if right in SUITE_NAMES else []
+    first = next((entry for entry in entries if isinstance(entry, dict)), {})
+    return right if "name" in first else ""
 
 
 def _looks_like_tasks(path: Path) -> bool:
     data = _bytes_of(path)
-    if not all(word.search(data) for word in WORDS_OF_A_TASK):
-        return False
-    return any(map(is_task, _entries(path, data)))
+    return all(word.search(data) for word in WORDS_OF_A_TASK) and any(map(is_task, _entries(path, data)))
 
 
-def _map_of(path: Path) -> dict[str, object] | None:
-    return next((entry for entry in _entries(path, _bytes_of(path)) if isinstance(entry, dict)), None)
-
-
-def _entries(path: Path, data: bytes) -> Iterator[object]:
+def _entries(path: Path, data: bytes) -> list[object]:
     try:
-        value = parse_document(path, data).value
+        value: object = parse_document(path, data).value
     except ProblemsFound:
-        return
-    yield from value if isinstance(value, list) else [value]
+        return []
+    return value if isinstance(value, list) else [value]
 
 
 def _bytes_of(path: Path) -> bytes:
