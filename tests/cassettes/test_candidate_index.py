@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.candidate_index import CandidateIndex
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_call, tool_request
-from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.cassettes.request_identity import CallMatcher
+from pytest_agenteval.cassettes.request_matching import CallMatcher, CandidateIndex, ParamMatchers
 
 WORDS = ("서울", "서울역", "서울 역 맛집", "Café", "café 2", "역", "", "맛집", "ＡＢ", "ab c")
 VALUES: tuple[Any, ...] = (*WORDS, 1, 1.0, True, None, "1.05", "x", 1.1, 1.2, [1], "-0.05", 0)

@@ -10,11 +10,10 @@ import yaml
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.cassettes import files
-from pytest_agenteval.cassettes.files import Recording
+from pytest_agenteval.cassettes import cassette_files
+from pytest_agenteval.cassettes.cassette_files import CassetteContent
+from pytest_agenteval.cassettes.cassette_format import interactions_in, json_text, parse_text, yaml_text
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
-from pytest_agenteval.cassettes.serializer import json_text, yaml_text
-from pytest_agenteval.cassettes.validation import interactions_in, parse_text
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 LINES = st.lists(
@@ -83,7 +82,9 @@ def test_a_reviewer_can_read_the_file(tmp_path: Path) -> None:
         Request("GET", "https://x/a?b=1", None, {"Accept": "*/*"}),
         Response(200, "OK", {"Content-Type": "a/b"}, "1"),
     )
-    files.write(tmp_path / "a.yaml", Recording((SEARCH, page), "# synthetic: written by hand\n"))
+    cassette_files.write_cassette(
+        tmp_path / "a.yaml", CassetteContent((SEARCH, page), "# synthetic: written by hand\n")
+    )
 
     assert (
         (tmp_path / "a.yaml").read_text(encoding="utf-8")
@@ -132,9 +133,9 @@ def test_saving_again_changes_nothing_but_what_is_new(tmp_path: Path) -> None:
         "# synthetic: by hand\n\n# twice\ninteractions: []\nversion: 1\nmetadata: {seed: 1}\n", "utf-8"
     )
 
-    files.save(path, [SEARCH])
+    cassette_files.save_cassette(path, [SEARCH])
     once = path.read_bytes()
-    files.save(path, [SEARCH])
+    cassette_files.save_cassette(path, [SEARCH])
 
     assert path.read_bytes() == once
     assert once.startswith(b"# synthetic: by hand\n\n# twice\ninteractions:\n- request:")
@@ -147,9 +148,9 @@ def test_a_file_without_content_is_not_there(tmp_path: Path, text: str) -> None:
     path = tmp_path / "a.yaml"
     path.write_text(text, encoding="utf-8")
 
-    assert not files.read(path).there
-    files.save(path, [SEARCH])
-    assert files.read(path).interactions == (SEARCH,)
+    assert not cassette_files.read_cassette(path).there
+    cassette_files.save_cassette(path, [SEARCH])
+    assert cassette_files.read_cassette(path).interactions == (SEARCH,)
     assert text.strip() in path.read_text("utf-8")
 
 
@@ -157,8 +158,12 @@ def test_equal_requests_are_added_only_as_often_as_they_are_missing() -> None:
     """Merging twice adds nothing; a third answer to the same request is added to two."""
     first, second, third = (tool_interaction("t", {}, result=n) for n in range(3))
 
-    assert files.merged([first], [second]) == [first]
-    assert files.merged([first, second], [first, second, third]) == [first, second, third]
+    assert cassette_files.merge_interactions([first], [second]) == [first]
+    assert cassette_files.merge_interactions([first, second], [first, second, third]) == [
+        first,
+        second,
+        third,
+    ]
 
 
 HEAD = "interactions:\n- request: {method: POST, uri: 'tool://t', body: '{}', headers: {}}\n  response:\n"
@@ -213,7 +218,7 @@ def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, text: str, message: 
     path.write_text(text, encoding="utf-8")
 
     with pytest.raises(ProblemsFound) as problems:
-        files.read(path, "a.yaml")
+        cassette_files.read_cassette(path, "a.yaml")
 
     assert str(problems.value) == message
 
@@ -227,7 +232,7 @@ def test_no_file_makes_reading_crash(tmp_path: Path, text: bytes) -> None:
     path.write_bytes(text)
 
     with pytest.raises(ProblemsFound, match=r"a\.yaml"):
-        files.read(path, "a.yaml")
+        cassette_files.read_cassette(path, "a.yaml")
 
 
 def test_json_mistakes_have_lines_too(tmp_path: Path) -> None:
@@ -235,20 +240,20 @@ def test_json_mistakes_have_lines_too(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"interactions": [\n{"request":', encoding="utf-8")
     with pytest.raises(ProblemsFound, match=r"a\.json:2\n"):
-        files.read(path)
+        cassette_files.read_cassette(path)
 
     path.write_text('{"interactions": [\n{"request": {}}]}', encoding="utf-8")
     with pytest.raises(ProblemsFound, match=r"a\.json:2: interactions\[0\].request.method"):
-        files.read(path)
+        cassette_files.read_cassette(path)
 
     with pytest.raises(ProblemsFound, match=r"ends in \.yaml"):
-        files.write(path, Recording((of_body(b"\xff"),)))
+        cassette_files.write_cassette(path, CassetteContent((of_body(b"\xff"),)))
 
 
 def test_a_name_without_a_format_is_refused(tmp_path: Path) -> None:
     """The suffix says the format, so it has to be one that we know."""
     with pytest.raises(UsageMistake, match=r"a\.txt: a cassette's name ends in \.yaml, \.yml or \.json"):
-        files.read(tmp_path / "a.txt", "a.txt")
+        cassette_files.read_cassette(tmp_path / "a.txt", "a.txt")
 
 
 def test_a_crash_before_the_rename_leaves_the_old_file(
@@ -256,7 +261,7 @@ def test_a_crash_before_the_rename_leaves_the_old_file(
 ) -> None:
     """A file is never half written: what was there is there, and nothing is left beside it."""
     path = tmp_path / "a.yaml"
-    files.write(path, Recording((SEARCH,)))
+    cassette_files.write_cassette(path, CassetteContent((SEARCH,)))
     before = path.read_bytes()
 
     def die(*_: object) -> None:
@@ -264,7 +269,7 @@ def test_a_crash_before_the_rename_leaves_the_old_file(
 
     monkeypatch.setattr(os, "replace", die)
     with pytest.raises(KeyboardInterrupt):
-        files.save(path, [of_body("new")])
+        cassette_files.save_cassette(path, [of_body("new")])
 
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["a.yaml"]
@@ -274,19 +279,19 @@ def test_a_folder_that_cannot_be_written_is_a_problem(tmp_path: Path) -> None:
     """The user is told which file could not be saved, and why, without a traceback."""
     (tmp_path / "file").write_text("")
     with pytest.raises(ProblemsFound, match="expected: a file that can be written"):
-        files.save(tmp_path / "file" / "a.yaml", [SEARCH])
+        cassette_files.save_cassette(tmp_path / "file" / "a.yaml", [SEARCH])
 
 
 @pytest.mark.posix
 def test_the_file_keeps_its_mode_and_its_link(tmp_path: Path) -> None:
     """Replacing a file neither closes it to others nor cuts the link that leads to it."""
     real, link = tmp_path / "real.yaml", tmp_path / "link.yaml"
-    files.write(real, Recording())
+    cassette_files.write_cassette(real, CassetteContent())
     real.chmod(0o664)
     link.symlink_to(real)
 
-    files.save(link, [SEARCH])
+    cassette_files.save_cassette(link, [SEARCH])
 
     assert link.is_symlink()
     assert real.stat().st_mode & 0o777 == 0o664
-    assert files.read(real).interactions == (SEARCH,)
+    assert cassette_files.read_cassette(real).interactions == (SEARCH,)

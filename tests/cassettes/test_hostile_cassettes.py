@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes.files import read
+from pytest_agenteval.cassettes.cassette_files import read_cassette
 from pytest_agenteval.text.errors import ProblemsFound
 
 LAUGHS = "\n".join(
@@ -29,7 +29,7 @@ def test_a_hostile_cassette_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.yaml").write_text(HOSTILE[kind], encoding="utf-8")
     with pytest.raises(ProblemsFound) as found:
-        read(tmp_path / "x.yaml")
+        read_cassette(tmp_path / "x.yaml")
     assert "x.yaml" in str(found.value)
     assert len(str(found.value)) < 2000
     assert [path.name for path in tmp_path.iterdir()] == ["x.yaml"]

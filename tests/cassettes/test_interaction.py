@@ -23,7 +23,7 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
     tool_response,
 )
-from pytest_agenteval.cassettes.request_identity import key_of
+from pytest_agenteval.cassettes.request_matching import key_of
 
 SCALARS = (
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.interaction import (
     Interaction,
     Request,
@@ -17,7 +17,7 @@ from pytest_agenteval.cassettes.interaction import (
     tool_interaction,
     tool_request,
 )
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.text.errors import CassetteMiss
 
 NAME = "cassettes/ko/L3/L3-001.yaml"
@@ -34,7 +34,7 @@ def miss(
 ) -> str:
     """Give the text of a miss in a cassette that holds these."""
     (folder / NAME).parent.mkdir(parents=True, exist_ok=True)
-    write(folder / NAME, Recording(tuple(held)))
+    write_cassette(folder / NAME, CassetteContent(tuple(held)))
     library = Library(folder, started=(folder / NAME).stat().st_mtime + 1)
     tape = library.open(Path(NAME), mode, kind)  # type: ignore[arg-type]  # written as text
     made = tape.miss(live_request, RETRY)

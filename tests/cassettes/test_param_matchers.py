@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.cassettes.request_matching import ParamMatchers
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.tools.tool_tape import normalize_arguments
 

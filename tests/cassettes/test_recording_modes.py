@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes.files import Recording, read, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, read_cassette, write_cassette
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_interaction, tool_request, tool_response
-from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
 
 NAME = Path("a.yaml")
@@ -32,13 +31,13 @@ def ask(tape: Tape, tool: str, live: str) -> str:
 def before(folder: Path, **results: str) -> None:
     """Leave a file of an earlier run."""
     held = tuple(tool_interaction(tool, {}, result=result) for tool, result in results.items())
-    write(folder / NAME, Recording(held))
+    write_cassette(folder / NAME, CassetteContent(held))
     os.utime(folder / NAME, (time.time() - 60,) * 2)
 
 
 def on_disk(folder: Path) -> dict[str, str]:
     """Give the result of each recorded tool."""
-    found = read(folder / NAME).interactions
+    found = read_cassette(folder / NAME).interactions
     return {it.request.uri.removeprefix("tool://"): tool_answer(it.response).result for it in found}
 
 
@@ -135,7 +134,10 @@ def test_trials_that_record_the_same_calls_store_them_once(tmp_path: Path, mode:
     library.save()
 
     assert answers == ["1"] * 8 + ["2"] * 8
-    assert [tool_answer(it.response).result for it in read(tmp_path / NAME).interactions] == ["1", "2"]
+    assert [tool_answer(it.response).result for it in read_cassette(tmp_path / NAME).interactions] == [
+        "1",
+        "2",
+    ]
     assert [tape.recorded for tape in tapes] == [2] * 8
 
 

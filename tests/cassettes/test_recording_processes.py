@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cassettes.interaction import tool_call
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.processes import files
 
 WORKER = """
 import sys
 from pathlib import Path
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.cassettes.interaction import tool_request, tool_response
 path, mode, me, started = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4])
 if sys.argv[5:] == ["portable"]:

@@ -18,9 +18,9 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
     tool_response,
 )
-from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.redaction import Redactor
-from pytest_agenteval.cassettes.request_identity import key_of
+from pytest_agenteval.cassettes.request_matching import key_of
+from pytest_agenteval.cassettes.tape import Library
 
 SECRET = 'pa"ss/wörd+\\9'
 KNOWING = Redactor.from_environ({"NAVER_API_KEY": SECRET, "SHORT_TOKEN": "abc", "PATH": "/usr/local/bin"})

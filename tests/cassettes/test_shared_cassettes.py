@@ -15,10 +15,10 @@ from urllib.parse import parse_qsl, urlencode
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
-from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.cassettes.request_matching import ParamMatchers
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.text.errors import UsageMistake
@@ -80,7 +80,7 @@ def tape(
 ) -> tuple[ToolTape, Library]:
     """Open a trial's tape over its own recordings and shared ones."""
     if held:
-        write(folder / "own.yaml", Recording(held))
+        write_cassette(folder / "own.yaml", CassetteContent(held))
     library = Library(folder, started=time.time() + 1)
     opened = [partial(library.open_shared, Path(name)) for name in shared]
     return ToolTape(library.open(Path("own.yaml"), mode, "tool"), shared=opened, retry_command=RETRY), library
@@ -227,11 +227,11 @@ def test_tools_of_one_schema_never_play_each_others_calls(tmp_path: Path) -> Non
 def test_shared_cassettes_are_asked_after_the_trials_own(tmp_path: Path) -> None:
     """A folder holds a file for each tool; a file holds any; both in whichever way the calls are written."""
     (tmp_path / "shared").mkdir()
-    write(
+    write_cassette(
         tmp_path / "shared" / "places.json",
-        Recording((tool_interaction("places", {"keyword": "부산", "size": 15}, result="shared"),)),
+        CassetteContent((tool_interaction("places", {"keyword": "부산", "size": 15}, result="shared"),)),
     )
-    write(tmp_path / "more.yaml", Recording((exchange({"keyword": "대구"}, "more"),)))
+    write_cassette(tmp_path / "more.yaml", CassetteContent((exchange({"keyword": "대구"}, "more"),)))
     own = tool_interaction("places", {"keyword": "서울"}, result="own")
     opened, library = tape(tmp_path, own, shared=("shared", "more.yaml"))
     used = tool(wire=True)
@@ -251,7 +251,7 @@ def test_a_shared_file_is_read_once_and_only_when_its_tool_is_called(tmp_path: P
     (tmp_path / "shared").mkdir()
     (tmp_path / "shared" / "route.json").write_text("broken")
     path = tmp_path / "shared" / "places.json"
-    write(path, Recording((tool_interaction("places", {"keyword": "a"}, result=1),)))
+    write_cassette(path, CassetteContent((tool_interaction("places", {"keyword": "a"}, result=1),)))
     library = Library(tmp_path)
 
     first = library.open_shared(Path("shared"), "places")
@@ -272,7 +272,9 @@ def test_a_shared_cassette_that_is_not_there_is_the_authors_mistake(tmp_path: Pa
 
 def test_a_miss_names_the_nearest_call_wherever_it_is_recorded(tmp_path: Path) -> None:
     """By parameter, as the tool was called, whether the recording is of the tool or of its provider."""
-    write(tmp_path / "more.yaml", Recording((exchange({"keyword": "대구", "size": 5}, "more"),)))
+    write_cassette(
+        tmp_path / "more.yaml", CassetteContent((exchange({"keyword": "대구", "size": 5}, "more"),))
+    )
     held = tool_interaction("places", {"keyword": "서울", "size": 7}, result=1)
     opened, _ = tape(tmp_path, held, shared=("more.yaml",))
 
@@ -302,7 +304,7 @@ def test_what_is_recorded_of_a_wire_is_played_again(tmp_path: Path) -> None:
 def test_a_secret_of_a_shared_cassette_is_never_given_out(tmp_path: Path) -> None:
     """Responses are redacted when they are first looked at, whoever looks."""
     secret_call = tool_interaction("places", {"keyword": "a"}, result={"api_key": "abcdefgh12345"})
-    write(tmp_path / "more.json", Recording((secret_call,)))
+    write_cassette(tmp_path / "more.json", CassetteContent((secret_call,)))
     opened, _ = tape(tmp_path, shared=("more.json",))
     assert ask(opened, tool(), keyword="a") == {"api_key": "<redacted>"}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.interaction import (
     Interaction,
     Request,
@@ -19,8 +19,7 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
     tool_response,
 )
-from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.tape import Library, Tape
 
 
 def search(word: str, result: str) -> Interaction:
@@ -32,7 +31,7 @@ def search(word: str, result: str) -> Interaction:
 def library(tmp_path: Path) -> Library:
     """A library over one recording: a asked twice, b once, c once."""
     held = (search("a", "a1"), search("b", "b1"), search("a", "a2"), search("c", "c1"))
-    write(tmp_path / "x.yaml", Recording(held))
+    write_cassette(tmp_path / "x.yaml", CassetteContent(held))
     return Library(tmp_path)
 
 
@@ -67,7 +66,7 @@ def test_without_repeats_one_call_too_many_is_a_miss(library: Library) -> None:
 def test_chats_do_not_repeat(tmp_path: Path) -> None:
     """An ask has its own number, so a second one is a fault of the caller, and misses."""
     recorded = chat_interaction("agent", "m", 1, 1, {"messages": []}, {"text": "hi"})
-    write(tmp_path / "x.yaml", Recording((recorded,)))
+    write_cassette(tmp_path / "x.yaml", CassetteContent((recorded,)))
     tape = Library(tmp_path).open(Path("x.yaml"), "none", "chat")
 
     assert [tape.play(recorded.request) for _ in range(2)] == [recorded.response, None]
@@ -83,7 +82,7 @@ def test_trials_do_not_use_up_each_others_recordings(library: Library) -> None:
 def test_keys_of_hand_written_arguments_may_stand_in_any_order(tmp_path: Path) -> None:
     """Arguments are compared as JSON, not as text."""
     by_hand = Request("POST", "tool://t", '{ "b": [1, 2],\n "a": "\\uac00" }')
-    write(tmp_path / "x.yaml", Recording((Interaction(by_hand, tool_response("found")),)))
+    write_cassette(tmp_path / "x.yaml", CassetteContent((Interaction(by_hand, tool_response("found")),)))
     tape = Library(tmp_path).open(Path("x.yaml"), "none", "tool")
 
     assert tape.play(tool_request("t", {"a": "가", "b": [1, 2]})) == tool_response("found")
@@ -118,7 +117,7 @@ def test_a_matcher_is_asked_when_no_call_is_equal(library: Library) -> None:
 
 def test_threads_play_each_recording_once(tmp_path: Path) -> None:
     """The calls of a turn may overlap: from many threads, each recording is played exactly once."""
-    write(tmp_path / "x.yaml", Recording(tuple(search("a", f"{n}") for n in range(200))))
+    write_cassette(tmp_path / "x.yaml", CassetteContent(tuple(search("a", f"{n}") for n in range(200))))
     tape = Library(tmp_path).open(Path("x.yaml"), "none", "tool", allow_repeats=False)
 
     with ThreadPoolExecutor(8) as pool:
@@ -148,7 +147,7 @@ def test_threads_record_everything_once(tmp_path: Path) -> None:
 
 def seconds_for_asks(folder: Path, size: int) -> float:
     """Time 300 asks, spread over a recording of that size; the best of five."""
-    write(folder / f"{size}.json", Recording(tuple(search(f"w{n}", "r") for n in range(size))))
+    write_cassette(folder / f"{size}.json", CassetteContent(tuple(search(f"w{n}", "r") for n in range(size))))
     tape = Library(folder).open(Path(f"{size}.json"), "none", "tool")
     words = [f"w{n * 7919 % size}" for n in range(300)]
 
@@ -167,7 +166,7 @@ def test_looking_up_costs_the_same_in_a_large_recording(tmp_path: Path) -> None:
 
 def test_identical_calls_cost_the_same_the_thousandth_time(tmp_path: Path) -> None:
     """Played recordings are not walked over again and again: 3,000 equal calls take no minute."""
-    write(tmp_path / "x.json", Recording(tuple(search("a", f"{n}") for n in range(3000))))
+    write_cassette(tmp_path / "x.json", CassetteContent(tuple(search("a", f"{n}") for n in range(3000))))
     tape = Library(tmp_path).open(Path("x.json"), "none", "tool")
 
     begun = time.process_time()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes import files
-from pytest_agenteval.cassettes.files import Recording
+from pytest_agenteval.cassettes import cassette_files
+from pytest_agenteval.cassettes.cassette_files import CassetteContent
 from pytest_agenteval.cassettes.interaction import (
     Interaction,
     Request,
@@ -50,7 +50,7 @@ def as_bytes(body: str | bytes | None) -> bytes | None:
 def test_vcr_loads_what_we_write(tmp_path: Path, suffix: str, interactions: tuple[Interaction, ...]) -> None:
     """vcrpy's own cassette holds the same requests and responses, byte for byte."""
     path = tmp_path / f"a{suffix}"
-    files.write(path, Recording(interactions, "# synthetic\n"))
+    cassette_files.write_cassette(path, CassetteContent(interactions, "# synthetic\n"))
 
     held = vcr_cassette.Cassette.load(path=str(path), serializer=serializer(suffix))
 
@@ -86,7 +86,7 @@ def test_we_load_what_vcr_writes(tmp_path: Path, suffix: str, interactions: tupl
         )
     cassette._save()
 
-    assert files.read(path).interactions == interactions
+    assert cassette_files.read_cassette(path).interactions == interactions
 
 
 def test_tags_of_older_vcr_are_read(tmp_path: Path) -> None:
@@ -99,7 +99,7 @@ def test_tags_of_older_vcr_are_read(tmp_path: Path) -> None:
         encoding="utf-8",
     )
 
-    assert files.read(path).interactions == (
+    assert cassette_files.read_cassette(path).interactions == (
         Interaction(Request("GET", "https://x", None, {"A": "b"}), Response(200, "OK", body="c")),
     )
 
@@ -107,11 +107,11 @@ def test_tags_of_older_vcr_are_read(tmp_path: Path) -> None:
 def test_replay_loads_neither_vcr_nor_yaml_before_a_file_is_read(tmp_path: Path) -> None:
     """Importing this room costs no heavy import, and playing tools and chats never loads vcrpy or litellm."""
     path = tmp_path / "a.yaml"
-    files.write(path, Recording((TOOL, CHAT)))
+    cassette_files.write_cassette(path, CassetteContent((TOOL, CHAT)))
     program = f"""
 import sys
 from pathlib import Path
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.cassettes.interaction import tool_request
 assert "yaml" not in sys.modules and "pytest" not in sys.modules
 tape = Library().open(Path({str(path)!r}), "none", "tool")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.chat.chat import ChatSettings, Reply
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.offline.scripted import ScriptedChat
@@ -166,7 +166,7 @@ def test_a_judge_has_recordings_of_its_own(tmp_path: Path) -> None:
 REPLAY = """
 import asyncio, json, os, socket, sys
 from pathlib import Path
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.chat.litellm_chat import LitellmChat
 from pytest_agenteval.chat.rate_limiter import RateLimiters, limiter_of
 from pytest_agenteval.chat.retries import RetryingChat

@@ -7,7 +7,7 @@ from multiprocessing.pool import ThreadPool
 
 import pytest
 
-from pytest_agenteval.cassettes.http.patches import own_requests
+from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.interaction import Request, Response
 from pytest_agenteval.chat.model_traffic import ModelTraffic
 from pytest_agenteval.records.limits import Budget
@@ -64,7 +64,7 @@ def test_a_pool_s_task_that_meets_the_limit_is_no_task_that_is_lost() -> None:
     asking, over = Asking(steps=0), []
 
     def ask_in_pool() -> None:
-        with own_requests(tuple, traffic=asking.traffic), ThreadPool(1) as pool:
+        with intercepted_requests(tuple, traffic=asking.traffic), ThreadPool(1) as pool:
             with pytest.raises(ConnectionError):
                 pool.map_async(lambda _: asking.ask(), [1]).get(20)
             over.append(True)

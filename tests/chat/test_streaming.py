@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.chat.chat import Chat, Reply
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.recording_chat import AgentChat, ChatTape, JudgeChat

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_agenteval.cassettes.http.patches import own_requests
+from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from tests.cassettes.http.server import Server, serving
 from tests.journals import finished
 from tests.suites import run, suite, task, write
@@ -406,7 +406,7 @@ def test_importing_litellm_asks_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its import asks GitHub for a list of prices, which would be an agent's first and only miss."""
     monkeypatch.delenv("LITELLM_LOCAL_MODEL_COST_MAP", raising=False)
     monkeypatch.delitem(sys.modules, "litellm", raising=False)
-    with own_requests(tuple):
+    with intercepted_requests(tuple):
         importlib.util.find_spec("litellm")
         assert os.environ.pop("LITELLM_LOCAL_MODEL_COST_MAP", "") == "True"
     importlib.util.find_spec("litellm")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.interaction import tool_interaction
 from pytest_agenteval.store.file_writing import replace_json, replace_link, replace_text
 from pytest_agenteval.text.errors import AgentEvalError
@@ -19,7 +19,7 @@ CALL = tool_interaction("search", {"q": LONG}, result="found")
 WRITERS: dict[str, Callable[[Path], object]] = {
     "text": lambda path: replace_text(path, LONG),
     "json": lambda path: replace_json(path, [LONG]),
-    "cassette": lambda path: write(path, Recording((CALL,))),
+    "cassette": lambda path: write_cassette(path, CassetteContent((CALL,))),
 }
 
 

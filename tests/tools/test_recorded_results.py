@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes.library import Library
 from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool_tape import ToolTape

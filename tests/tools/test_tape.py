@@ -11,7 +11,7 @@ import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError

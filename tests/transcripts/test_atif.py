@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
+from pytest_agenteval.cassettes.transcripts.parts import UnreadableTranscript
 from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec

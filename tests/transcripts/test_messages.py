@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
+from pytest_agenteval.cassettes.transcripts.parts import UnreadableTranscript
 from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 from pytest_agenteval.chat.model_prices import token_rates
 from pytest_agenteval.engine.agent_run import InvalidAnswer, as_answer

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.transcripts.place import UnreadableTranscript
+from pytest_agenteval.cassettes.transcripts.parts import UnreadableTranscript
 from pytest_agenteval.cassettes.transcripts.reading import read_transcript
 from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
-from pytest_agenteval.cassettes.transcripts.spans import Span
+from pytest_agenteval.cassettes.transcripts.spans import TraceSpan
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, ToolError, Transcript, Usage
 from pytest_agenteval.reports.exports.otel import trial_spans
@@ -51,7 +51,7 @@ TALKED = Transcript(
 )
 
 
-def _ours() -> list[Span]:
+def _ours() -> list[TraceSpan]:
     return list(trial_spans(RUN, replace(TALK, transcript=TALKED), content=True))
 
 
@@ -79,10 +79,10 @@ def _decoded(value: Any) -> Any:
         return value
 
 
-def _span(number: int, parent: int = 0, error: str | None = None, **attributes: Any) -> Span:
+def _span(number: int, parent: int = 0, error: str | None = None, **attributes: Any) -> TraceSpan:
     named = {name.replace("__", "."): value for name, value in attributes.items()}
     at = number * 10**9
-    return Span(
+    return TraceSpan(
         "t", str(number), str(parent or ""), f"s{number}", "internal", at, at + 10**8, named, (), error
     )
 

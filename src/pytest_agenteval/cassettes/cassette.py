@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias, get_args
 
-from pytest_agenteval.cassettes import files
-from pytest_agenteval.cassettes.candidate_index import InteractionIndex, InteractionSlot
+from pytest_agenteval.cassettes import cassette_files
 from pytest_agenteval.cassettes.http.messages import normalize_request, normalize_response
 from pytest_agenteval.cassettes.interaction import TOOL, Interaction, Request
 from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.cassettes.request_matching import InteractionIndex, InteractionSlot
 from pytest_agenteval.text.errors import UsageMistake, nearest
 
 RecordMode: TypeAlias = Literal["none", "once", "new_episodes", "all"]
@@ -59,7 +59,7 @@ class Cassette:
         self._load()
 
     def _load(self) -> None:
-        recording = files.read(self.path, self.name)
+        recording = cassette_files.read_cassette(self.path, self.name)
         of_this_run = recording.since(self.started)
         self._unfinished = recording.unfinished and not of_this_run
         self._new = not recording.there or of_this_run or self._unfinished or self.mode == "all"
@@ -152,7 +152,7 @@ class Cassette:
             ours, self.dirty, unfinished = self.interactions, False, bool(self._broken_trials)
         since = self.started if self.mode == "all" else None
         try:
-            files.save(
+            cassette_files.save_cassette(
                 self.path,
                 ours,
                 name=self.name,

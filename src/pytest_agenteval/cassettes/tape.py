@@ -1,16 +1,179 @@
-"""One trial's open cassette: it plays each recording once, in order, whatever other trials play."""
+"""Tapes: what one trial replays and records, what it reports as missing, and the library that opens them."""
 
 from __future__ import annotations
 
+import os
+import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from difflib import SequenceMatcher
+from pathlib import Path
+from typing import Any
 
-from pytest_agenteval.cassettes.candidate_index import InteractionSlot
-from pytest_agenteval.cassettes.cassette import Cassette
-from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
-from pytest_agenteval.cassettes.miss_report import describe_request, nearest_recording
-from pytest_agenteval.cassettes.request_identity import CallMatcher, Key, Match, address_of, key_of
-from pytest_agenteval.text.errors import CassetteMiss, Problem
+from pytest_agenteval.cassettes.cassette import Cassette, RecordMode, TapeKind
+from pytest_agenteval.cassettes.cassette_files import JSON, YAML
+from pytest_agenteval.cassettes.interaction import (
+    CHAT,
+    TOOL,
+    Interaction,
+    Request,
+    Response,
+    chat_place,
+    text_of,
+    tool_call,
+)
+from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.cassettes.request_matching import (
+    CallMatcher,
+    InteractionSlot,
+    Match,
+    RequestKey,
+    address_of,
+    json_body,
+    key_of,
+    request_parameters,
+)
+from pytest_agenteval.text.errors import CassetteMiss, Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.text.json_values import equal
+
+LONGEST, COMPARED = 60, 200
+CHAT_PLACE = ("role", "model", "repetition", "ask")
+NOT_SHOWN = "nothing that is shown here"
+_NONE = object()
+
+
+def describe_request(request: Request) -> str:
+    """Name a request in a reader's words: ``search(keyword='x')``, ``agent asks gpt…``."""
+    if request.uri.startswith(CHAT):
+        role, model, repetition, ask = chat_place(request)
+        return f"{role} asks {model} (repetition {repetition}, ask {ask})"
+    args = ", ".join(f"{name}={_short(value)}" for name, value in request_parameters(request).items())
+    return f"{_address(request)}({args})"
+
+
+def nearest_recording(missed: Request, same: int, recorded: Sequence[Request]) -> str:
+    """Say what the cassette holds instead; ``same`` counts recordings of this very request, all played."""
+    if same:
+        return f"{_count(same, 'recording')} of this very {_noun(missed)[0]}, played already"
+    if not recorded:
+        return "no recordings at all"
+    return _nearest_ask(missed, recorded) if missed.uri.startswith(CHAT) else _nearest_call(missed, recorded)
+
+
+def _nearest_call(missed: Request, recorded: Sequence[Request]) -> str:
+    alike = [request for request in recorded if _address(request) == _address(missed)]
+    noun, place = _noun(missed)
+    if not alike:
+        others = sorted({_address(request) for request in recorded if not request.uri.startswith(CHAT)})
+        return f"no {noun} of this {place}; recorded are: {_some(others)}"
+    differs = (
+        ", ".join(_differences(request_parameters(missed), request_parameters(_nearest(missed, alike))))
+        or NOT_SHOWN
+    )
+    return f"{_count(len(alike), noun)} of this {place}; the nearest differs in {differs}"
+
+
+def _nearest(missed: Request, alike: Sequence[Request]) -> Request:
+    """Give the request that differs in the fewest arguments, and of several the most similar in its text."""
+    parameters = request_parameters(missed)
+    apart = [len(list(_differences(parameters, request_parameters(request)))) for request in alike]
+    fewest = min(apart)
+    ties = [request for request, number in zip(alike, apart, strict=True) if number == fewest]
+    return max(ties[:COMPARED], key=lambda request: _similarity(missed, request))
+
+
+def _similarity(missed: Request, request: Request) -> float:
+    ours, theirs = (text_of(side.body)[:500] + side.uri for side in (missed, request))
+    return SequenceMatcher(None, ours, theirs, autojunk=False).ratio()
+
+
+def _differences(args: Mapping[str, Any], recorded: Mapping[str, Any]) -> Iterable[str]:
+    """Give what differs, with the recorded side of it."""
+    for name in [*args, *(name for name in recorded if name not in args)]:
+        there = recorded.get(name, _NONE)
+        if not _same(args.get(name, _NONE), there):
+            yield f"{name}: {'(not given)' if there is _NONE else _short(there)}"
+
+
+def _same(argument: Any, recorded: Any) -> bool:
+    """Compare as a recording is looked for: ``1`` is not ``true``."""
+    return argument is recorded or (_NONE not in (argument, recorded) and equal(argument, recorded))
+
+
+def _nearest_ask(missed: Request, recorded: Sequence[Request]) -> str:
+    chats = [request for request in recorded if request.uri.startswith(CHAT)]
+    if not chats:
+        return "no recorded chats"
+    nearest = max(chats, key=lambda request: _agreement(chat_place(missed), chat_place(request)))
+    apart = [
+        f"{word}: {there}"
+        for word, here, there in zip(CHAT_PLACE, chat_place(missed), chat_place(nearest), strict=True)
+        if here != there
+    ]
+    differs = ", ".join(apart or _changes(missed, nearest))
+    return f"{_count(len(chats), 'ask')} recorded; the nearest differs in {differs}"
+
+
+def _agreement(here: Sequence[str], there: Sequence[str]) -> tuple[int, int]:
+    """Prefer the same role, then as many other parts as agree; of asks, the nearest number."""
+    agreed = sum(left == right for left, right in zip(here, there, strict=True)) + 4 * (here[0] == there[0])
+    return agreed, -abs(int(here[3]) - int(there[3]))
+
+
+def _changes(missed: Request, recorded: Request) -> list[str]:
+    """Say which parts of an ask changed: the first message, the names of tools, the settings."""
+    ours, theirs = json_body(missed), json_body(recorded)
+    changes: list[str] = []
+    for name in sorted(ours.keys() | theirs.keys()):
+        here, there = ours.get(name), theirs.get(name)
+        if here != there:
+            changes += _change(name, here, there)
+    return changes or [NOT_SHOWN]
+
+
+def _change(name: str, here: Any, there: Any) -> Iterable[str]:
+    if isinstance(here, Mapping) and isinstance(there, Mapping):
+        return [f"{name}.{part}" for part in _differences(here, there)]
+    if isinstance(here, list) and isinstance(there, list):
+        return [_first_change(name, here, there)]
+    return [f"{name}: {_short(there)}"]
+
+
+def _first_change(name: str, here: list[Any], there: list[Any]) -> str:
+    at = next((i for i, (left, right) in enumerate(zip(here, there, strict=False)) if left != right), None)
+    if at is None:
+        return f"{name}: {len(there)} of them, not {len(here)}"
+    left, right = here[at], there[at]
+    if not isinstance(left, Mapping) or not isinstance(right, Mapping):
+        return f"{name}[{at}]: {_short(right)}"
+    return f"{name}[{at}].{next(iter(_differences(left, right)))}"
+
+
+def _address(request: Request) -> str:
+    if request.uri.startswith(TOOL):
+        return tool_call(request)[0]
+    return " ".join(address_of(request))
+
+
+def _noun(request: Request) -> tuple[str, str]:
+    if request.uri.startswith(CHAT):
+        return "ask", "chat"
+    return ("call", "tool") if request.uri.startswith(TOOL) else ("request", "address")
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+    return (", ".join(names[:5]) or "(none)") + more
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
 
 
 class Tape:
@@ -30,7 +193,7 @@ class Tape:
         self.allow_repeats = allow_repeats
         self.hits = self.misses = self.recorded = 0
         self._played: set[InteractionSlot] = set()
-        self._next: dict[Key, int] = defaultdict(int)
+        self._next: dict[RequestKey, int] = defaultdict(int)
 
     @property
     def recording(self) -> bool:
@@ -162,7 +325,7 @@ class Tape:
             slot = self._find_accepted(requests[0], matcher)
         return slot
 
-    def _find_equal(self, key: Key) -> InteractionSlot | None:
+    def _find_equal(self, key: RequestKey) -> InteractionSlot | None:
         same = self.cassette.recorded.by_request(key)
         slot = self._unplayed(key)
         return same[-1] if slot is None and same and self._repeats else slot
@@ -171,7 +334,7 @@ class Tape:
     def _repeats(self) -> bool:
         return self.allow_repeats and not self.recording
 
-    def _unplayed(self, key: Key) -> InteractionSlot | None:
+    def _unplayed(self, key: RequestKey) -> InteractionSlot | None:
         """Give the first equal request that this tape has not played; never walks over one twice."""
         same, at = self.cassette.recorded.by_request(key), self._next[key]
         while at < len(same) and same[at] in self._played:
@@ -206,3 +369,120 @@ class Tape:
         """Of calls as near as each other, the first not yet played, else the last one again."""
         unplayed = slot not in self._played
         return unplayed, -slot if unplayed else slot
+
+
+class Library:
+    """Opens tapes and saves what they recorded.
+
+    ``root`` is the folder that names in messages are relative to. ``started`` is when the whole run began, in
+    seconds since 1970; workers are given the controller's, and so tell each other's recordings from old ones.
+    """
+
+    def __init__(
+        self, root: Path | None = None, *, redactor: Redactor | None = None, started: float | None = None
+    ) -> None:
+        self._root = (root or Path.cwd()).resolve()
+        self._redactor = redactor or Redactor.from_environ()
+        self._started = time.time() if started is None else started
+        self._open: dict[Path, Cassette] = {}
+        self._shared: dict[Path, Cassette] = {}
+        self._places: dict[tuple[Path, str], Path | None] = {}
+        self._folders: dict[str, str] = {}
+        self._named: dict[Path, Cassette] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def cassettes(self) -> tuple[Cassette, ...]:
+        """All cassettes opened so far, without the shared ones."""
+        with self._lock:
+            return tuple(self._open.values())
+
+    def open(
+        self, path: Path, mode: RecordMode, kind: TapeKind, *, allow_repeats: bool | None = None
+    ) -> Tape:
+        """Give a trial its own tape of a file; a file has one mode and one kind in a run.
+
+        ``allow_repeats`` is true for tools and false for chats unless it is said.
+        """
+        cassette = self._cassette(path, mode, kind)
+        return Tape(cassette, kind == "tool" if allow_repeats is None else allow_repeats)
+
+    def open_shared(self, path: Path, tool: str) -> Tape | None:
+        """Give a trial its own tape of what tasks share; nothing is ever recorded into it.
+
+        The path is a file, or a folder that holds a file for each tool, ``TOOL.json`` or ``TOOL.yaml``: then
+        None says that it holds none for this tool. A file is read when it is first asked for.
+        """
+        whole = self._place(path, tool)
+        if whole is None:
+            return None
+        with self._lock:
+            held = self._shared.get(whole)
+            if held is None:
+                name = self._name(whole)
+                held = Cassette(whole, "none", "tool", name=name, redactor=self._redactor)
+                self._shared[whole] = held
+        return Tape(held, allow_repeats=True)
+
+    def save(self, paths: Iterable[Path] | None = None) -> tuple[Path, ...]:
+        """Save what holds something new, of all cassettes or of these, and say which; problems come last."""
+        saved: list[Path] = []
+        problems: list[Problem] = []
+        for cassette in self.cassettes if paths is None else self.cassettes_at(paths):
+            try:
+                if cassette.save():
+                    saved.append(cassette.path)
+            except ProblemsFound as error:
+                problems += error.problems
+        if problems:
+            raise ProblemsFound(problems)
+        return tuple(saved)
+
+    def note_trial(self, paths: Iterable[Path], trial: str, *, broken: bool) -> None:
+        """Remember how a trial ended that may have recorded into these files."""
+        for cassette in self.cassettes_at(paths):
+            cassette.note_trial(trial, broken=broken)
+
+    def cassettes_at(self, paths: Iterable[Path]) -> list[Cassette]:
+        """Give the cassettes that were opened by these names."""
+        return [self._named[path] for path in paths if path in self._named]
+
+    def _cassette(self, path: Path, mode: RecordMode, kind: TapeKind) -> Cassette:
+        whole = self._whole(path)
+        with self._lock:
+            held = self._open.get(whole)
+            if held is None:
+                name = self._name(whole)
+                held = Cassette(whole, mode, kind, name=name, redactor=self._redactor, started=self._started)
+                self._open[whole] = held
+            self._named[path] = held
+        if (held.mode, held.kind) != (mode, kind):
+            was, now = f"{held.kind} cassette in mode {held.mode}", f"{kind} cassette in mode {mode}"
+            raise UsageMistake(f"{held.name} is open as a {was}; it cannot be a {now} too")
+        return held
+
+    def _whole(self, path: Path) -> Path:
+        """Give where a file lies, links followed; those on the way to its folder are followed once."""
+        folder, name = os.path.split(self._root / path)
+        followed = self._folders.get(folder)
+        if followed is None:
+            followed = self._folders[folder] = os.path.realpath(folder)
+        whole = os.path.join(followed, name)
+        return Path(os.path.realpath(whole) if os.path.islink(whole) else whole)
+
+    def _place(self, path: Path, tool: str) -> Path | None:
+        """Find the file in which a shared path holds a tool's calls; looked for once."""
+        key = (path, tool)
+        if key not in self._places:
+            whole = (self._root / path).resolve()
+            if not whole.exists():
+                raise UsageMistake(
+                    f"there is no shared cassette {self._name(whole)}: a file, or a folder of them"
+                )
+            named = [whole / f"{tool.replace('/', '_')}{ending}" for ending in (*JSON, *YAML)]
+            there = [whole] if whole.is_file() else [path for path in named if path.is_file()]
+            self._places[key] = there[0] if there else None
+        return self._places[key]
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self._root).as_posix() if path.is_relative_to(self._root) else str(path)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.http.failures import failure_text, is_failure
+from pytest_agenteval.cassettes.http.exchange import failure_text, is_failure
 from pytest_agenteval.cassettes.http.scope import BROKE_OFF, GIVEN_UP, NotRecorded, for_this_thread
 from pytest_agenteval.cassettes.interaction import CHAT, Body, Request, Response, text_of
 from pytest_agenteval.cassettes.tape import Tape

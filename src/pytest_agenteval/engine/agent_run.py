@@ -15,9 +15,8 @@ from functools import partial
 from typing import Any, Literal
 
 from pytest_agenteval.agents.agent import AgentContext, loop_of
-from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
-from pytest_agenteval.cassettes.http.pools_of_loops import share_pools
-from pytest_agenteval.cassettes.http.scope import current, untaped
+from pytest_agenteval.cassettes.http.patch_system import without_socket_guard
+from pytest_agenteval.cassettes.http.scope import current, share_pools, untaped
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.model_prices import with_prices
 from pytest_agenteval.processes.closers import close_at_end

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agenteval.cassettes.http.patches import own_requests
+from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
 from pytest_agenteval.chat.model_prices import with_prices
 from pytest_agenteval.records.plan import Plan
@@ -49,7 +49,7 @@ class InterceptedRequests:
         passing = self._plan.live and self._plan.conditions.record == "none"
         traffic = lazy_traffic(self._make_traffic)
         ignored = self._plan.task.ignored_hosts
-        with own_requests(
+        with intercepted_requests(
             lambda: self._tape.of_agent,
             passing=passing,
             closing=closing,

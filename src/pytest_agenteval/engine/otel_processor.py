@@ -15,8 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace import Span as LiveSpan
 
 from pytest_agenteval.cassettes.http.scope import Scope, current
-from pytest_agenteval.cassettes.transcripts.span_forms import sdk_span
-from pytest_agenteval.cassettes.transcripts.spans import Span
+from pytest_agenteval.cassettes.transcripts.spans import TraceSpan, sdk_span
 
 MOST_SPANS = 20_000
 """How many spans of one trial are kept."""
@@ -31,7 +30,7 @@ class TrialSpans(SpanProcessor):
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._ended: dict[Scope, list[Span]] = {}
+        self._ended: dict[Scope, list[TraceSpan]] = {}
         self._begun: dict[int, Scope] = {}
 
     def watch(self, scope: Scope) -> None:
@@ -39,7 +38,7 @@ class TrialSpans(SpanProcessor):
         with self._lock:
             self._ended[scope] = []
 
-    def pop_spans(self, scope: Scope) -> list[Span]:
+    def pop_spans(self, scope: Scope) -> list[TraceSpan]:
         """Give the spans of a trial that have ended, and keep no more of them."""
         with self._lock:
             self._begun = {id: owner for id, owner in self._begun.items() if owner is not scope}

@@ -319,7 +319,7 @@ class _TrialRun:
         tools, self.servers = context.tools(task), context.servers_for(task, self.budget)
         if tools or context.has_own_agent(task):
             # Not at the first request: a process forked while a thread imports waits for that for ever.
-            from pytest_agenteval.cassettes import library  # noqa: F401
+            from pytest_agenteval.cassettes import tape  # noqa: F401
             from pytest_agenteval.chat import model_traffic  # noqa: F401
             from pytest_agenteval.tools import tool_tape  # noqa: F401
         return ToolBox(

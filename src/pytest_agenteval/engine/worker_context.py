@@ -36,7 +36,7 @@ from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.cassette import Cassette
-    from pytest_agenteval.cassettes.library import Library
+    from pytest_agenteval.cassettes.tape import Library
     from pytest_agenteval.chat.local.vllm_chat import ModelServers
     from pytest_agenteval.chat.rate_limiter import RateLimiter, RateLimiters
     from pytest_agenteval.tools.mcp_tools import ProcessServers, TrialServers
@@ -197,7 +197,7 @@ class WorkerContext:
         """The cassettes of this process, made when the first is opened."""
         with self._opening:  # agents call tools from threads of their own: of two, one would not be saved
             if self._library is None:
-                from pytest_agenteval.cassettes.library import Library
+                from pytest_agenteval.cassettes.tape import Library
 
                 root = Path(self.run.root) if self.run.root else None
                 self._library = Library(root, started=self.run.started)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_agenteval import __version__
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.interaction import Interaction, Response, tool_interaction
 from pytest_agenteval.processes.files import read_pointer
 from pytest_agenteval.records.plan import Kind
@@ -244,7 +244,7 @@ class RecordedCall(Record, frozen=True):
 def write_tool_cassette(path: Path, calls: Iterable[RecordedCall]) -> Path:
     """Write one cassette file (JSON or YAML by its ending), in place of one that is there; give its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    write(path, Recording(tuple(map(_interaction, calls))))
+    write_cassette(path, CassetteContent(tuple(map(_interaction, calls))))
     return path
 
 

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Meta, field
 
-from pytest_agenteval.cassettes.param_matchers import WORDS
+from pytest_agenteval.cassettes.request_matching import MATCHER_WORDS
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.field_types import Count, Map, Named, Number, Positive, Spec, expects
 from pytest_agenteval.tasks.validation_errors import value_text
@@ -463,10 +463,10 @@ def _matching_problems(matching: Mapping[str, Any], names: Iterable[str]) -> Ite
     for name, rule in matching.items():
         yield from _unknown_names(("matching", name), "a parameter of the tool", (name,), names)
         number = isinstance(rule, Mapping) and set(rule) == {"number"} and _is_tolerance(rule["number"])
-        if not number and rule not in WORDS:
-            expected = f"one of {', '.join(WORDS)}, or {{number: TOLERANCE}}"
+        if not number and rule not in MATCHER_WORDS:
+            expected = f"one of {', '.join(MATCHER_WORDS)}, or {{number: TOLERANCE}}"
             yield DeclarationProblem(
-                ("matching", name), expected, value_text(rule), nearest(str(rule), WORDS)
+                ("matching", name), expected, value_text(rule), nearest(str(rule), MATCHER_WORDS)
             )
 
 

@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_agenteval.cassettes.http.patch_sockets import without_socket_guard
+from pytest_agenteval.cassettes.http.patch_system import without_socket_guard
 from pytest_agenteval.processes.processes import GROUP, end_group
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.plan import McpServer

@@ -14,8 +14,7 @@ import msgspec
 
 from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.interaction import Request, tool_answer, tool_request, tool_response
-from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.processes.files import locked, portable_name
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer

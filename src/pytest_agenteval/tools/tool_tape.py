@@ -20,10 +20,10 @@ from pytest_agenteval.cassettes.interaction import (
     tool_request,
     tool_response,
 )
-from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-from pytest_agenteval.cassettes.request_identity import (
+from pytest_agenteval.cassettes.request_matching import (
     CallMatcher,
     EndpointKey,
+    ParamMatchers,
     address_of,
     request_parameters,
 )

@@ -17,10 +17,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 
 httpx = pytest.importorskip("httpx")
 aiohttp = pytest.importorskip("aiohttp")
@@ -183,7 +183,7 @@ def test_who_takes_no_encoding_gets_none(tmp_path: Path, base: str) -> None:
 def test_a_recording_of_before_is_played_as_it_stands(tmp_path: Path) -> None:
     """It does not say how its body was encoded."""
     held = Interaction(Request("GET", "http://x.test/a"), Response(200, "OK", body="text"))
-    write(tmp_path / "t.yaml", Recording((held,)))
+    write_cassette(tmp_path / "t.yaml", CassetteContent((held,)))
 
     for ask in CLIENTS:
         assert replayed(tmp_path, "http://x.test/a", ask, "gzip") == (None, "4", b"text")
@@ -195,7 +195,9 @@ def test_a_body_that_was_decoded_beneath_its_header_is_encoded_again(
 ) -> None:
     """vcrpy and earlier versions recorded a decoded body beneath the header: the replay encodes it."""
     response = Response(200, "OK", {"Content-Encoding": ("gzip",)}, body)
-    write(tmp_path / "t.yaml", Recording((Interaction(Request("GET", "http://x.test/a"), response),)))
+    write_cassette(
+        tmp_path / "t.yaml", CassetteContent((Interaction(Request("GET", "http://x.test/a"), response),))
+    )
 
     for ask in CLIENTS:
         header, length, raw = replayed(tmp_path, "http://x.test/a", ask, "gzip")

@@ -14,10 +14,10 @@ from urllib.error import URLError
 
 import pytest
 
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 
 httpx = pytest.importorskip("httpx")
 aiohttp = pytest.importorskip("aiohttp")
@@ -222,7 +222,9 @@ ERRORS_OF_CLIENTS = (
 def test_a_failure_written_by_hand_is_one_of_the_client(tmp_path: Path, ask: Any, failure: str) -> None:
     """A failure whose class cannot be made is a failure to connect; a timeout is one for every client."""
     response = Response(599, "no response", extra={"failure": failure})
-    write(tmp_path / "t.yaml", Recording((Interaction(Request("GET", "http://127.0.0.1:9/"), response),)))
+    write_cassette(
+        tmp_path / "t.yaml", CassetteContent((Interaction(Request("GET", "http://127.0.0.1:9/"), response),))
+    )
 
     tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
     with taped_http(tape) as scope, pytest.raises(ERRORS_OF_CLIENTS) as raised:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.http.patches import own_requests, remove, taped_http
+from pytest_agenteval.cassettes.http.patches import intercepted_requests, remove, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 
 grpc = pytest.importorskip("grpc")
 
@@ -103,6 +103,6 @@ def test_a_call_is_refused_in_a_replay_and_goes_out_where_it_may(
     assert [request.method for request in scope.missed] == ["CALL"]
     assert scope.missed[0].uri.endswith("/greeting/hello")
 
-    with own_requests(lambda: [tape], passing=True):
+    with intercepted_requests(lambda: [tape], passing=True):
         assert call() == b"Mina"
     assert server.called == ["/greeting/hello"]

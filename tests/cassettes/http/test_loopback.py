@@ -19,11 +19,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
-from pytest_agenteval.cassettes.http.forwarding import Connections
 from pytest_agenteval.cassettes.http.loopback import trial_address
-from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
+from pytest_agenteval.cassettes.http.loopback_address import HOST, Connections, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import Scope
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
 from tests.cassettes.http.server import Answers
 

@@ -8,18 +8,20 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 
 URL = "http://shop.test/search"
 
 
 def is_answered(folder: Path, recorded: Request, live_request: Request, matching: Mapping[str, Any]) -> bool:
     """Say whether a cassette with one recording answers the request."""
-    write(folder / "t.yaml", Recording((Interaction(recorded, Response(200, body="recorded")),)))
+    write_cassette(
+        folder / "t.yaml", CassetteContent((Interaction(recorded, Response(200, body="recorded")),))
+    )
     tape = Library(folder).open(Path("t.yaml"), "none", "tool")
     with taped_http(tape, matching) as scope:
         try:
@@ -82,7 +84,7 @@ def test_rules_reach_every_parameter(
 
 def test_a_miss_says_which_value_of_which_parameter_differs(tmp_path: Path) -> None:
     """Values are told apart as they are looked for, and a form's parameters stand by their names."""
-    write(tmp_path / "t.yaml", Recording((Interaction(post("on=1&q=a&q=b"), Response(200)),)))
+    write_cassette(tmp_path / "t.yaml", CassetteContent((Interaction(post("on=1&q=a&q=b"), Response(200)),)))
     tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
 
     assert "differs in q: ['a', 'b']\n" in str(tape.miss(post("on=1&q=a&q=c"), "pytest"))

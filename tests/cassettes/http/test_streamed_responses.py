@@ -18,11 +18,11 @@ from urllib.request import urlopen
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
-from pytest_agenteval.cassettes.http.events import events
+from pytest_agenteval.cassettes.http.messages import split_events
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.interaction import text_of
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 
 httpx = pytest.importorskip("httpx")
 aiohttp = pytest.importorskip("aiohttp")
@@ -309,6 +309,6 @@ FRAME = (24).to_bytes(4, "big") + bytes(20)
 )
 def test_bodies_are_told_apart_into_events(kind: str, body: bytes, parts: list[bytes]) -> None:
     """Put together they are the body again, whatever it is."""
-    assert events([("Content-Type", kind)], body) == parts
+    assert split_events([("Content-Type", kind)], body) == parts
     assert b"".join(parts) == body
-    assert events([("content-type", kind)], gzip.compress(body))[:1] != [b""]
+    assert split_events([("content-type", kind)], gzip.compress(body))[:1] != [b""]

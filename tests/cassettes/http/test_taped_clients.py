@@ -16,12 +16,11 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_agenteval.cassettes.cassette import RecordMode
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded, untaped
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response
-from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.tape import Library, Tape
 from tests.cassettes.http.server import Server, serving
 
 httpx = pytest.importorskip("httpx")
@@ -330,7 +329,9 @@ def test_trials_on_one_loop_and_in_threads_never_get_each_others_requests(
 def test_parameters_of_a_request_have_the_rules_of_the_tool(tmp_path: Path) -> None:
     """By name, in the query as in a JSON body."""
     request = Request("GET", "https://x.test/find?q=Seoul%20Station&t=1")
-    write(tmp_path / "t.yaml", Recording((Interaction(request, Response(200, "OK", body="found")),)))
+    write_cassette(
+        tmp_path / "t.yaml", CassetteContent((Interaction(request, Response(200, "OK", body="found")),))
+    )
     tape, _ = tape_of(tmp_path)
 
     with taped_http(tape, {"q": "folded", "t": "ignore"}) as scope:
@@ -345,7 +346,9 @@ def test_parameters_of_a_request_have_the_rules_of_the_tool(tmp_path: Path) -> N
 def test_shared_tapes_are_asked_after_the_own(tmp_path: Path) -> None:
     """They are played, never recorded into."""
     request = Request("GET", "https://x.test/find?q=1")
-    write(tmp_path / "s.yaml", Recording((Interaction(request, Response(200, "OK", body="found")),)))
+    write_cassette(
+        tmp_path / "s.yaml", CassetteContent((Interaction(request, Response(200, "OK", body="found")),))
+    )
     library = Library(tmp_path)
     shared = library.open_shared(Path("s.yaml"), "find")
     assert shared is not None
@@ -481,7 +484,7 @@ def test_a_cassette_that_vcrpy_wrote_is_played(tmp_path: Path) -> None:
         ),
         Interaction(Request("GET", "https://x.test/plain"), Response(200, "OK", zipped, "text")),
     ]
-    write(tmp_path / "t.yaml", Recording(tuple(held)))
+    write_cassette(tmp_path / "t.yaml", CassetteContent(tuple(held)))
     tape, _ = tape_of(tmp_path)
 
     with taped_http(tape):
@@ -495,7 +498,7 @@ def test_through_a_proxy_nothing_is_opened_either(
 ) -> None:
     """The tunnel to an https address is a connection too."""
     held = Interaction(Request("GET", "https://x.test/a"), Response(200, "OK", body="text"))
-    write(tmp_path / "t.yaml", Recording((held,)))
+    write_cassette(tmp_path / "t.yaml", CassetteContent((held,)))
     tape, _ = tape_of(tmp_path)
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     monkeypatch.delenv("NO_PROXY", raising=False)

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.cassettes.http.patches import own_requests, remove, taped_http
+from pytest_agenteval.cassettes.http.patches import intercepted_requests, remove, taped_http
 from pytest_agenteval.cassettes.http.scope import NotRecorded, current, untaped
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.processes.threads import DaemonThreads
 from tests.cassettes.http.server import Server, serving
 
@@ -106,12 +106,12 @@ def test_a_task_that_a_trial_has_left_behind_asks_for_whoever_gives_it_work(
     async def twice() -> list[int]:
         work: asyncio.Queue[asyncio.Future[object]] = asyncio.Queue()
         misses = []
-        with own_requests(lambda: ()):
+        with intercepted_requests(lambda: ()):
             serving = asyncio.create_task(work_off(work))
             await asyncio.sleep(0)
         for _ in range(2):
             tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
-            with own_requests(lambda tape=tape: (tape,)) as scope:
+            with intercepted_requests(lambda tape=tape: (tape,)) as scope:
                 reply = asyncio.get_running_loop().create_future()
                 await work.put(reply)
                 with pytest.raises(urllib3.exceptions.HTTPError, match="nothing may be sent"):
@@ -217,7 +217,7 @@ def test_a_task_that_outlives_its_trial_is_cancelled_at_its_next_request(
                     await asyncio.sleep(0)
 
     async def trial() -> bool:
-        with own_requests(lambda: (tape,)):
+        with intercepted_requests(lambda: (tape,)):
             left = asyncio.create_task(ask_on())
             while not server.asked:
                 await asyncio.sleep(0.01)
@@ -233,7 +233,7 @@ def test_what_instrumentations_put_around_a_patch_stays(
     """OpenTelemetry wraps `Thread.start` and `run`: if one of both were undone, no thread would run."""
     tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
     seen: list[str] = []
-    with own_requests(lambda: (tape,)):
+    with intercepted_requests(lambda: (tape,)):
         start = threading.Thread.start
 
         @functools.wraps(start)
@@ -242,7 +242,7 @@ def test_what_instrumentations_put_around_a_patch_stays(
             start(thread)
 
         monkeypatch.setattr(threading.Thread, "start", instrumented)
-        with own_requests(lambda: (tape,)):
+        with intercepted_requests(lambda: (tape,)):
             thread = threading.Thread(target=lambda: seen.append(str(current() is not None)), name="worker")
             thread.start()
             thread.join()
@@ -252,7 +252,7 @@ def test_what_instrumentations_put_around_a_patch_stays(
 def test_a_request_that_is_tried_again_is_one_miss(tmp_path: Path) -> None:
     """Whatever headers a client counts its attempts in."""
     tape = Library(tmp_path).open(Path("t.yaml"), "none", "tool")
-    with own_requests(lambda: (tape,)) as scope:
+    with intercepted_requests(lambda: (tape,)) as scope:
         for attempt in "123":
             with pytest.raises(NotRecorded):
                 urllib3.request("GET", "http://x.test/a", headers={"x-attempt": attempt})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from tests.cassettes.http.server import Server, serving
 
 vcr = pytest.importorskip("vcr")

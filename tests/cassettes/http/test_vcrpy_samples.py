@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.cassettes.files import read
+from pytest_agenteval.cassettes.cassette_files import read_cassette
 from pytest_agenteval.cassettes.http.patches import remove, taped_http
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tasks.spec_reading import spec_of
 from pytest_agenteval.text.errors import ProblemsFound
@@ -185,12 +184,12 @@ def test_a_cassette_of_before_vcrpy_1_0_says_how_to_bring_it_up_to_date(tmp_path
     path = tmp_path / "old.yaml"
     path.write_text(OF_BEFORE_1_0, encoding="utf-8")
     with pytest.raises(ProblemsFound) as refused:
-        read(path, "old.yaml")
+        read_cassette(path, "old.yaml")
     (problem,) = refused.value.problems
     assert problem.hint == "vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration old.yaml"
 
     subprocess.run([sys.executable, "-m", "vcr.migration", str(path)], check=True, capture_output=True)
-    (interaction,) = read(path).interactions
+    (interaction,) = read_cassette(path).interactions
     assert (interaction.request.uri, interaction.response.body) == ("http://x.test/ip", "a place")
 
 
@@ -199,7 +198,7 @@ def test_vcrpy_is_loaded_only_for_what_ours_refuses() -> None:
     program = f"""
 import sys
 from pathlib import Path
-from pytest_agenteval.cassettes.files import read
+from pytest_agenteval.cassettes.cassette_files import read
 folder = Path({str(SAMPLES)!r}) / "9.4.2"
 assert len(read(folder / "urllib.cassette.yaml").interactions) == 4
 assert "vcr" not in sys.modules

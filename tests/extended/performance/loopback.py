@@ -15,7 +15,7 @@ from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.http.loopback import trial_address
 from pytest_agenteval.cassettes.http.loopback_address import Upstream
 from pytest_agenteval.cassettes.http.scope import Scope
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance

@@ -13,8 +13,8 @@ from typing import Any
 import httpx
 
 from pytest_agenteval.cassettes.cassette import RecordMode
-from pytest_agenteval.cassettes.http.patches import own_requests, remove
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.http.patches import intercepted_requests, remove
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import Allowance
@@ -53,7 +53,7 @@ def seen(folder: Path, mode: RecordMode) -> Iterator[None]:
     )
     recorder = Recorder(lambda: 0.0)
     traffic = ModelTraffic(recorder, Budget(Allowance()), ModelTape(chats, ""), sends=True, refusal="")
-    with own_requests(lambda: [calls], traffic=traffic):
+    with intercepted_requests(lambda: [calls], traffic=traffic):
         yield
     library.save()
 

@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
-from pytest_agenteval.cassettes.files import Recording, write
+from pytest_agenteval.cassettes.cassette_files import CassetteContent, write_cassette
 from pytest_agenteval.cassettes.http.patches import taped_http
 from pytest_agenteval.cassettes.interaction import Interaction, Request, Response, tool_interaction
-from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import Tool, ToolResult
@@ -84,7 +83,7 @@ def _beyond(what: str, whole: Cost, part: Cost) -> Cost:
 def _costs(place: Path, what: str, held: Callable[[int], Interaction], ask: Callable[[Tape], Ask]) -> Cost:
     asks = []
     for size in SIZES:
-        write(place / f"{size}.json", Recording(tuple(map(held, range(size)))))
+        write_cassette(place / f"{size}.json", CassetteContent(tuple(map(held, range(size)))))
         tape = Library(place).open(Path(f"{size}.json"), "none", "tool")
         asks.append(partial(_ms_per_ask, ask(tape), size))
     taken = [tuple(measure() for measure in asks) for _ in range(ROUNDS)]  # in turn: noise falls on both

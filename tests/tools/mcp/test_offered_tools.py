@@ -18,7 +18,7 @@ import pytest
 from pytest_agenteval.cassettes.http.loopback import trial_address
 from pytest_agenteval.cassettes.http.loopback_address import TrialAddress
 from pytest_agenteval.cassettes.http.scope import Scope
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall

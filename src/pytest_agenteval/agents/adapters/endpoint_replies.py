@@ -9,9 +9,13 @@ from typing import Any
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
-from pytest_agenteval.cassettes.transcripts.builder import UNKNOWN_USAGE
-from pytest_agenteval.cassettes.transcripts.parts import call_request, result_text, usage_of
-from pytest_agenteval.cassettes.transcripts.place import Place
+from pytest_agenteval.cassettes.transcripts.parts import (
+    UNKNOWN_USAGE,
+    Place,
+    call_request,
+    read_usage,
+    result_text,
+)
 from pytest_agenteval.cassettes.wire.reader import read_reply
 from pytest_agenteval.cassettes.wire.traffic import UnreadableTraffic
 from pytest_agenteval.chat.model_prices import NOTHING_APART
@@ -76,7 +80,7 @@ class ReplyReader:
         calls = self._at(body, "calls")
         if calls is not None:
             fields["calls"] = tuple(map(_call, calls.items()))
-        usage = usage_of(self._at(body, "usage"))
+        usage = read_usage(self._at(body, "usage"))
         if usage is not None:
             fields |= {"usage": usage, "priced_apart": NOTHING_APART}
         return replace(shaped, **fields)

@@ -1,24 +1,190 @@
-"""The addresses that one trial has on this machine, and the requests that are under way at them."""
+"""The addresses that one trial has on this machine, and the connections by which requests are sent on."""
 
 from __future__ import annotations
 
 import os
 import secrets
+import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from fnmatch import fnmatch
+from functools import cache
+from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import quote
+from urllib.parse import SplitResult, quote, unquote, urlsplit
 
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 
 if TYPE_CHECKING:
-    from pytest_agenteval.cassettes.http.forwarding import Connections
+    from ssl import SSLContext
+
     from pytest_agenteval.cassettes.http.messages import Pairs
     from pytest_agenteval.cassettes.http.scope import Scope
     from pytest_agenteval.cassettes.interaction import Response
+
+
+SILENCE_S = 600.0
+"""Seconds of silence after which a provider is taken for gone, as with the clients of the large ones."""
+
+CHUNK = 65536
+# What holds for one connection only, or is said anew for the next one.
+HOP_BY_HOP = frozenset(
+    {"connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate"}
+    | {"te", "trailer", "transfer-encoding", "upgrade"}
+)
+_REWRITTEN_HEADERS = HOP_BY_HOP | {"host", "content-length", "expect", "accept-encoding"}
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+# What a connection says that the other side has closed while nobody looked.
+_STALE = (HTTPException, ConnectionError)
+
+Unanswered = (OSError, HTTPException, ValueError)
+"""What is raised where a request gets no response, or no whole one; ValueError by what was shut meanwhile."""
+
+
+class IncomingResponse:
+    """A request that was sent, and the response that has begun to come."""
+
+    def __init__(self, connection: HTTPConnection, response: HTTPResponse) -> None:
+        self.status, self.reason = response.status, response.reason
+        self.headers = response.getheaders()
+        self._connection, self._response = connection, response
+
+    @property
+    def sized(self) -> bool:
+        """Whether the response has said how long it is: one that comes bit by bit has not."""
+        return self._response.length is not None
+
+    def whole(self) -> bytes:
+        """Give all of the body; raises one of ``Unanswered`` where it ends too early."""
+        return self._response.read()
+
+    def chunks(self) -> Iterator[bytes]:
+        """Give the body as it comes; raises one of ``Unanswered`` where it ends too early."""
+        while chunk := self._response.read1(CHUNK):
+            yield chunk
+
+
+class Connections:
+    """The connections of one thread to where requests really go, one for each host, kept open."""
+
+    def __init__(self) -> None:
+        self._connections: dict[tuple[str, str], HTTPConnection] = {}
+        self._socket: socket.socket | None = None
+
+    def send(
+        self, method: str, url: str, headers: Pairs, body: bytes | None, *, is_awaited: Callable[[], bool]
+    ) -> IncomingResponse:
+        """Send a request and give the response that begins; raises one of ``Unanswered``.
+
+        What the other side closed while it was idle is opened again, once, if that is still ``is_awaited``.
+        """
+        parts = urlsplit(url)
+        connection = self._connections.pop((parts.scheme, parts.netloc), None)
+        if connection is not None and connection.sock is not None:
+            with suppress(*_STALE):
+                return self._exchange(connection, method, parts, headers, body)
+        connection = _connection(parts)
+        connection.connect()
+        if not is_awaited():  # a host that is slow to be reached, or that is asked once more
+            connection.close()
+            raise ConnectionAbortedError("nobody waits for the response any more")
+        return self._exchange(connection, method, parts, headers, body)
+
+    def cut(self) -> None:
+        """Let whoever waits for a response wait no longer; may be called from any thread."""
+        if (waited_for := self._socket) is not None:
+            with suppress(OSError):
+                # Not SSLSocket's own, which takes away what another thread is just reading with.
+                socket.socket.shutdown(waited_for, socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close what is open."""
+        for connection in self._connections.values():
+            connection.close()
+        self._connections.clear()
+
+    def _exchange(
+        self, connection: HTTPConnection, method: str, parts: SplitResult, headers: Pairs, body: bytes | None
+    ) -> IncomingResponse:
+        try:
+            self._socket = connection.sock
+            _write_request(connection, method, parts, headers, body)
+            response = connection.getresponse()
+        except BaseException:
+            connection.close()
+            raise
+        self._connections[parts.scheme, parts.netloc] = connection
+        return IncomingResponse(connection, response)
+
+
+def _write_request(
+    connection: HTTPConnection, method: str, parts: SplitResult, headers: Pairs, body: bytes | None
+) -> None:
+    target = parts.path + (f"?{parts.query}" if parts.query else "")
+    absolute = parts.scheme == "http" and _proxy(parts) is not None
+    target = f"http://{parts.netloc}{target}" if absolute else target
+    # Not encoded: what passes through is read, recorded and handed on bit by bit.
+    connection.putrequest(method, target, skip_host=True, skip_accept_encoding=True)
+    own = [("Host", parts.netloc.rpartition("@")[2]), ("Accept-Encoding", "identity")]
+    if absolute and (proxy := _proxy(parts)) is not None:
+        own += _proxy_credentials(proxy)
+    if body is not None or method in ("POST", "PUT", "PATCH"):
+        own.append(("Content-Length", str(len(body or b""))))
+    for name, value in (*own, *forwarded_headers(headers)):
+        connection.putheader(name, value)
+    connection.endheaders(body)
+
+
+def forwarded_headers(headers: Pairs) -> Iterable[tuple[str, str]]:
+    """Give the headers that are sent on: without those of the connection they came by."""
+    return [(name, value) for name, value in headers if name.lower() not in _REWRITTEN_HEADERS]
+
+
+def _connection(parts: SplitResult) -> HTTPConnection:
+    """Give a connection to a host, through the user's proxy where the environment names one."""
+    host, port, proxy = parts.hostname or "", parts.port, _proxy(parts)
+    if parts.scheme != "https":
+        return (
+            HTTPConnection(host, port or 80, timeout=SILENCE_S)
+            if proxy is None
+            else HTTPConnection(proxy.hostname or "", proxy.port or 80, timeout=SILENCE_S)
+        )
+    if proxy is None:
+        return HTTPSConnection(host, port or 443, timeout=SILENCE_S, context=_tls())
+    connection = HTTPSConnection(proxy.hostname or "", proxy.port or 80, timeout=SILENCE_S, context=_tls())
+    connection.set_tunnel(host, port or 443, dict(_proxy_credentials(proxy)))
+    return connection
+
+
+def _proxy(parts: SplitResult) -> SplitResult | None:
+    """Give the user's proxy for a host; none for one of this machine."""
+    if (parts.hostname or "") in _LOOPBACK:
+        return None
+    from urllib.request import getproxies, proxy_bypass
+
+    proxy = getproxies().get(parts.scheme)
+    if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
+        return None
+    return urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+
+
+def _proxy_credentials(proxy: SplitResult) -> list[tuple[str, str]]:
+    if proxy.username is None:
+        return []
+    signed_in = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return [("Proxy-Authorization", f"Basic {b64encode(signed_in.encode()).decode()}")]
+
+
+@cache
+def _tls() -> SSLContext:
+    """Give what certificates are checked with: the same that other clients of this process do."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
 
 HOST = "127.0.0.1"
 USER = "agenteval"
@@ -66,7 +232,7 @@ class Upstream(FrozenValue, frozen=True):
         return f"{self.base.rstrip('/')}{path}" + (f"?{'&'.join(pairs)}" if pairs else "")
 
 
-ANY = "model"
+ANY_UPSTREAM = "model"
 """The name of an address at which the path of a request tells which upstream it is for."""
 
 
@@ -113,12 +279,12 @@ class TrialAddress:
 
     def upstream(self, name: str, path: str) -> Upstream | None:
         """Give the upstream that a request is for; None where there is none."""
-        return self.upstreams.get(self._named_by(path) if name == ANY else name)
+        return self.upstreams.get(self._named_by(path) if name == ANY_UPSTREAM else name)
 
     @property
     def any_url(self) -> str:
         """Give the address that stands for every upstream: the path of a request tells them apart."""
-        return self._root(ANY)
+        return self._root(ANY_UPSTREAM)
 
     def url(self, name: str) -> str:
         """Give the address that stands for an upstream."""

@@ -1,4 +1,4 @@
-"""Between what HTTP libraries hold and what cassettes hold."""
+"""Requests and responses, between what HTTP libraries hold and what cassettes hold."""
 
 from __future__ import annotations
 
@@ -6,15 +6,77 @@ import gzip
 import re
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
-from pytest_agenteval.cassettes.http.events import events, is_event_stream
 from pytest_agenteval.cassettes.interaction import Body, Request, Response
 from pytest_agenteval.text.redaction.spellings import MARK
+
+Headers = Iterable[tuple[str, str]]
+
+_SERVER_SENT = "text/event-stream"
+_LINES = frozenset(
+    {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
+)
+_AMAZON = "application/vnd.amazon.eventstream"
+_EVENTS = _LINES | {_SERVER_SENT, _AMAZON}
+_WHOLE = frozenset({"application/json", "text/html", "text/xml", "application/xml"})
+"""What is of no use before its end, whether or not its length is told."""
+
+_SERVER_SENT_EVENT = re.compile(rb".+?(?:\r\n\r\n|\n\n|\r\r|\Z)", re.S)
+_LEAST_FRAME = 16
+"""Bytes of a frame of Amazon's without headers and payload: two lengths and two checksums."""
+
+
+def is_event_stream(headers: Headers) -> bool:
+    """Whether a body consists of events, each of use as soon as it comes."""
+    return _content_type(headers) in _EVENTS
+
+
+def comes_in_parts(headers: Headers) -> bool:
+    """Whether parts of a body may be of use before its end: of events, and of what tells no length."""
+    listed = list(headers)
+    kind, sized = _content_type(listed), any(name.lower() == "content-length" for name, _ in listed)
+    return kind in _EVENTS or not (sized or kind in _WHOLE)
+
+
+def split_events(headers: Headers, raw: bytes) -> list[bytes]:
+    """Give a body of events one by one, all other bodies in one piece."""
+    kind = _content_type(headers)
+    if kind == _SERVER_SENT:
+        return _server_sent_events(raw)
+    if kind in _LINES:
+        return raw.splitlines(keepends=True)
+    if kind == _AMAZON:
+        return list(_frames(raw))
+    return [raw] if raw else []
+
+
+def _server_sent_events(raw: bytes) -> list[bytes]:
+    if b"\r" in raw:
+        return _SERVER_SENT_EVENT.findall(raw)
+    *ended, rest = raw.split(b"\n\n")  # a tenth of the pattern's time
+    return [event + b"\n\n" for event in ended] + ([rest] if rest else [])
+
+
+def _frames(raw: bytes) -> Iterator[bytes]:
+    """Give frames of Amazon's event stream, whose first four bytes are their length."""
+    while raw:
+        length = int.from_bytes(raw[:4], "big")
+        length = length if length >= _LEAST_FRAME else len(raw)
+        yield raw[:length]
+        raw = raw[length:]
+
+
+def _content_type(headers: Headers) -> str:
+    for name, value in headers:
+        if name.lower() == "content-type":
+            return value.partition(";")[0].strip().lower()
+    return ""
+
 
 Pairs = Iterable[tuple[str, str]]
 
@@ -38,7 +100,7 @@ def recordable_request(method: str, uri: str, headers: Pairs, body: bytes | None
     The boundary of a form, made anew each time, gets one name.
     """
     listed = _header_lists(headers)
-    coding = _coding(listed)
+    coding = _encodings(listed)
     if coding and body and (decoded := _decode(coding, body)) is not None:
         body = decoded
         listed = {name: values for name, values in listed.items() if name.lower() not in _OF_ENCODING}
@@ -55,9 +117,11 @@ def recordable_request(method: str, uri: str, headers: Pairs, body: bytes | None
 def normalize_request(request: Request) -> Request:
     """Give a recorded request as it would be asked today: whoever wrote it kept boundary and encoding."""
     kind = _values_of(request.headers, "content-type")
-    if not (kind and _BOUNDARY.search(" ".join(kind))) and not _coding(request.headers):
+    if not (kind and _BOUNDARY.search(" ".join(kind))) and not _encodings(request.headers):
         return request
-    return recordable_request(request.method, request.uri, _pairs(request.headers), _body_bytes(request.body))
+    return recordable_request(
+        request.method, request.uri, _header_pairs(request.headers), _body_bytes(request.body)
+    )
 
 
 def normalize_response(response: Response) -> Response:
@@ -66,9 +130,9 @@ def normalize_response(response: Response) -> Response:
     vcrpy keeps bodies as they travelled or, from what aiohttp and newer urllib3 give it, decoded beneath a
     header that still says how they were encoded; ``sent_response`` encodes them as that says.
     """
-    if not response.body or not (coding := _coding(response.headers)):
+    if not response.body or not (coding := _encodings(response.headers)):
         return response
-    headers, raw = _pairs(response.headers), _body_bytes(response.body)
+    headers, raw = _header_pairs(response.headers), _body_bytes(response.body)
     is_text = isinstance(response.body, str) and not _CONTROL.search(response.body)
     # No encoding gives plain text.
     if is_text or (coding in (["gzip"], ["x-gzip"]) and not raw.startswith(_GZIP)):
@@ -91,7 +155,7 @@ def recordable_response(
     decoded as came.
     """
     listed = _header_lists(headers)
-    coding = _coding(listed)
+    coding = _encodings(listed)
     body = _decode(coding, raw) if whole else _decode_beginning(coding, raw)
     gone, extra = set(_OF_TRAVEL), {}
     if body is not None and coding:
@@ -112,7 +176,7 @@ def sent_response(response: Response, request: Request) -> Response:
     the request accepts other encodings only, where no package encodes it, and where it consists of events.
     """
     names = [name.strip() for name in str(response.extra.get(ENCODED, "")).split(",")]
-    headers = _pairs(response.headers)
+    headers = _header_pairs(response.headers)
     if names == [""] or not _has_body(response, request.method) or is_event_stream(headers):
         return response
     accepted = ",".join(_values_of(request.headers, "accept-encoding")).lower()
@@ -129,7 +193,7 @@ def sent_response(response: Response, request: Request) -> Response:
 def playable_response(response: Response, method: str) -> tuple[list[tuple[str, str]], bytes]:
     """Give headers and body as a library is to get them; it decodes once what is still encoded."""
     raw = _body_bytes(response.body) if _has_body(response, method) else b""
-    headers = _pairs(response.headers)
+    headers = _header_pairs(response.headers)
     zipped = raw.startswith(_GZIP) or not raw
     gone = set() if method.upper() == "HEAD" else set(_OF_TRAVEL)
     played_headers = [
@@ -156,7 +220,7 @@ def parts_on_the_wire(response: Response, method: str) -> list[bytes]:
     head = head_on_the_wire(response.status, response.message, headers)
     if _CHUNKED not in headers:
         return [head + raw]
-    return [head, *map(chunk_on_the_wire, events(headers, raw)), chunk_on_the_wire(b"")]
+    return [head, *map(chunk_on_the_wire, split_events(headers, raw)), chunk_on_the_wire(b"")]
 
 
 def head_on_the_wire(status: int, message: str, headers: Pairs) -> bytes:
@@ -172,18 +236,18 @@ def chunk_on_the_wire(part: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(part), part)
 
 
-def whole(body: Any) -> bytes | None:
+def whole_body(body: Any) -> bytes | None:
     """Give all of a body that a library would send: text, bytes, a file, or parts of it."""
     if body is None or isinstance(body, bytes | bytearray | memoryview):
         return None if body is None else bytes(body)
     if isinstance(body, str):
         return body.encode("utf-8")
     if hasattr(body, "read"):
-        return whole(body.read())
-    return b"".join(whole(part) or b"" for part in body)
+        return whole_body(body.read())
+    return b"".join(whole_body(part) or b"" for part in body)
 
 
-def _coding(headers: Mapping[str, Sequence[str]]) -> list[str]:
+def _encodings(headers: Mapping[str, Sequence[str]]) -> list[str]:
     values = _values_of(headers, "content-encoding")
     return [word.strip().lower() for value in values for word in value.split(",")]
 
@@ -268,15 +332,15 @@ def _one_line(text: str) -> str:
 def _header_lists(headers: Pairs) -> dict[str, list[str]]:
     listed: dict[str, list[str]] = defaultdict(list)
     for name, value in headers:
-        listed[_text(name)].append(_text(value))
+        listed[_header_text(name)].append(_header_text(value))
     return dict(listed)
 
 
-def _text(value: Any) -> str:
+def _header_text(value: Any) -> str:
     return value.decode("latin-1") if isinstance(value, bytes) else str(value)
 
 
-def _pairs(headers: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+def _header_pairs(headers: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
     return [(name, value) for name, values in headers.items() for value in values]
 
 

@@ -11,18 +11,16 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from pytest_agenteval.cassettes.http.events import comes_in_parts
-from pytest_agenteval.cassettes.http.failures import class_of
+from pytest_agenteval.cassettes.http.exchange import Exchange, exception_class, replay
 from pytest_agenteval.cassettes.http.messages import (
     chunk_on_the_wire,
+    comes_in_parts,
     head_on_the_wire,
     parts_on_the_wire,
     recordable_request,
     sent_response,
 )
-from pytest_agenteval.cassettes.http.pools_of_loops import copy_of_loop, drop_copy, trial_loop
-from pytest_agenteval.cassettes.http.scope import answering, current
-from pytest_agenteval.cassettes.http.streaming import Exchange, replayed
+from pytest_agenteval.cassettes.http.scope import answering, copy_of_loop, current, drop_copy, trial_loop
 from pytest_agenteval.cassettes.interaction import Response
 
 
@@ -132,7 +130,7 @@ def _patch_connect(aiohttp: Any) -> Any:
                 return await real(connector, req, traces, timeout)
             if "Upgrade" in req.headers:  # a WebSocket is no request with a response
                 raise scope.refusal(question)
-            answer = replayed(scope, question, partial(_failure, aiohttp, req))
+            answer = replay(scope, question, partial(_failure, aiohttp, req))
             if answer is not None:
                 return played_connection(connector, req, answer)
             exchange = Exchange(scope, question, req.method)
@@ -152,7 +150,7 @@ def _patch_connect(aiohttp: Any) -> Any:
 
 
 def _failure(aiohttp: Any, request: Any, name: str, text: str, cause: Exception) -> Exception:
-    kind = class_of(aiohttp, name, aiohttp.ClientError) if name.startswith("aiohttp.") else None
+    kind = exception_class(aiohttp, name, aiohttp.ClientError) if name.startswith("aiohttp.") else None
     if kind is None and isinstance(cause, TimeoutError):
         return TimeoutError(text) if name == "TimeoutError" else aiohttp.ServerTimeoutError(text)
     kind = kind or aiohttp.ClientConnectorError

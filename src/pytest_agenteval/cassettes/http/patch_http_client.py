@@ -1,8 +1,7 @@
-"""http.client, and urllib.request, which stands on it as urllib3 does.
+"""http.client, and what stands on it: urllib.request, urllib3 and requests.
 
-The requests of both arrive at http.client only where they are sent: they are played above it. A response is
-listened to here, whoever has asked.
-"""
+The requests of these arrive at http.client only where they are sent: they are replayed above it. A response is
+recorded here, whichever library has sent the request."""
 
 from __future__ import annotations
 
@@ -11,20 +10,20 @@ import io
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from http.client import HTTPException
 from typing import IO, Any
 from urllib.error import URLError
 
-from pytest_agenteval.cassettes.http.failures import is_of_system
-from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request, whole
+from pytest_agenteval.cassettes.http.exchange import Exchange, exception_class, is_system_exception, replay
+from pytest_agenteval.cassettes.http.messages import on_the_wire, recordable_request, whole_body
 from pytest_agenteval.cassettes.http.scope import answering, is_own_address
-from pytest_agenteval.cassettes.http.streaming import Exchange, replayed
 from pytest_agenteval.cassettes.interaction import Request, Response
 
 _PORTS = {"http": 80, "https": 443}
 
 
-class Sent:
+class FileSocket:
     """Stands for the socket of a connection: a response reads what the file holds."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -37,7 +36,7 @@ class Sent:
 
 def as_received(response: Response, method: str) -> http.client.HTTPResponse:
     """Give a response of the standard library, its headers read and its body yet to be."""
-    received = http.client.HTTPResponse(Sent(io.BytesIO(on_the_wire(response, method))), method=method)  # type: ignore[arg-type]  # makefile is all it needs
+    received = http.client.HTTPResponse(FileSocket(io.BytesIO(on_the_wire(response, method))), method=method)  # type: ignore[arg-type]  # makefile is all it needs
     received.begin()
     return received
 
@@ -123,8 +122,8 @@ def _framing(response: http.client.HTTPResponse) -> bytes:
 def _body_of(head: bytes, raw: bytes, rest: Any) -> tuple[bytes, bool]:
     """Give the body that was read, and with ``rest`` what comes of it yet; and whether it is whole."""
     first = io.BytesIO(head + raw)
-    joined = io.BufferedReader(_Joined(first, rest)) if rest else first
-    received = http.client.HTTPResponse(Sent(joined))  # type: ignore[arg-type]  # makefile is all it needs
+    joined = io.BufferedReader(_JoinedFiles(first, rest)) if rest else first
+    received = http.client.HTTPResponse(FileSocket(joined))  # type: ignore[arg-type]  # makefile is all it needs
     try:
         received.begin()
         return received.read(), True
@@ -137,7 +136,7 @@ def _body_of(head: bytes, raw: bytes, rest: Any) -> tuple[bytes, bool]:
         return b"", False
 
 
-class _Joined(io.RawIOBase):
+class _JoinedFiles(io.RawIOBase):
     """One file after the other."""
 
     def __init__(self, *files: Any) -> None:
@@ -174,7 +173,7 @@ def sending(exchange: Exchange) -> Iterator[None]:
         _sent.reset(token)
 
 
-def patch_points_of_urllib(module: Any) -> Iterator[tuple[type, str, Any]]:
+def urllib_patch_points(module: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
     yield module.AbstractHTTPHandler, "do_open", _patch_do_open
 
@@ -186,11 +185,11 @@ def _patch_do_open(real: Any) -> Any:
             return real(handler, connection, request, **settings)
         method, address = request.get_method(), request.full_url
         if request.data is not None:
-            request.data = whole(request.data)
+            request.data = whole_body(request.data)
         question = recordable_request(method, address, request.header_items(), request.data)
         if scope.lets_by(question):
             return real(handler, connection, request, **settings)
-        answer = replayed(scope, question, _url_error)
+        answer = replay(scope, question, _url_error)
         if answer is None:
             with sending(Exchange(scope, question, method)):
                 return real(handler, connection, request, **settings)
@@ -213,14 +212,14 @@ _WHILE_READING = (
 
 def _url_error(name: str, text: str, cause: Exception) -> Exception:
     # While it reads, urllib lets the system's own exceptions through; while it connects, it wraps them.
-    return cause if is_of_system(name) and isinstance(cause, _WHILE_READING) else URLError(cause)
+    return cause if is_system_exception(name) and isinstance(cause, _WHILE_READING) else URLError(cause)
 
 
 def _system_error(name: str, text: str, cause: Exception) -> Exception:
     return cause
 
 
-def patch_points_of_client(client: Any) -> Iterator[tuple[type, str, Any]]:
+def client_patch_points(client: Any) -> Iterator[tuple[type, str, Any]]:
     """Say what is patched."""
     yield client.HTTPConnection, "putrequest", _patch_putrequest
     yield client.HTTPConnection, "request", _patch_request
@@ -248,11 +247,13 @@ def _patch_request(real: Any) -> Any:
         vars(connection).pop(_PLAYED, None)
         if scope is None or _sent.get() is not None:
             return real(connection, method, url, body, listed, **settings)
-        body = body if isinstance(body, str) else whole(body)  # a text is sent as Latin-1
-        question = recordable_request(method, _client_address(connection, url), listed.items(), whole(body))
+        body = body if isinstance(body, str) else whole_body(body)  # a text is sent as Latin-1
+        question = recordable_request(
+            method, _client_address(connection, url), listed.items(), whole_body(body)
+        )
         if scope.lets_by(question):
             return real(connection, method, url, body, listed, **settings)
-        answer = replayed(scope, question, _system_error)
+        answer = replay(scope, question, _system_error)
         if answer is not None:
             vars(connection)[_PLAYED] = as_received(answer, method)
             return None
@@ -299,3 +300,123 @@ def whole_address(scheme: str, host: str, port: int | None, url: str) -> str:
         return url
     host = f"[{host}]" if ":" in host else host
     return f"{scheme}://{host}{'' if port in (None, _PORTS.get(scheme)) else f':{port}'}{url}"
+
+
+_UNPREPARED = "_agenteval_unprepared"
+
+
+def urllib3_patch_points(urllib3: Any) -> Iterator[tuple[type, str, Any]]:
+    """Say what is patched."""
+    pools = urllib3.connectionpool
+    sending = _patch_version_2 if int(urllib3.__version__.partition(".")[0]) > 1 else _patch_version_1
+    yield pools.HTTPConnectionPool, "_make_request", lambda real: sending(urllib3, real)
+    yield pools.HTTPSConnectionPool, "_prepare_proxy", _patch_prepare_proxy
+
+
+def _patch_prepare_proxy(real: Any) -> Any:
+    """Put off the tunnel through a proxy, which is a connection, until something is really sent."""
+
+    def _prepare_proxy(pool: Any, connection: Any) -> None:
+        if answering() is None:
+            real(pool, connection)
+        else:
+            setattr(connection, _UNPREPARED, real)
+
+    return _prepare_proxy
+
+
+def _prepare_proxy_now(pool: Any, connection: Any) -> None:
+    real = getattr(connection, _UNPREPARED, None)
+    if real is not None:
+        setattr(connection, _UNPREPARED, None)
+        real(pool, connection)
+
+
+def _patch_version_2(urllib3: Any, real: Any) -> Any:
+    def _make_request(
+        pool: Any, connection: Any, method: str, url: str, body: Any = None, headers: Any = None, **rest: Any
+    ) -> Any:
+        scope = answering()
+        if scope is None:
+            return real(pool, connection, method, url, body=body, headers=headers, **rest)
+        sent = whole_body(body)
+        question = recordable_request(method, _pool_address(pool, url), (headers or {}).items(), sent)
+        if scope.lets_by(question):
+            _prepare_proxy_now(pool, connection)
+            return real(pool, connection, method, url, body=sent, headers=headers, **rest)
+        answer = replay(scope, question, partial(_urllib3_error, urllib3, pool, connection, url))
+        if answer is None:
+            with sending(Exchange(scope, question, method)):
+                _prepare_proxy_now(pool, connection)
+                return real(pool, connection, method, url, body=sent, headers=headers, **rest)
+        return _urllib3_response(urllib3, pool, answer, method, url, rest)
+
+    return _make_request
+
+
+def _urllib3_error(
+    urllib3: Any, pool: Any, connection: Any, url: str, name: str, text: str, cause: Exception
+) -> Exception:
+    known = urllib3.exceptions
+    if is_system_exception(name) and not isinstance(cause, TimeoutError):  # the pool wraps that
+        return cause
+    other = known.ReadTimeoutError if isinstance(cause, TimeoutError) else known.NewConnectionError
+    kind = exception_class(known, name, known.HTTPError) if name.startswith("urllib3.") else other
+    args: tuple[Any, ...] = (text,)
+    if kind.__name__ == "NameResolutionError":
+        args = pool.host, connection, cause
+    elif issubclass(kind, known.NewConnectionError | known.ConnectTimeoutError):
+        args = connection, text
+    elif issubclass(kind, known.ReadTimeoutError):
+        args = pool, url, text
+    elif issubclass(kind, known.ProxyError):
+        args = text, cause
+    failed: Exception = kind(*args)
+    return failed
+
+
+def _urllib3_response(urllib3: Any, pool: Any, answer: Response, method: str, url: str, rest: Any) -> Any:
+    received = as_received(answer, method)
+    return urllib3.HTTPResponse(
+        body=received,
+        headers=urllib3.HTTPHeaderDict(received.getheaders()),
+        status=received.status,
+        version=received.version,
+        version_string="HTTP/1.1",
+        reason=received.reason,
+        preload_content=rest.get("preload_content", True),
+        decode_content=rest.get("decode_content", True),
+        original_response=received,
+        pool=pool,
+        connection=rest.get("response_conn"),
+        retries=rest.get("retries"),
+        enforce_content_length=rest.get("enforce_content_length", True),
+        request_method=method,
+        request_url=url,
+    )
+
+
+def _patch_version_1(urllib3: Any, real: Any) -> Any:
+    def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **rest: Any) -> Any:
+        scope = answering()
+        if scope is None:
+            return real(pool, connection, method, url, *args, **rest)
+        rest["body"] = whole_body(rest.get("body"))
+        question = recordable_request(
+            method, _pool_address(pool, url), (rest.get("headers") or {}).items(), rest["body"]
+        )
+        if scope.lets_by(question):
+            _prepare_proxy_now(pool, connection)
+            return real(pool, connection, method, url, *args, **rest)
+        answer = replay(scope, question, partial(_urllib3_error, urllib3, pool, connection, url))
+        if answer is None:
+            with sending(Exchange(scope, question, method)):
+                _prepare_proxy_now(pool, connection)
+                return real(pool, connection, method, url, *args, **rest)
+        return as_received(answer, method)
+
+    return _make_request
+
+
+def _pool_address(pool: Any, url: str) -> str:
+    return whole_address(pool.scheme, pool.host, pool.port, url)

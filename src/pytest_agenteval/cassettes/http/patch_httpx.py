@@ -6,12 +6,9 @@ import copy
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, NamedTuple
 
-from pytest_agenteval.cassettes.http.events import events
-from pytest_agenteval.cassettes.http.failures import Build, class_of
-from pytest_agenteval.cassettes.http.messages import playable_response, recordable_request
-from pytest_agenteval.cassettes.http.pools_of_loops import copy_of_loop, drop_copy, trial_loop
-from pytest_agenteval.cassettes.http.scope import answering, current
-from pytest_agenteval.cassettes.http.streaming import Exchange, replayed
+from pytest_agenteval.cassettes.http.exchange import BuildException, Exchange, exception_class, replay
+from pytest_agenteval.cassettes.http.messages import playable_response, recordable_request, split_events
+from pytest_agenteval.cassettes.http.scope import answering, copy_of_loop, current, drop_copy, trial_loop
 from pytest_agenteval.cassettes.interaction import Request, Response
 
 
@@ -27,7 +24,7 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             question = _question(httpx, request, b"".join(request.stream))
             if scope.lets_by(question):
                 return real(transport, request)
-            answer = replayed(scope, question, _failure_of(httpx, request))
+            answer = replay(scope, question, _failure_of(httpx, request))
             if answer is not None:
                 return _response(httpx, streams, answer, request)
             exchange = Exchange(scope, question, request.method)
@@ -45,7 +42,7 @@ def patch_points(httpx: Any) -> Iterator[tuple[type, str, Any]]:
             question = _question(httpx, request, b"".join([part async for part in request.stream]))
             if scope.lets_by(question):
                 return await real(await _of_this_loop(transport), request)
-            answer = replayed(scope, question, _failure_of(httpx, request))
+            answer = replay(scope, question, _failure_of(httpx, request))
             if answer is not None:
                 return _response(httpx, streams, answer, request)
             exchange = Exchange(scope, question, request.method)
@@ -66,10 +63,12 @@ def _question(httpx: Any, request: Any, body: bytes) -> Request:
     return recordable_request(request.method, str(request.url), request.headers.multi_items(), body)
 
 
-def _failure_of(httpx: Any, request: Any) -> Build:
+def _failure_of(httpx: Any, request: Any) -> BuildException:
     def build(name: str, text: str, cause: Exception) -> Exception:
         other = httpx.ReadTimeout if isinstance(cause, TimeoutError) else httpx.ConnectError
-        failed: Exception = (class_of(httpx, name, httpx.TransportError) or other)(text, request=request)
+        failed: Exception = (exception_class(httpx, name, httpx.TransportError) or other)(
+            text, request=request
+        )
         return failed
 
     return build
@@ -161,7 +160,7 @@ def _response(httpx: Any, streams: _Streams, answer: Response, request: Any) -> 
     if answer.message:
         extensions["reason_phrase"] = answer.message.encode("ascii", "ignore")
     pairs = [(name.encode("utf-8"), value.encode("utf-8", "surrogateescape")) for name, value in headers]
-    parts = events(headers, raw)
+    parts = split_events(headers, raw)
     stream = streams.played(parts) if len(parts) > 1 else httpx.ByteStream(raw)
     return httpx.Response(answer.status, headers=pairs, stream=stream, extensions=extensions)
 

@@ -29,7 +29,7 @@ from pytest_agenteval.cassettes.http.scope import (
 from pytest_agenteval.text.errors import LimitIgnored, RequestRefused
 
 
-def patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def thread_patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched."""
     yield ThreadPoolExecutor, "submit", _patch_submit
     yield asyncio.BaseEventLoop, "run_in_executor", _patch_run_in_executor
@@ -37,12 +37,12 @@ def patch_points(threading: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any
     yield atexit, "register", _patch_atexit_register
 
 
-def patch_points_of_low_level(thread: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def low_level_patch_points(thread: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched of threads without a Thread."""
     yield thread, "start_new_thread", _patch_start_new_thread
 
 
-def patch_points_of_pools(pools: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def pool_patch_points(pools: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched of multiprocessing's pools of threads; those of processes are outside."""
     yield pools.ThreadPool, "__init__", _patch_pool_init
     for name in ("apply_async", "_map_async", "imap", "imap_unordered"):
@@ -58,7 +58,7 @@ def _patch_submit(real: Any) -> Any:
     def submit(pool: Any, function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if current() is None:
             return real(pool, function, *args, **kwargs)
-        work = _Belonging(contextvars.copy_context(), function)
+        work = _ScopedCall(contextvars.copy_context(), function)
         with untaped():
             return real(pool, work, *args, **kwargs)
 
@@ -71,7 +71,7 @@ def _patch_run_in_executor(real: Any) -> Any:
     def run_in_executor(loop: Any, executor: Any, function: Any, *args: Any) -> Any:
         if current() is None or not isinstance(executor, ThreadPoolExecutor | None):
             return real(loop, executor, function, *args)
-        work = _Belonging(contextvars.copy_context(), function)
+        work = _ScopedCall(contextvars.copy_context(), function)
         with untaped():
             return real(loop, executor, work, *args)
 
@@ -94,7 +94,7 @@ def _patch_pool_method(real: Any) -> Any:
     def give(pool: Any, function: Any, *args: Any, **kwargs: Any) -> Any:
         if current() is None:
             return real(pool, function, *args, **kwargs)
-        return real(pool, _Task(contextvars.copy_context(), function), *args, **kwargs)
+        return real(pool, _PoolTask(contextvars.copy_context(), function), *args, **kwargs)
 
     return give
 
@@ -104,7 +104,7 @@ def _patch_thread_start(real: Any) -> Any:
 
     def start(thread: Any) -> None:
         if current() is not None and not of_a_debugger(thread):
-            thread.run = _Start(contextvars.copy_context(), _serving_thread(thread.run))
+            thread.run = _ThreadTarget(contextvars.copy_context(), _serving_thread(thread.run))
         real(thread)
 
     return start
@@ -114,7 +114,7 @@ def _patch_start_new_thread(real: Any) -> Any:
     def start_new_thread(function: Any, args: Any, *kwargs: Any) -> Any:
         if current() is None:
             return real(function, args, *kwargs)
-        return real(_Start(contextvars.copy_context(), _serving_thread(function)), args, *kwargs)
+        return real(_ThreadTarget(contextvars.copy_context(), _serving_thread(function)), args, *kwargs)
 
     return start_new_thread
 
@@ -133,13 +133,13 @@ def _patch_atexit_register(real: Any) -> Any:
     def register(function: Any, /, *args: Any, **kwargs: Any) -> Any:
         if current() is None:
             return real(function, *args, **kwargs)
-        real(_Leftover(contextvars.copy_context(), function), *args, **kwargs)
+        real(_ExitCall(contextvars.copy_context(), function), *args, **kwargs)
         return function
 
     return register
 
 
-class _Belonging:
+class _ScopedCall:
     """A function that is called in the scope in which it was given, be it in several threads at once."""
 
     def __init__(self, context: contextvars.Context, function: Any) -> None:
@@ -150,7 +150,7 @@ class _Belonging:
             return self._context.copy().run(self._function, *args, **kwargs)
 
 
-class _Task(_Belonging):
+class _PoolTask(_ScopedCall):
     """Does so in a pool that forgets the task where it raises what is no Exception."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -160,7 +160,7 @@ class _Task(_Belonging):
             raise NothingSent(str(refused)) from None
 
 
-class _Start(_Belonging):
+class _ThreadTarget(_ScopedCall):
     """Does so where nobody hears what is raised."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -169,13 +169,13 @@ class _Start(_Belonging):
             super().__call__(*args, **kwargs)
 
 
-class _Leftover(_Start):
+class _ExitCall(_ThreadTarget):
     """Does so at the end of the process, and can be taken back by its function."""
 
     def __eq__(self, other: object) -> bool:
         return self is other or bool(self._function == other)
 
-    __hash__ = _Belonging.__hash__
+    __hash__ = _ScopedCall.__hash__
 
 
 _GIVERS = "_agenteval_givers"
@@ -184,7 +184,7 @@ Givers: TypeAlias = dict[int, deque[tuple[Any, Scope | None]]]
 """Who put what lies in a queue, by the identity of the work, which is held so that it stays the same."""
 
 
-def patch_points_of_queues(queue: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+def queue_patch_points(queue: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
     """Say what is patched, of queues of threads and of tasks; what is last in, first out holds no work."""
     for kind in (queue.Queue, queue.PriorityQueue):
         yield kind, "_put", _patch_queue_put

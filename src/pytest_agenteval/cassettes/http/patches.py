@@ -13,12 +13,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from pytest_agenteval.cassettes.http import audit_events, patch_processes, patch_sockets, patch_threads
-from pytest_agenteval.cassettes.http.scope import ModelTraffic, Scope, current, scoped
+from pytest_agenteval.cassettes.http import patch_system, patch_threads
+from pytest_agenteval.cassettes.http.scope import ModelTrafficHandler, Scope, current, scoped
 
 if TYPE_CHECKING:
-    from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-    from pytest_agenteval.cassettes.request_identity import CallMatcher
+    from pytest_agenteval.cassettes.request_matching import CallMatcher, ParamMatchers
     from pytest_agenteval.cassettes.tape import Tape
 
 PatchPoints: TypeAlias = Iterator[tuple[Any, str, Callable[[Any], Any]]]
@@ -45,15 +44,15 @@ LIBRARIES: Mapping[str, MakePoints | str] = {
     "urllib3": "patch_urllib3:patch_points",
     "urllib.request": "patch_http_client:patch_points_of_urllib",
     "http.client": "patch_http_client:patch_points_of_client",
-    "socket": patch_sockets.patch_points,
-    "ssl": patch_sockets.patch_points_of_tls,
-    "threading": patch_threads.patch_points,
-    "_thread": patch_threads.patch_points_of_low_level,
-    "queue": patch_threads.patch_points_of_queues,
-    "asyncio.queues": patch_threads.patch_points_of_queues,
-    "multiprocessing.pool": patch_threads.patch_points_of_pools,
-    "subprocess": patch_processes.patch_points_of_programs,
-    "multiprocessing.process": patch_processes.patch_points_of_copies,
+    "socket": patch_system.socket_patch_points,
+    "ssl": patch_system.tls_patch_points,
+    "threading": patch_threads.thread_patch_points,
+    "_thread": patch_threads.low_level_patch_points,
+    "queue": patch_threads.queue_patch_points,
+    "asyncio.queues": patch_threads.queue_patch_points,
+    "multiprocessing.pool": patch_threads.pool_patch_points,
+    "subprocess": patch_system.program_patch_points,
+    "multiprocessing.process": patch_system.multiprocessing_patch_points,
 }
 """What says which functions of a library are patched: loaded once the library is, where it is a text."""
 
@@ -62,7 +61,7 @@ _patches: list[Patch] = []
 _patched: dict[str, ModuleType] = {}
 
 
-class _Awaiting(MetaPathFinder):
+class _PatchFinder(MetaPathFinder):
     """Sees libraries that are imported later: nobody pays for one that is never used."""
 
     def find_spec(
@@ -78,12 +77,12 @@ class _Awaiting(MetaPathFinder):
             spec: ModuleSpec | None = find(name, path, target) if find is not None else None
             if spec is not None:
                 if spec.loader is not None:
-                    spec.loader = _Patching(spec.loader)
+                    spec.loader = _PatchLoader(spec.loader)
                 return spec
         return None
 
 
-class _Patching(Loader):
+class _PatchLoader(Loader):
     """Loads a library as its own loader does, and patches it."""
 
     def __init__(self, real: Loader) -> None:
@@ -108,15 +107,15 @@ class _Patching(Loader):
                 _patch(module, make_points)
 
 
-_awaiting = _Awaiting()
+_finder = _PatchFinder()
 
 
 def install() -> None:
     """Patch the libraries that are imported, each once, and see to those that will be."""
-    audit_events.watch(patch_sockets.WATCHERS)
-    audit_events.watch(patch_processes.WATCHERS)
-    if _awaiting not in sys.meta_path:
-        sys.meta_path.insert(0, _awaiting)
+    patch_system.watch(patch_system.SOCKET_WATCHERS)
+    patch_system.watch(patch_system.PROCESS_WATCHERS)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
     # Before the lock is taken: another thread may import what a patch's own module imports, and wait for it.
     imported = [(module, _make_points(module.__name__)) for module in _unpatched_libraries()]
     with _lock:
@@ -136,10 +135,10 @@ def _leads_to(ours: Any, present: Any) -> bool:
 
 def remove() -> None:
     """Put back what was there, where nobody else has patched it since."""
-    audit_events.look_away(patch_sockets.WATCHERS)
-    audit_events.look_away(patch_processes.WATCHERS)
+    patch_system.stop_watching(patch_system.SOCKET_WATCHERS)
+    patch_system.stop_watching(patch_system.PROCESS_WATCHERS)
     with suppress(ValueError):
-        sys.meta_path.remove(_awaiting)
+        sys.meta_path.remove(_finder)
     with _lock:
         _patched.clear()
         while _patches:
@@ -208,12 +207,12 @@ def taped_http(
 
 
 @contextmanager
-def own_requests(
+def intercepted_requests(
     tapes: Callable[[], Sequence[Tape]],
     *,
     passing: bool = False,
     closing: bool = True,
-    traffic: ModelTraffic | None = None,
+    traffic: ModelTrafficHandler | None = None,
     ignored_hosts: Collection[str] = (),
 ) -> Iterator[Scope]:
     """Play, record or refuse each request that is made inside, whoever makes it; ``passing`` lets it out.
@@ -241,8 +240,7 @@ def own_requests(
 
 def _request_matcher(matching: Mapping[str, Any] | ParamMatchers | None = None) -> CallMatcher:
     """Compare requests by the rules of their parameters; of those that are no tool's, every one counts."""
-    from pytest_agenteval.cassettes.param_matchers import ParamMatchers
-    from pytest_agenteval.cassettes.request_identity import http_request_matcher
+    from pytest_agenteval.cassettes.request_matching import ParamMatchers, http_request_matcher
 
     matchers = matching if isinstance(matching, ParamMatchers) else ParamMatchers(matching or {})
     return http_request_matcher(matchers)

@@ -6,26 +6,100 @@ import asyncio
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from copy import copy
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 from urllib.parse import urlsplit
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
-from pytest_agenteval.cassettes.http.pools_of_loops import is_shared, running_loop
 from pytest_agenteval.records.transcript import UNKNOWN_TRIAL, UNTAPED_CONNECTION, TapeStatus
 from pytest_agenteval.text.errors import RequestRefused
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request, Response
-    from pytest_agenteval.cassettes.request_identity import CallMatcher, Key
+    from pytest_agenteval.cassettes.request_matching import CallMatcher, RequestKey
     from pytest_agenteval.cassettes.tape import Tape
 
-# Every trial has a scope, and most make no request: what reads and compares requests is loaded by the first.
+
+_lasting_loops: WeakSet[asyncio.AbstractEventLoop] = WeakSet()
+
+
+class _Copies(NamedTuple):
+    """Copies that belong to one loop, by what they are copies of; ``closing`` closes them as it ends."""
+
+    by_original: WeakKeyDictionary[Any, Any]
+    closing: AsyncGenerator[None]
+
+
+_loop_copies: WeakKeyDictionary[asyncio.AbstractEventLoop, _Copies] = WeakKeyDictionary()
+
+
+def share_pools(loop: asyncio.AbstractEventLoop) -> None:
+    """Let clients use their own pools on this loop: it outlasts every trial."""
+    _lasting_loops.add(loop)
+
+
+def is_shared(loop: asyncio.AbstractEventLoop | None) -> bool:
+    """Whether a loop serves all trials."""
+    return loop is not None and loop in _lasting_loops
+
+
+def running_loop() -> asyncio.AbstractEventLoop | None:
+    """Give the loop that runs in this thread, if there is one."""
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+def trial_loop() -> asyncio.AbstractEventLoop | None:
+    """Give the running loop if it may end before its clients do; None on one that lasts, or on none."""
+    loop = running_loop()
+    return None if is_shared(loop) else loop
+
+
+async def copy_of_loop(
+    loop: asyncio.AbstractEventLoop,
+    original: Any,
+    make: Callable[[Any], Any],
+    close: Callable[[Any], Awaitable[None]],
+) -> Any:
+    """Give this loop's copy of a client's pool, made when first asked for; it is closed as the loop ends."""
+    held = _loop_copies.get(loop)
+    if held is None:
+        by_original: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        held = _loop_copies[loop] = _Copies(by_original, _until_loop_ends(loop, by_original))
+        await anext(held.closing)
+    copied = held.by_original.get(original)
+    if copied is None:
+        copied = held.by_original[original] = make(original), close
+    return copied[0]
+
+
+def drop_copy(original: Any) -> Any | None:
+    """Forget the running loop's copy of a pool, and give it to be closed; None where there is none."""
+    loop = trial_loop()
+    held = None if loop is None else _loop_copies.get(loop)
+    copied = None if held is None else held.by_original.pop(original, None)
+    return None if copied is None else copied[0]
+
+
+async def _until_loop_ends(
+    loop: asyncio.AbstractEventLoop, copies: WeakKeyDictionary[Any, Any]
+) -> AsyncGenerator[None]:
+    """Close the copies at the end: a loop that is shut down closes its generators."""
+    try:
+        yield
+    finally:
+        _loop_copies.pop(loop, None)
+        for copied, close in tuple(copies.values()):
+            with suppress(Exception):  # one that cannot be closed keeps no other from it
+                await close(copied)
+
 
 _ENDED = "the trial has ended: nothing more is sent"
 _OF_A_COPY = (
@@ -50,7 +124,7 @@ class NotRecorded(RequestRefused):
     """Says which request no tape answers, and which cassette lacks it."""
 
     def __init__(self, request: Request, cassette: str) -> None:
-        from pytest_agenteval.cassettes.miss_report import describe_request
+        from pytest_agenteval.cassettes.tape import describe_request
 
         super().__init__(
             f"{describe_request(request)} is not recorded in {cassette}, and nothing may be sent"
@@ -58,7 +132,7 @@ class NotRecorded(RequestRefused):
         self.request = request
 
 
-class ModelTraffic(Protocol):
+class ModelTrafficHandler(Protocol):
     """What reads, counts, plays and records the requests of an agent that ask models."""
 
     @property
@@ -124,7 +198,7 @@ class Scope:
         matcher: Callable[[], CallMatcher] | None = None,
         *,
         passing: bool = False,
-        traffic: ModelTraffic | None = None,
+        traffic: ModelTrafficHandler | None = None,
         ignored_hosts: Sequence[str] = (),
     ) -> None:
         self._ignored_hosts = ignored_hosts
@@ -133,7 +207,7 @@ class Scope:
         self._ended = False
         self._closers: list[Callable[[], object]] = []
         self._process = os.getpid()
-        self._refused: set[Key] = set()
+        self._refused: set[RequestKey] = set()
         self._refusing = threading.Lock()
         self.missed: list[Request] = []
         self.cuts: list[Request] = []
@@ -242,7 +316,7 @@ class Scope:
     def _expect_no_copy(self, request: Request) -> None:
         """Refuse to send in a forked copy of this process: it counts and records for nobody, without end."""
         if os.getpid() != self._process:
-            from pytest_agenteval.cassettes.miss_report import describe_request
+            from pytest_agenteval.cassettes.tape import describe_request
 
             asked = describe_request(self._own.cassette.redactor.request(request))
             raise NothingSent(f"{asked}: {_OF_A_COPY}")
@@ -253,7 +327,7 @@ class Scope:
 
     def refusal(self, request: Request) -> BaseException:
         """Note a request that is not answered, if it is new, and give what is to be raised."""
-        from pytest_agenteval.cassettes.request_identity import key_of
+        from pytest_agenteval.cassettes.request_matching import key_of
 
         redacted = self._own.cassette.redactor.request(request)
         refused = NotRecorded(redacted, self._own.cassette.name)

@@ -1,48 +1,22 @@
-"""A trajectory in the Agent Trajectory Interchange Format (ATIF) as a transcript.
-
-Versions 1.0 to 1.8 are read as harbor's own models state them; ``reports/exports/atif.py`` writes 1.7. What
-stands in ``extra`` below ``agenteval`` is ours: with it, what we wrote is read back equal, times to the
-microsecond. Of others' trajectories:
-
-- each step of the agent is a model's reply, unless its ``llm_call_count`` is 0 or it is copied context;
-- times count from the first one that a step tells; a reply's is when it had come;
-- an observation without ``source_call_id`` is the result of its step's only call, else a message of a tool;
-- embedded trajectories of sub-agents are further conversations.
-"""
+"""The fields of ATIF's steps, calls and metrics, each read strictly; what we wrote beside them too."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.transcripts.atif_fields import (
-    asked_times,
-    call_of,
-    check_version,
-    differences_of,
-    event_of,
-    in_order,
-    moment_of,
-    ours_of,
-    place_in,
-    requested,
-    requests_of,
-    results_of,
-    role_of,
-    start_of,
-    tool_of,
-    usage_of,
-    without_ours,
-)
-from pytest_agenteval.cassettes.transcripts.builder import UNFINISHED, UNKNOWN_USAGE
-from pytest_agenteval.cassettes.transcripts.parts import content_text
-from pytest_agenteval.cassettes.transcripts.place import Place
+from pytest_agenteval.cassettes.transcripts.parts import UNFINISHED, UNKNOWN_USAGE, Place, content_text
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.tool_spec import ToolSpec, shown_value
+from pytest_agenteval.records.tool_spec import NO_PARAMETERS, ToolSpec, shown_value
 from pytest_agenteval.records.transcript import (
     NO_USAGE,
     Ask,
+    Event,
     Message,
     Role,
     ToolCall,
@@ -51,10 +25,147 @@ from pytest_agenteval.records.transcript import (
     Usage,
 )
 
+OURS = "agenteval"
+"""The key in ``extra`` below which stands what the format has no word for."""
+
+NEWEST = 8
+_VERSION = re.compile(r"ATIF-v1\.([0-9]+)")
+_ROLES: dict[str, Role] = {"system": "system", "user": "user", "agent": "assistant"}
+
+
+def check_version(trajectory: Place) -> None:
+    """Raise UnreadableTranscript for a version that is not read here."""
+    version = trajectory.at("schema_version", f"ATIF-v1.0 to ATIF-v1.{NEWEST}")
+    match = _VERSION.fullmatch(version.text())
+    if match is None or int(match[1]) > NEWEST:
+        raise version.wrong(f"ATIF-v1.0 to ATIF-v1.{NEWEST}")
+
+
+def ours_of(place: Place) -> Place:
+    """Give what we wrote beside what the format knows; an empty map where that is nothing."""
+    extra = place.get("extra") if "extra" in place.map() else None
+    ours = extra.get(OURS) if extra is not None and isinstance(extra.value, Mapping) else None
+    return Place(NOTHING, (*place.path, "extra", OURS)) if ours is None else ours
+
+
+def without_ours(step: Place) -> Place:
+    """Give a step as somebody else would have written it."""
+    return Place({name: value for name, value in step.map().items() if name != "extra"}, step.path)
+
+
+def place_in(ours: Place, places: list[Any]) -> int:
+    """Give the number of a message or call: the one that is told, else the next."""
+    return ours.count_of("place") if "place" in ours.value else len(places)
+
+
+def in_order(numbered: list[tuple[int, Any]]) -> tuple[Any, ...]:
+    """Give what is numbered, in the order of the numbers."""
+    return tuple(each for _, each in sorted(numbered, key=lambda pair: pair[0]))
+
+
+def role_of(step: Place) -> Role:
+    """Give the role of a step's message."""
+    source = step.at("source", "one of system, user, agent")
+    if source.text() not in _ROLES:
+        raise source.wrong("one of system, user, agent")
+    return _ROLES[source.value]
+
+
+def inference_count(step: Place) -> float | None:
+    """Give how many inferences a step stands for, None where it does not say."""
+    return step.number_of("llm_call_count")
+
+
+def results_of(step: Place) -> Iterator[Place]:
+    """Give the results of a step's observation."""
+    observation = step.get("observation")
+    return iter(()) if observation is None else observation.items_of("results")
+
+
+def requests_of(step: Place, by: str, turn: int) -> tuple[ToolCall, ...]:
+    """Give the calls that a step asks for; ``by`` and ``turn`` are what they are without a word."""
+    return tuple(_request(call, index, by, turn) for index, call in enumerate(step.items_of("tool_calls")))
+
+
+def _request(call: Place, index: int, by: str, turn: int) -> ToolCall:
+    ours = ours_of(call)
+    id, tool = call.at("tool_call_id", "a text"), call.at("function_name", "the name of a tool")
+    args = call.at("arguments", "a map").map()
+    fields: dict[str, Any] = {"by": by, "turn": turn, "index": index, "raw_args": None}
+    return ToolCall(id.text(), tool=tool.text(), args=args, **(fields | differences_of(ours)))
+
+
+def differences_of(ours: Place) -> dict[str, Any]:
+    """Give the fields of a call that are told because they are not what the place of the call tells."""
+    names = {"by": "by", "turn": "turn", "index": "index", "arguments": "args", "raw_arguments": "raw_args"}
+    return {field: ours.value[name] for name, field in names.items() if name in ours.value}
+
+
+def written_call(call: Place) -> ToolCall:
+    """Read a call that was written as it stands in a run."""
+    try:
+        return ToolCall.from_json(call.map())
+    except TypeError:
+        raise call.wrong("a call as it was written") from None
+
+
+def requested_call(result: Place, waiting: list[ToolCall], requests: tuple[ToolCall, ...]) -> ToolCall | None:
+    """Give the call that an observation belongs to, None where it is of nobody's."""
+    id = result.get("source_call_id")
+    if id is None:
+        return waiting[0] if len(requests) == 1 and waiting else None
+    return next((call for call in waiting if call.id == id.text()), None)
+
+
+def metrics_usage(metrics: Place | None, total: str = "") -> Usage | None:
+    """Read a step's metrics or, with ``total_`` before each name, those of a trajectory."""
+    if metrics is None:
+        return None
+    read, written, cached = (
+        metrics.known_count_of(f"{total}{name}_tokens") for name in ("prompt", "completion", "cached")
+    )
+    reasoning = ours_of(metrics).known_count_of("reasoning_tokens")
+    return Usage(read, written, cached, reasoning, metrics.number_of(f"{total}cost_usd"), 1)
+
+
+def tool_definition(definition: Place) -> ToolSpec:
+    """Read a tool as chat completions declare it; one without ``function`` around it will do."""
+    function = definition.get("function") or definition
+    parameters = function.get("parameters") or function.get("input_schema")
+    schema = NOTHING if parameters is None else parameters.map()
+    name = function.at("name", "the name of a tool").text()
+    return ToolSpec(name, function.text_of("description"), NOTHING if schema == NO_PARAMETERS else schema)
+
+
+def event_of(event: Place) -> Event:
+    """Read an event that was written as it stands in a run."""
+    try:
+        return Event.from_json(event.map())
+    except TypeError:
+        raise event.wrong("an event as it was written") from None
+
+
+def start_of(trajectory: Place) -> datetime | None:
+    """Give the moment from which times count: where ours began, else the first that a step tells."""
+    began = ours_of(trajectory).get("started_at")
+    if began is not None:
+        return moment_of(began)
+    times = (step.get("timestamp") for step in trajectory.items_of("steps"))
+    return min((moment_of(at) for at in times if at is not None), default=None)
+
+
+def moment_of(at: Place) -> datetime:
+    """Read a time in ISO 8601, which is UTC where it does not say otherwise."""
+    try:
+        read = datetime.fromisoformat(at.text("a time in ISO 8601"))
+    except ValueError:
+        raise at.wrong("a time in ISO 8601") from None
+    return read if read.tzinfo else read.replace(tzinfo=UTC)
+
 
 def read_atif(trajectory: Place) -> Transcript:
     """Give the transcript of a trajectory; raises UnreadableTranscript, which names the place."""
-    reader = _Reader(trajectory)
+    reader = _TrajectoryReader(trajectory)
     reader.read(trajectory)
     read = reader.transcript(trajectory)
     if reader.is_ours:  # what is told beside the format is taken as it is: here it shows whether it fits
@@ -62,7 +173,7 @@ def read_atif(trajectory: Place) -> Transcript:
     return read
 
 
-class _Reader:
+class _TrajectoryReader:
     """Puts the steps of a trajectory, and of those that are embedded in it, together."""
 
     def __init__(self, trajectory: Place) -> None:
@@ -80,7 +191,7 @@ class _Reader:
         self._first_phase = self._last_phase + 1
         agent = trajectory.get("agent")
         if agent is not None:
-            self._tools = self._tools or tuple(map(tool_of, agent.items_of("tool_definitions")))
+            self._tools = self._tools or tuple(map(tool_definition, agent.items_of("tool_definitions")))
         for step in trajectory.at("steps", "the list of steps").items():
             self._read_step(step)
         self._last_phase = max([message.phase for _, message in self._messages], default=1)
@@ -105,7 +216,7 @@ class _Reader:
             results = list(results_of(step)) if not content else []
             result_text = "\n".join(content_text(result.get("content")) for result in results)
             self._say(step, "tool" if results else role, result_text or content)
-        elif ours.value.get("requested") is False or (asked_times(step) == 0 and not content):
+        elif ours.value.get("requested") is False or (inference_count(step) == 0 and not content):
             turn = ours.count_of("turn") or len(self._asks)
             self._read_results(step, requests_of(step, "agent", turn), None)
         else:
@@ -113,7 +224,7 @@ class _Reader:
 
     def _read_assistant(self, step: Place, content: str) -> None:
         copied = step.value.get("is_copied_context") is True
-        is_reply = asked_times(step) == 1 if self.is_ours else not copied and asked_times(step) != 0
+        is_reply = inference_count(step) == 1 if self.is_ours else not copied and inference_count(step) != 0
         turn = self._turn(step)
         requests = requests_of(step, "agent", turn) if is_reply else requests_of(step, "seed", 0)
         message = self._say(step, "assistant", content, requests)
@@ -124,7 +235,7 @@ class _Reader:
     def _say(self, step: Place, role: Role, content: str, calls: tuple[ToolCall, ...] = ()) -> Message:
         ours = ours_of(step)
         if role != "assistant":
-            calls = tuple(map(call_of, ours.items_of("calls")))
+            calls = tuple(map(written_call, ours.items_of("calls")))
         copied = step.value.get("is_copied_context") is True and not self.is_ours
         phase = ours.count_of("phase") or self._first_phase
         seeded = ours.value.get("seeded") is True or copied
@@ -138,7 +249,7 @@ class _Reader:
 
     def _ask(self, step: Place, turn: int) -> Ask:
         ours, ended = ours_of(step), self._seconds(step, "timestamp")
-        usage = usage_of(step.get("metrics")) or UNKNOWN_USAGE
+        usage = metrics_usage(step.get("metrics")) or UNKNOWN_USAGE
         usage = replace(usage, asks=ours.count_of("asks") or 1, attempts=ours.known_count_of("attempts"))
         asks_calls = any(True for _ in step.items_of("tool_calls")) and not self.is_ours
         return Ask(
@@ -163,7 +274,7 @@ class _Reader:
         """Read what came of a step's calls, each with the message that told the model of it."""
         waiting = list(requests)
         for result in results_of(step):
-            request = requested(result, waiting, requests)
+            request = requested_call(result, waiting, requests)
             if request is None:  # of nobody's call
                 self._say(without_ours(step), "tool", content_text(result.get("content")))
                 continue
@@ -221,7 +332,10 @@ class _Reader:
 
     def _total(self, metrics: Place | None) -> Usage:
         """Give what all took: what is told of all, where steps do not say it."""
-        ours, total = Place(NOTHING) if metrics is None else ours_of(metrics), usage_of(metrics, "total_")
+        ours, total = (
+            Place(NOTHING) if metrics is None else ours_of(metrics),
+            metrics_usage(metrics, "total_"),
+        )
         if ours.value and total is not None:
             cost = total.cost_usd if total.cost_usd is not None or ours.count_of("asks") else 0.0
             counts = {name: ours.known_count_of(name) for name in ("asks", "attempts", "reasoning_tokens")}

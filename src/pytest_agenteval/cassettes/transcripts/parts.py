@@ -1,14 +1,232 @@
-"""What messages of every dialect are made of: content in parts, calls, and what a reply took."""
+"""What transcripts of other programs are made of: values with their places, messages, calls and usage."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
-from pytest_agenteval.cassettes.transcripts.builder import CallRequest, as_text
-from pytest_agenteval.cassettes.transcripts.place import Place
-from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.tool_spec import parse_arguments
-from pytest_agenteval.records.transcript import Usage
+from msgspec.structs import replace
+
+from pytest_agenteval.records.record import NOTHING, FrozenValue
+from pytest_agenteval.records.replies import split_thoughts
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments, shown_value
+from pytest_agenteval.records.transcript import (
+    NO_USAGE,
+    NOT_FINISHED,
+    Ask,
+    Message,
+    Role,
+    ToolCall,
+    ToolError,
+    Transcript,
+    Usage,
+)
+from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.errors import KeyPath, TrialBroken
+from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.value_paths import format_path
+
+MOST_CHARS = 60
+
+
+class UnreadableTranscript(TrialBroken):
+    """What an agent gave as its transcript is none; the text names the place, in one line."""
+
+    cause = "answer"
+
+
+class Place:
+    """A value within a transcript; ``path`` leads to it from what the agent gave."""
+
+    __slots__ = ("path", "value")
+
+    def __init__(self, value: Any, path: KeyPath = ()) -> None:
+        self.value, self.path = value, path
+
+    def wrong(self, expected: str) -> UnreadableTranscript:
+        """Give the error that names this place."""
+        return UnreadableTranscript(
+            f"{format_path(self.path)}: expected {expected}, found {self._in_words()}"
+        )
+
+    def get(self, key: str) -> Place | None:
+        """Give what stands under a key of this map, None where that is nothing or null."""
+        value = self.map().get(key)
+        return None if value is None else Place(value, (*self.path, key))
+
+    def at(self, key: str, expected: str) -> Place:
+        """Give what stands under a key that has to be there."""
+        place = self.get(key)
+        if place is None:
+            raise Place(None, (*self.path, key)).wrong(expected)
+        return place
+
+    def map(self) -> Mapping[str, Any]:
+        """Give the map that this is; an SDK's own object is the map that it dumps."""
+        if not isinstance(self.value, Mapping) and hasattr(self.value, "model_dump"):
+            self.value = self.value.model_dump()
+        if not isinstance(self.value, Mapping):
+            raise self.wrong("a map")
+        return self.value
+
+    def items(self) -> Iterator[Place]:
+        """Give the places of a list."""
+        if not isinstance(self.value, list | tuple):
+            raise self.wrong("a list")
+        return (Place(item, (*self.path, at)) for at, item in enumerate(self.value))
+
+    def items_of(self, key: str) -> Iterator[Place]:
+        """Give the places of the list under a key; none where there is no such key."""
+        place = self.get(key)
+        return iter(()) if place is None else place.items()
+
+    def text(self, expected: str = "a text") -> str:
+        """Give the text that this is."""
+        if not isinstance(self.value, str):
+            raise self.wrong(expected)
+        return self.value
+
+    def text_of(self, key: str) -> str:
+        """Give the text under a key, an empty one where there is no such key."""
+        place = self.get(key)
+        return "" if place is None else place.text()
+
+    def number_of(self, key: str) -> float | None:
+        """Give the number under a key, None where there is no such key."""
+        place = self.get(key)
+        if place is None:
+            return None
+        if isinstance(place.value, bool) or not isinstance(place.value, int | float):
+            raise place.wrong("a number")
+        return place.value
+
+    def count_of(self, key: str) -> int:
+        """Give the whole number from 0 on under a key, 0 where there is no such key."""
+        number = self.number_of(key) or 0
+        if number < 0 or number != int(number):
+            raise Place(number, (*self.path, key)).wrong("a whole number, 0 or more")
+        return int(number)
+
+    def known_count_of(self, key: str) -> int | None:
+        """Give the whole number from 0 on under a key, None where nothing is said."""
+        return None if self.number_of(key) is None else self.count_of(key)
+
+    def _in_words(self) -> str:
+        if self.value is None:
+            return "nothing"
+        if isinstance(self.value, Mapping):
+            keys = ", ".join(map(str, list(self.value)[:8]))
+            return f"a map (keys: {keys})" if keys else "an empty map"
+        if isinstance(self.value, list | tuple):
+            return f"a list of {len(self.value)}"
+        text = repr(jsonable(self.value))
+        return text if len(text) <= MOST_CHARS else f"{text[:MOST_CHARS]}…"
+
+
+UNKNOWN_USAGE = Usage(None, None, None, None, None, asks=1, attempts=None)
+"""Of a reply of which nobody says what it took."""
+
+UNFINISHED = ToolError(NOT_FINISHED, "the call did not end")
+
+
+class CallRequest(FrozenValue, frozen=True):
+    """A call as a reply asks for it; ``raw_args`` is what stands there where that is no JSON object."""
+
+    id: str
+    tool: str
+    args: Mapping[str, Any] = NOTHING
+    raw_args: str | None = None
+    by: Literal["agent", "provider"] = "agent"
+
+
+class CallResult(FrozenValue, frozen=True):
+    """What came of a call: the ``content`` that the model was shown, and what else is known of it.
+
+    ``value`` is the result where it is another than the content; times are seconds since the trial began.
+    """
+
+    content: str
+    value: Any = None
+    error: ToolError | None = None
+    started: float = 0.0
+    ended: float = 0.0
+
+
+class TranscriptBuilder:
+    """Puts a transcript together; a call is answered by the first result with its id that comes after it."""
+
+    def __init__(self) -> None:
+        self.replies = 0
+        self._messages: list[Message] = []
+        self._calls: list[ToolCall] = []
+        self._asks: list[Ask] = []
+        self._tools: tuple[ToolSpec, ...] = ()
+
+    def say(self, role: Role, content: str, call_id: str = "") -> None:
+        """Add a message that is no reply."""
+        self._messages.append(Message(role, content, turn=self.replies + 1, call_id=call_id))
+
+    def reply(self, content: str, requests: Sequence[CallRequest] = (), **ask: Any) -> None:
+        """Add a model's reply with the calls that it asks for; ``ask`` are fields of its ``Ask``.
+
+        Thoughts that a server left in the text are split off, as of replies that were seen.
+        """
+        content, thought = split_thoughts(content)
+        ask["reasoning"] = "\n\n".join(filter(None, (ask.get("reasoning", ""), thought)))
+        self.replies += 1
+        turn = self.replies
+        calls = tuple(
+            ToolCall(request.id, turn, index, request.tool, request.args, request.raw_args, by=request.by)
+            for index, request in enumerate(requests)
+        )
+        self._messages.append(Message("assistant", content, calls, turn))
+        self._calls += [replace(call, error=UNFINISHED) for call in calls]
+        fields = {"started": 0.0, "ended": 0.0, "usage": UNKNOWN_USAGE, "finish": _finish_of(calls), **ask}
+        self._asks.append(Ask(turn, **fields))
+
+    def result(self, call_id: str, outcome: CallResult, *, is_shown: bool = True) -> None:
+        """Add what came of a call; the model was shown it, unless it is said otherwise."""
+        if is_shown:
+            self.say("tool", outcome.content, call_id)
+        for place, call in enumerate(self._calls):
+            if call.id == call_id and call.error is UNFINISHED:
+                self._calls[place] = _ended(call, outcome)
+                return
+
+    def own_call(self, request: CallRequest, outcome: CallResult | None) -> None:
+        """Add a call that no reply asks for."""
+        call = ToolCall(request.id, self.replies, 0, request.tool, request.args, request.raw_args)
+        self._calls.append(replace(call, error=UNFINISHED) if outcome is None else _ended(call, outcome))
+
+    def offer(self, tools: Sequence[ToolSpec]) -> None:
+        """Say which tools the model was told of."""
+        self._tools = tuple(tools) or self._tools
+
+    def transcript(self, total: Usage | None = None) -> Transcript:
+        """Give what has been added; ``total`` is what all replies together took, where they do not say."""
+        usage = sum((ask.usage for ask in self._asks), NO_USAGE)
+        if total is not None and not usage.known_tokens:
+            usage = replace(total, asks=self.replies)
+        return Transcript(
+            tuple(self._messages), tuple(self._calls), tuple(self._asks), usage=usage, tools=self._tools
+        )
+
+
+def shown_text(value: Any) -> str:
+    """Give a value as the text that a model is shown: a text as it is, anything else as JSON."""
+    return value if isinstance(value, str) else compact(jsonable(value))
+
+
+def _ended(call: ToolCall, outcome: CallResult) -> ToolCall:
+    value = (
+        None if outcome.error else shown_value(outcome.content) if outcome.value is None else outcome.value
+    )
+    return replace(call, result=value, error=outcome.error, started=outcome.started, ended=outcome.ended)
+
+
+def _finish_of(calls: Sequence[ToolCall]) -> str:
+    return "tool_calls" if calls else "stop"
+
 
 TEXT_KEYS: Mapping[str, str] = {
     "text": "text",
@@ -67,7 +285,7 @@ def _arguments(body: Place) -> tuple[Mapping[str, object], str | None]:
     return NOTHING, None
 
 
-def usage_of(place: Place | None) -> Usage | None:
+def read_usage(place: Place | None) -> Usage | None:
     """Read what a reply took, as OpenAI, Anthropic or we write it; None where nothing is said.
 
     Input tokens count cached ones in: Anthropic tells of these apart.
@@ -77,25 +295,27 @@ def usage_of(place: Place | None) -> Usage | None:
     cache_read, cache_written = (
         place.known_count_of(f"cache_{word}_input_tokens") for word in ("read", "creation")
     )
-    read = _first([place], "prompt_tokens", "input_tokens")
-    details = list(_details(place, ("prompt_tokens_details", "input_tokens_details", "input_token_details")))
-    spent = list(_details(place, ("completion_tokens_details", "output_tokens_details")))
+    read = _first_count([place], "prompt_tokens", "input_tokens")
+    details = list(
+        _details_places(place, ("prompt_tokens_details", "input_tokens_details", "input_token_details"))
+    )
+    spent = list(_details_places(place, ("completion_tokens_details", "output_tokens_details")))
     return Usage(
         input_tokens=None if read is None else read + (cache_read or 0) + (cache_written or 0),
-        output_tokens=_first([place], "completion_tokens", "output_tokens"),
-        cached_tokens=_first([*details, place], "cached_tokens") if cache_read is None else cache_read,
-        reasoning_tokens=_first([*spent, place], "reasoning_tokens"),
+        output_tokens=_first_count([place], "completion_tokens", "output_tokens"),
+        cached_tokens=_first_count([*details, place], "cached_tokens") if cache_read is None else cache_read,
+        reasoning_tokens=_first_count([*spent, place], "reasoning_tokens"),
         cost_usd=place.number_of("cost_usd"),
         asks=1,
         attempts=1,
     )
 
 
-def _details(place: Place, keys: tuple[str, ...]) -> Iterator[Place]:
+def _details_places(place: Place, keys: tuple[str, ...]) -> Iterator[Place]:
     return (part for key in keys if (part := place.get(key)) is not None)
 
 
-def _first(places: Iterable[Place], *keys: str) -> int | None:
+def _first_count(places: Iterable[Place], *keys: str) -> int | None:
     counts = (place.known_count_of(key) for place in places for key in keys)
     return next((count for count in counts if count is not None), None)
 
@@ -107,4 +327,4 @@ def result_text(place: Place | None) -> str:
     is_parts = isinstance(place.value, list | tuple) and all(
         isinstance(part, Mapping) and "type" in part for part in place.value
     )
-    return content_text(place) if is_parts else as_text(place.value)
+    return content_text(place) if is_parts else shown_text(place.value)

@@ -1,26 +1,237 @@
-"""What an agent gave as its transcript, in whichever of the known forms, as a transcript of ours."""
+"""What an agent returned as its transcript, in any of the known forms, as a transcript of ours.
+
+Messages of OpenAI (chat completions, and items of Responses) and of Anthropic may stand mixed in one list. What
+a model wrote as arguments is kept as text where it is no JSON object; what is no message names its place."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from pytest_agenteval.cassettes.transcripts.atif import read_atif
-from pytest_agenteval.cassettes.transcripts.messages import read_messages
-from pytest_agenteval.cassettes.transcripts.parts import usage_of
-from pytest_agenteval.cassettes.transcripts.place import Place, UnreadableTranscript
-from pytest_agenteval.cassettes.transcripts.span_forms import are_spans, plain_spans
+from pytest_agenteval.cassettes.transcripts.parts import (
+    UNKNOWN_USAGE,
+    CallRequest,
+    CallResult,
+    Place,
+    TranscriptBuilder,
+    UnreadableTranscript,
+    call_request,
+    content_text,
+    part_text,
+    read_usage,
+    result_text,
+)
 from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
-from pytest_agenteval.records.transcript import Transcript, Usage
+from pytest_agenteval.cassettes.transcripts.spans import are_spans, plain_spans
+from pytest_agenteval.records.transcript import ToolError, Transcript, Usage
 from pytest_agenteval.text.errors import KeyPath
 from pytest_agenteval.text.value_paths import format_path
+
+PROMPT_ROLES = {"system": "system", "developer": "system", "user": "user"}
+LANGCHAIN = ("human", "ai")
+FINISHES = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+"""Why Anthropic's models stop, in the words of all others."""
+REASONING = ("thinking", "redacted_thinking")
+ROLES = "a role: system, developer, user, assistant or tool"
+
+
+def read_messages(messages: Place, total: Usage | None = None) -> Transcript:
+    """Give the transcript that these messages are; ``total`` is what all replies took together.
+
+    Each message of an assistant is a reply of a model, with what ``usage``, ``model`` and ``finish_reason``
+    beside it say. Raises UnreadableTranscript.
+    """
+    reader = _MessageReader()
+    for message in messages.items():
+        reader.read(message)
+    return reader.transcript(total)
+
+
+class _OpenReply:
+    """A reply as far as it has been read: Responses tell one in several items."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.reasoning: list[str] = []
+        self.calls: list[CallRequest] = []
+        self.outcomes: list[tuple[str, CallResult]] = []
+        self.ask: dict[str, Any] = {}
+
+
+class _MessageReader:
+    def __init__(self) -> None:
+        self._built = TranscriptBuilder()
+        self._open: _OpenReply | None = None
+
+    def read(self, message: Place) -> None:
+        """Read one message or item."""
+        kind = message.text_of("type")
+        if kind in ("function_call", "custom_tool_call", "reasoning") or kind.endswith("_call"):
+            self._read_item_of_reply(message, kind)
+        elif kind in ("function_call_output", "custom_tool_call_output"):
+            self._close()
+            call_id = message.at("call_id", "the call_id of a call").text()
+            self._built.result(call_id, _call_result(result_text(message.get("output")), _failed(message)))
+        else:
+            self._read_message(message, kind)
+
+    def transcript(self, total: Usage | None) -> Transcript:
+        """Give all that has been read."""
+        self._close()
+        return self._built.transcript(total)
+
+    def _read_item_of_reply(self, item: Place, kind: str) -> None:
+        reply = self._of_items()
+        if kind == "reasoning":
+            parts = [*item.items_of("summary"), *item.items_of("content")]
+            reply.reasoning += list(map(part_text, parts))
+        elif kind in ("function_call", "custom_tool_call"):
+            reply.calls.append(call_request(item))
+        else:  # a tool of the provider's, such as a web search, carried out before the reply was there
+            request = _provider_call(item, kind)
+            reply.calls.append(request)
+            reply.outcomes.append((request.id, CallResult(result_text(item.get("output")))))
+
+    def _read_message(self, message: Place, kind: str) -> None:
+        role = message.get("role")
+        if role is None:
+            raise _without_role(message, kind)
+        word = role.text()
+        if word in ("tool", "function"):
+            self._close()
+            self._read_tool_message(message)
+        elif word == "assistant":
+            self._read_assistant(message, is_item=kind == "message" and not _is_anthropic(message))
+        elif word in PROMPT_ROLES:
+            self._close()
+            self._read_said(message, word)
+        else:
+            raise role.wrong(ROLES)
+
+    def _read_tool_message(self, message: Place) -> None:
+        id = message.get("tool_call_id") or message.at("name", "the tool_call_id of a call")
+        self._built.result(id.text(), _call_result(result_text(message.get("content")), _failed(message)))
+
+    def _read_said(self, message: Place, role: str) -> None:
+        """Read what a user said; Anthropic's has the results of tools within."""
+        content, texts = message.get("content"), []
+        for part in content.items() if content and isinstance(content.value, list | tuple) else ():
+            if not isinstance(part.value, str) and part.text_of("type") == "tool_result":
+                id = part.at("tool_use_id", "the tool_use_id of a call").text()
+                failed = part.map().get("is_error") is True
+                self._built.result(id, _call_result(result_text(part.get("content")), failed))
+            else:
+                texts.append(part_text(part))
+        if content is None or isinstance(content.value, str):
+            texts = [content_text(content)]
+        elif not isinstance(content.value, list | tuple):
+            raise content.wrong("a text or a list of parts")
+        if texts:
+            self._built.say(PROMPT_ROLES[role], "\n".join(filter(None, texts)))  # type: ignore[arg-type]
+
+    def _read_assistant(self, message: Place, *, is_item: bool) -> None:
+        if is_item:
+            reply = self._of_items()
+        else:
+            self._close()
+            reply = self._open = _OpenReply()
+        content = message.get("content")
+        if content is not None and isinstance(content.value, list | tuple):
+            for part in content.items():
+                _read_part(part, reply)
+        else:
+            reply.texts.append(content_text(content))
+        reply.texts.append(message.text_of("refusal"))
+        reply.reasoning += [message.text_of("reasoning_content")]
+        reply.calls += map(call_request, message.items_of("tool_calls"))
+        reply.ask |= _ask_fields(message)
+        if not is_item:
+            self._close()
+
+    def _of_items(self) -> _OpenReply:
+        if self._open is None:
+            self._open = _OpenReply()
+        return self._open
+
+    def _close(self) -> None:
+        reply, self._open = self._open, None
+        if reply is not None:
+            reasoning = "\n".join(filter(None, reply.reasoning))
+            text = "\n".join(filter(None, reply.texts))
+            self._built.reply(text, reply.calls, reasoning=reasoning, **reply.ask)
+            for call_id, outcome in reply.outcomes:
+                self._built.result(call_id, outcome, is_shown=False)
+
+
+def _read_part(part: Place, reply: _OpenReply) -> None:
+    kind = "" if isinstance(part.value, str) else part.at("type", "the type of a part, such as text").text()
+    if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+        by = "agent" if kind == "tool_use" else "provider"
+        reply.calls.append(replace(call_request(part), by=by))
+    elif kind.endswith("_tool_result"):  # of a tool of the provider's
+        id = part.at("tool_use_id", "the tool_use_id of a call").text()
+        reply.outcomes.append((id, CallResult(result_text(part.get("content")))))
+    elif kind in REASONING:
+        reply.reasoning.append(part.text_of("thinking"))
+    else:
+        reply.texts.append(part_text(part))
+
+
+def _ask_fields(message: Place) -> dict[str, Any]:
+    finish = message.text_of("stop_reason") or message.text_of("finish_reason")
+    usage = read_usage(message.get("usage")) or UNKNOWN_USAGE
+    fields = {"usage": usage, "model": message.text_of("model")}
+    return fields | ({"finish": FINISHES.get(finish, finish)} if finish else {})
+
+
+def _provider_call(item: Place, kind: str) -> CallRequest:
+    args = {
+        name: value
+        for name, value in item.map().items()
+        if name not in ("id", "call_id", "type", "status", "output") and value is not None
+    }
+    return CallRequest(item.text_of("id"), kind.removesuffix("_call"), args, by="provider")
+
+
+def _failed(message: Place) -> bool:
+    return message.map().get("error") is True or message.map().get("status") == "error"
+
+
+def _call_result(text: str, failed: bool) -> CallResult:
+    return CallResult(text, error=ToolError("tool_error", text) if failed else None)
+
+
+def _is_anthropic(message: Place) -> bool:
+    """Whether a message of type ``message`` is Anthropic's, and no item of OpenAI's Responses."""
+    content = message.value.get("content")
+    kinds: Iterable[Any] = content if isinstance(content, list | tuple) else ()
+    return not any(isinstance(part, dict) and part.get("type") == "output_text" for part in kinds)
+
+
+def _without_role(message: Place, kind: str) -> UnreadableTranscript:
+    wrong = Place(None, (*message.path, "role")).wrong(ROLES)
+    if kind not in LANGCHAIN:
+        return wrong
+    return UnreadableTranscript(
+        f"{wrong}; langchain's convert_to_openai_messages() gives messages with roles"
+    )
+
 
 # What is read may be anything, at any depth: whatever a reader stumbles over says that it is no known form.
 _STUMBLES = (TypeError, ValueError, LookupError, AttributeError, RecursionError, OverflowError)
 MOST_CHARS = 200
 
-FORMS = "a list of messages (OpenAI's or Anthropic's), an ATIF trajectory, or exported spans"
+TRANSCRIPT_FORMS = "a list of messages (OpenAI's or Anthropic's), an ATIF trajectory, or exported spans"
 
 
 def read_transcript(value: Any, path: KeyPath = ("transcript",), *, usage: Any = None) -> Transcript:
@@ -31,17 +242,17 @@ def read_transcript(value: Any, path: KeyPath = ("transcript",), *, usage: Any =
     """
     if isinstance(value, Transcript):
         return value
-    place = Place(_parsed(value), path)
+    place = Place(_parse_json(value), path)
     try:
-        return _read(place, usage_of(None if usage is None else Place(usage, ("usage",))))
+        return _read_form(place, read_usage(None if usage is None else Place(usage, ("usage",))))
     except _STUMBLES as odd:
         raise UnreadableTranscript(
-            f"{format_path(path)}: expected {FORMS}, found what cannot be read as one: {type(odd).__name__}: "
+            f"{format_path(path)}: expected {TRANSCRIPT_FORMS}, found what cannot be read as one: {type(odd).__name__}: "
             + " ".join(str(odd).split())[:MOST_CHARS]
         ) from odd
 
 
-def _read(place: Place, total: Usage | None) -> Transcript:
+def _read_form(place: Place, total: Usage | None) -> Transcript:
     if are_spans(place.value):
         return read_spans(plain_spans(place))
     if isinstance(place.value, list | tuple):
@@ -50,10 +261,10 @@ def _read(place: Place, total: Usage | None) -> Transcript:
         trajectory = place.map()
         if "steps" in trajectory or "schema_version" in trajectory:
             return read_atif(place)
-    raise place.wrong(FORMS)
+    raise place.wrong(TRANSCRIPT_FORMS)
 
 
-def _parsed(value: Any) -> Any:
+def _parse_json(value: Any) -> Any:
     """Read a JSON text; any other stays what it is, and is refused as that."""
     if not isinstance(value, str | bytes):
         return value

@@ -1,34 +1,304 @@
-"""Spans as a transcript: replies in the order of their requests, each call with its times and its result."""
+"""Spans of instrumented frameworks as a transcript.
+
+``gen_ai.*`` is the dialect of OpenTelemetry's own conventions; ``llm.*`` and ``tool.*`` that of OpenInference,
+which writes a conversation as one attribute for each word of it: ``llm.input_messages.0.message.content``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.transcripts.builder import UNFINISHED, UNKNOWN_USAGE
-from pytest_agenteval.cassettes.transcripts.span_dialects import (
-    OpenAIMessage,
-    SpanCall,
-    call_of,
-    is_call,
-    is_reply,
-    reply_of,
-)
-from pytest_agenteval.cassettes.transcripts.spans import Span
+from pytest_agenteval.cassettes.transcripts import spans as names
+from pytest_agenteval.cassettes.transcripts.parts import UNFINISHED, UNKNOWN_USAGE, shown_text
+from pytest_agenteval.cassettes.transcripts.spans import TraceSpan, json_of
+from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.recorder import Recorder, is_ended
-from pytest_agenteval.records.tool_spec import parse_arguments, shown_value
-from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript
+from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments, shown_value
+from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript, Usage
+from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.json_form import jsonable
+
+OPENINFERENCE_KIND = "openinference.span.kind"
+MODEL_OPERATIONS = (names.CHAT, "text_completion", "generate_content")
+_NUMBER = re.compile(r"[0-9]{1,4}")
+_FINISHES = {"tool_call": "tool_calls", "end_turn": "stop", "max_tokens": "length", "tool_use": "tool_calls"}
+
+OpenAIMessage = dict[str, Any]
+"""A message in the normal form of wire traffic: role, content, tool_calls, tool_call_id."""
 
 
-def read_spans(spans: Iterable[Span], began_ns: int | None = None) -> Transcript:
+class SpanReply(FrozenValue, frozen=True):
+    """One reply of a model as a span tells it: the conversation before it, the reply, what it took."""
+
+    prompt: tuple[OpenAIMessage, ...]
+    message: OpenAIMessage
+    usage: Usage
+    finish: str = "stop"
+    reasoning: str = ""
+    model: str = ""
+    tools: tuple[ToolSpec, ...] = ()
+    first_token_s: float | None = None
+
+
+class SpanCall(FrozenValue, frozen=True):
+    """One call of a tool as a span tells it; ``result`` is a list or map where it was told as JSON of one."""
+
+    id: str
+    tool: str
+    args: Mapping[str, Any]
+    raw_args: str | None
+    result: Any
+
+
+def is_reply(span: TraceSpan) -> bool:
+    """Whether a span stands for a request of a model."""
+    return (
+        span.attributes.get(names.OPERATION) in MODEL_OPERATIONS
+        or span.attributes.get(OPENINFERENCE_KIND) == "LLM"
+    )
+
+
+def is_call(span: TraceSpan) -> bool:
+    """Whether a span stands for a call of a tool."""
+    return (
+        span.attributes.get(names.OPERATION) == names.TOOL
+        or span.attributes.get(OPENINFERENCE_KIND) == "TOOL"
+    )
+
+
+def reply_of(span: TraceSpan) -> SpanReply:
+    """Read the span of a model's reply."""
+    attributes = span.attributes
+    return (
+        _openinference_reply(attributes)
+        if attributes.get(OPENINFERENCE_KIND) == "LLM"
+        else _genai_reply(attributes)
+    )
+
+
+def call_of(span: TraceSpan) -> SpanCall:
+    """Read the span of a tool's call.
+
+    Arguments that were told as a text without names stand under ``input``; ``{"args": [], "kwargs": {…}}``,
+    as some frameworks tell them, are those of ``kwargs``.
+    """
+    attributes = span.attributes
+    if attributes.get(names.OPERATION) == names.TOOL:
+        arguments, result = attributes.get(names.CALL_ARGUMENTS), attributes.get(names.CALL_RESULT)
+    else:
+        arguments, result = (
+            attributes.get("input.value", attributes.get("tool.parameters")),
+            attributes.get("output.value"),
+        )
+    id = attributes.get(names.CALL_ID) or attributes.get("tool_call.id") or attributes.get("tool.id") or ""
+    name = attributes.get(names.TOOL_NAME) or attributes.get("tool.name") or span.name
+    args, raw = _arguments(json_of(arguments))
+    value = shown_value(result) if isinstance(result, str) else jsonable(result)
+    return SpanCall(str(id), str(name), args, raw, value)
+
+
+def _arguments(value: Any) -> tuple[Mapping[str, Any], str | None]:
+    if isinstance(value, Mapping):
+        if isinstance(value.get("kwargs"), Mapping) and "args" in value:
+            unnamed = {"args": value["args"]} if value["args"] else {}
+            return {**value["kwargs"], **unnamed}, None
+        return {str(name): item for name, item in value.items()}, None
+    return (NOTHING if value in (None, "") else {"input": jsonable(value)}), None
+
+
+def _genai_reply(attributes: names.Attributes) -> SpanReply:
+    instructions = " ".join(_texts(json_of(attributes.get(names.INSTRUCTIONS))))
+    prompt = [{"role": "system", "content": instructions}] if instructions else []
+    for message in _maps(json_of(attributes.get(names.INPUT_MESSAGES))):
+        prompt += _genai_messages(message)
+    replies = _maps(json_of(attributes.get(names.OUTPUT_MESSAGES)))
+    reply = replies[0] if replies else {}
+    reply_message = next(
+        iter(_genai_messages({"role": "assistant", **reply})), {"role": "assistant", "content": ""}
+    )
+    finishes = json_of(attributes.get(names.FINISH_REASONS)) or [reply.get("finish_reason")]
+    chunk_s = attributes.get(names.FIRST_CHUNK_S)
+    return SpanReply(
+        tuple(prompt),
+        reply_message,
+        _usage(
+            attributes,
+            (names.INPUT_TOKENS, names.OUTPUT_TOKENS, names.CACHED_TOKENS, names.REASONING_TOKENS),
+            attributes.get(names.COST_USD),
+        ),
+        _finish(finishes, reply_message),
+        "\n".join(_texts(reply.get("parts"), ("reasoning", "thinking"))),
+        str(attributes.get(names.RESPONSE_MODEL) or attributes.get(names.REQUEST_MODEL) or ""),
+        _tools(_maps(json_of(attributes.get(names.TOOL_DEFINITIONS)))),
+        float(chunk_s) if isinstance(chunk_s, int | float) else None,
+    )
+
+
+def _genai_messages(message: Mapping[str, Any]) -> Iterator[OpenAIMessage]:
+    """Give a message; each result of a tool is one of its own."""
+    parts = _maps(message.get("parts"))
+    role = message.get("role")
+    results = [part for part in parts if part.get("type") == "tool_call_response"]
+    for part in results:
+        result = part.get("response", part.get("result"))
+        yield {"role": "tool", "tool_call_id": str(part.get("id") or ""), "content": shown_text(result)}
+    text = "\n".join(_texts(parts))
+    calls = [
+        _call(part.get("id"), part.get("name"), part.get("arguments"))
+        for part in parts
+        if part.get("type") == "tool_call"
+    ]
+    if text or calls or not results:
+        yield _message_of(str(role), text, calls)
+
+
+def _openinference_reply(attributes: names.Attributes) -> SpanReply:
+    tree = _unflattened(attributes, "llm.")
+    prompt = [_openinference_message(each) for each in _messages(tree.get("input_messages"))]
+    replies = [_openinference_message(each) for each in _messages(tree.get("output_messages"))]
+    message = replies[0] if replies else {"role": "assistant", "content": ""}
+    counts = [f"llm.token_count.{name}" for name in ("prompt", "completion")]
+    cached, reasoning = "prompt_details.cache_read", "completion_details.reasoning"
+    schemas = [json_of((each.get("tool") or {}).get("json_schema")) for each in _maps(tree.get("tools"))]
+    return SpanReply(
+        tuple(prompt),
+        message,
+        _usage(attributes, (*counts, f"llm.token_count.{cached}", f"llm.token_count.{reasoning}"), None),
+        _finish([attributes.get("llm.finish_reason")], message),
+        model=str(attributes.get("llm.model_name") or ""),
+        tools=_tools(_maps(schemas)),
+    )
+
+
+def _messages(entries: Any) -> list[Mapping[str, Any]]:
+    return [each["message"] for each in _maps(entries) if isinstance(each.get("message"), Mapping)]
+
+
+def _openinference_message(message: Mapping[str, Any]) -> OpenAIMessage:
+    parts = [each.get("message_content") for each in _maps(message.get("contents"))]
+    content = message.get("content")
+    text = shown_text(content) if content else "\n".join(_texts(parts))
+    if message.get("role") in ("tool", "function"):
+        return {"role": "tool", "tool_call_id": str(message.get("tool_call_id") or ""), "content": text}
+    requests = [each.get("tool_call") for each in _maps(message.get("tool_calls"))]
+    calls = [
+        _call(
+            call.get("id"),
+            (call.get("function") or {}).get("name"),
+            (call.get("function") or {}).get("arguments"),
+        )
+        for call in _maps(requests)
+    ]
+    return _message_of(str(message.get("role") or "user"), text, calls)
+
+
+def _message_of(role: str, text: str, calls: list[dict[str, Any]]) -> OpenAIMessage:
+    roles = {"assistant": "assistant", "model": "assistant", "ai": "assistant", "system": "system"}
+    message: OpenAIMessage = {
+        "role": roles.get(role, "system" if role == "developer" else "user"),
+        "content": text,
+    }
+    return message | ({"tool_calls": calls} if calls else {})
+
+
+def _call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
+    if isinstance(arguments, str):
+        args, raw = parse_arguments(arguments or "{}")
+        text = canonical(args) if raw is None else raw
+    else:
+        text = canonical(jsonable(arguments or {}))
+    return {
+        "id": str(id or ""),
+        "type": "function",
+        "function": {"name": str(name or ""), "arguments": text},
+    }
+
+
+def _texts(parts: Any, kinds: Iterable[str] = ("text",)) -> list[str]:
+    """Give the texts of parts of these kinds; what is no text at all is told in brackets."""
+    texts = []
+    for part in _maps(parts):
+        kind = part.get("type", "text")
+        if kind in kinds:
+            texts.append(str(part.get("content", part.get("text", ""))))
+        elif "text" in kinds and kind not in _NO_CONTENT:
+            texts.append(f"[{kind}]")
+    return texts
+
+
+_NO_CONTENT = ("tool_call", "tool_call_response", "reasoning", "thinking")
+
+
+def _usage(attributes: names.Attributes, keys: Iterable[str], cost_usd: Any) -> Usage:
+    counts = [attributes.get(key) for key in keys]
+    prompt, completion, cached, reasoning = (
+        count if isinstance(count, int) and count >= 0 else None for count in counts
+    )
+    cost = float(cost_usd) if isinstance(cost_usd, int | float) else None
+    return Usage(prompt, completion, cached, reasoning, cost, 1, 1)
+
+
+def _finish(reasons: Any, message: OpenAIMessage) -> str:
+    first = reasons[0] if isinstance(reasons, list | tuple) and reasons else None
+    default = "tool_calls" if message.get("tool_calls") else "stop"
+    return _FINISHES.get(first, first) if isinstance(first, str) and first else default
+
+
+def _tools(declared: Iterable[Mapping[str, Any]]) -> tuple[ToolSpec, ...]:
+    bodies = [each["function"] if isinstance(each.get("function"), Mapping) else each for each in declared]
+    return tuple(
+        ToolSpec(
+            str(body["name"]),
+            str(body.get("description") or ""),
+            next((body[key] for key in _SCHEMAS if isinstance(body.get(key), Mapping)), NOTHING),
+        )
+        for body in bodies
+        if body.get("name")
+    )
+
+
+_SCHEMAS = ("parameters", "input_schema", "parameters_json_schema")
+
+
+def _maps(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list | tuple) else []
+
+
+def _unflattened(attributes: names.Attributes, prefix: str) -> dict[str, Any]:
+    """Put attributes such as ``llm.tools.0.tool.json_schema`` together as maps and lists."""
+    tree: dict[str, Any] = {}
+    for name, value in attributes.items():
+        if name.startswith(prefix):
+            node, *steps = tree, *name.removeprefix(prefix).split(".")
+            for step in steps[:-1]:
+                node = node.setdefault(step, {})
+                if not isinstance(node, dict):
+                    break
+            else:
+                node[steps[-1]] = value
+    return {name: _with_lists(value) for name, value in tree.items()}
+
+
+def _with_lists(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    inner = {name: _with_lists(value) for name, value in node.items()}
+    if inner and all(map(_NUMBER.fullmatch, inner)):
+        return [inner[name] for name in sorted(inner, key=int)]
+    return inner
+
+
+def read_spans(spans: Iterable[TraceSpan], began_ns: int | None = None) -> Transcript:
     """Give what spans of models and tools tell; any other, and a model's within a model's, is passed over.
 
     ``began_ns`` is when the trial began, in nanoseconds since 1970; None takes the first span's start. What a
     model was shown of a call is its result; where it was not asked again, the tool's own span says it.
     """
     ordered = sorted(spans, key=lambda span: span.start_ns)
-    reader = _Reader(ordered[0].start_ns if began_ns is None and ordered else began_ns or 0)
+    reader = _SpanReader(ordered[0].start_ns if began_ns is None and ordered else began_ns or 0)
     replies = {span.span_id for span in ordered if is_reply(span)}
     parents = {span.span_id: span.parent_id for span in ordered}
     for span in ordered:
@@ -49,7 +319,7 @@ def _is_within(parent: str, replies: set[str], parents: dict[str, str]) -> bool:
     return bool(parent)
 
 
-class _Reader:
+class _SpanReader:
     def __init__(self, began_ns: int) -> None:
         self._began_ns = began_ns
         self._recorder = Recorder(lambda: 0.0)
@@ -59,7 +329,7 @@ class _Reader:
         """Give all that has been read."""
         return replace(self._recorder.transcript(), calls=tuple(self._calls))
 
-    def read_reply(self, span: Span) -> None:
+    def read_reply(self, span: TraceSpan) -> None:
         """Add a reply, the messages before it that are new, and the calls that it asks for."""
         reply, recorder = reply_of(span), self._recorder
         recorder.offer_tools(reply.tools)
@@ -77,7 +347,7 @@ class _Reader:
         )
         recorder.add_reply(reply.message, requests, ask)
 
-    def read_call(self, span: Span) -> None:
+    def read_call(self, span: TraceSpan) -> None:
         """Put a call's times and what came of it where it was asked for; add one that nobody asked for."""
         span_call = call_of(span)
         place = self._place(span_call)

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes import files
+from pytest_agenteval.cassettes import cassette_files
 from pytest_agenteval.cassettes.interaction import Body, Interaction
-from pytest_agenteval.cassettes.request_identity import Key, key_of
+from pytest_agenteval.cassettes.request_matching import RequestKey, key_of
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorContext
 from pytest_agenteval.processes.files import locked
 from pytest_agenteval.processes.process_table import is_running
@@ -190,7 +190,7 @@ class RecordingMerger:
         self._root, self._started = root, started or 0.0
         self._before: dict[str, int] = {}
         self._actors: defaultdict[str, set[int]] = defaultdict(set)
-        self._dropped: defaultdict[str, set[Key]] = defaultdict(set)
+        self._dropped: defaultdict[str, set[RequestKey]] = defaultdict(set)
         self.problems: list[Problem] = []
 
     def take(self, actor: int, name: str, content: bytes, *, replacing: bool) -> None:
@@ -200,14 +200,14 @@ class RecordingMerger:
         except ProblemsFound as broken:
             self.problems += broken.problems
 
-    def _add(self, actor: int, name: str, recording: files.Recording, replacing: bool) -> None:
+    def _add(self, actor: int, name: str, recording: cassette_files.CassetteContent, replacing: bool) -> None:
         path, theirs = self._root / name, recording.interactions
         if name not in self._before:
-            before = files.read(path, name)
+            before = cassette_files.read_cassette(path, name)
             self._before[name] = (
                 0 if replacing and not before.since(self._started) else len(before.interactions)
             )
-        files.save(
+        cassette_files.save_cassette(
             path,
             theirs,
             name=name,
@@ -216,7 +216,7 @@ class RecordingMerger:
             unfinished=recording.unfinished,
         )
         self._actors[name].add(actor)
-        kept = set(map(_identity, files.read(path, name).interactions))
+        kept = set(map(_identity, cassette_files.read_cassette(path, name).interactions))
         self._dropped[name] |= {key_of(each.request) for each in theirs if _identity(each) not in kept}
 
     def finish(self) -> Iterator[str]:
@@ -233,15 +233,17 @@ class RecordingMerger:
         path, old = self._root / name, self._before[name]
         try:
             with locked(path):
-                recording = files.read(path, name)
+                recording = cassette_files.read_cassette(path, name)
                 new = sorted(recording.interactions[old:], key=_order_key)
                 interactions = (*recording.interactions[:old], *new)
-                files.write(path, files.Recording(interactions, recording.header, recording.rest), name)
+                cassette_files.write_cassette(
+                    path, cassette_files.CassetteContent(interactions, recording.header, recording.rest), name
+                )
         except (OSError, ProblemsFound) as broken:
             self.problems.append(Problem(name, None, (), "a file that can be written", str(broken)))
 
 
-def _identity(interaction: Interaction) -> tuple[Key, int, Body]:
+def _identity(interaction: Interaction) -> tuple[RequestKey, int, Body]:
     return key_of(interaction.request), interaction.response.status, interaction.response.body
 
 
@@ -254,11 +256,11 @@ def _order_key(interaction: Interaction) -> tuple[tuple[int | str, ...], ...]:
     )
 
 
-def _recording(name: str, content: bytes) -> files.Recording:
+def _recording(name: str, content: bytes) -> cassette_files.CassetteContent:
     with tempfile.TemporaryDirectory(prefix="agenteval-") as folder:
         beside = Path(folder, Path(name).name)
         beside.write_bytes(content)
-        return files.read(beside, name)
+        return cassette_files.read_cassette(beside, name)
 
 
 T = TypeVar("T")

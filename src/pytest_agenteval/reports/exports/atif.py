@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pytest_agenteval.cassettes.transcripts.atif_fields import OURS
+from pytest_agenteval.cassettes.transcripts.atif import OURS
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.reports.conversation import (

@@ -22,8 +22,8 @@ from pytest_agenteval.cassettes.transcripts.spans import (
     INPUT_MESSAGES,
     OUTPUT_MESSAGES,
     TOOL_DEFINITIONS,
-    Span,
     SpanEvent,
+    TraceSpan,
 )
 from pytest_agenteval.records.evidence import Grade
 from pytest_agenteval.records.transcript import Ask, Message, ToolCall, Transcript, Usage
@@ -135,7 +135,7 @@ def _messages_json(messages: Iterable[dict[str, Any]]) -> str:
 EPOCH = datetime.fromtimestamp(0, UTC)
 
 
-def trial_spans(run: Run, trial: Trial, *, content: bool = False) -> tuple[Span, ...]:
+def trial_spans(run: Run, trial: Trial, *, content: bool = False) -> tuple[TraceSpan, ...]:
     """Give the spans of a trial, the root first; with ``content`` what was said and called, too."""
     trace = _Trace(run, trial, content)
     return (trace.root(), *trace.chats(), *trace.tools())
@@ -156,7 +156,7 @@ class _Trace:
         calls = [max(call.started, call.ended) for call in self._tool_calls]
         self._end_s = max(0.0, trial.seconds, *asks, *calls)
 
-    def root(self) -> Span:
+    def root(self) -> TraceSpan:
         trial = self._trial
         attributes = {
             **self._about(names.AGENT),
@@ -178,7 +178,7 @@ class _Trace:
             error=trial.message if errored else None,
         )
 
-    def chats(self) -> Iterator[Span]:
+    def chats(self) -> Iterator[TraceSpan]:
         numbers = {id(ask): number for number, ask in reply_asks(self._trial.transcript).items()}
         for place, ask in enumerate(self._trial.transcript.asks):
             reply = numbers.get(id(ask))
@@ -200,7 +200,7 @@ class _Trace:
             kind: Literal["client", "internal"] = "internal" if self._model.offline else "client"
             yield self._span(name, f"chat/{place}", times, attributes, kind=kind)
 
-    def tools(self) -> Iterator[Span]:
+    def tools(self) -> Iterator[TraceSpan]:
         """Give a span for each call that was made; what a task says was called before is none."""
         for place, call in enumerate(self._tool_calls):
             attributes = {
@@ -227,11 +227,11 @@ class _Trace:
         kind: Literal["client", "internal"] = "internal",
         events: tuple[SpanEvent, ...] = (),
         error: str | None = None,
-    ) -> Span:
+    ) -> TraceSpan:
         parent = "" if place == "agent" else self._span_id("agent")
         start, end = self._ns(max(0.0, times[0])), self._ns(max(0.0, *times))
         values = _without_blanks(attributes)
-        return Span(
+        return TraceSpan(
             self._trace_id, self._span_id(place), parent, name, kind, start, end, values, events, error
         )
 
@@ -347,7 +347,7 @@ def export_traces(runs: Sequence[Run], folder: Path | None) -> Iterator[Path | s
     return _send_runs(runs) if folder is None else _write_runs(runs, folder)
 
 
-def _traces(run: Run) -> Iterator[tuple[Span, ...]]:
+def _traces(run: Run) -> Iterator[tuple[TraceSpan, ...]]:
     """Give the spans of each trial, one after the other, without what is secret and what is no text."""
     content = os.environ.get(CONTENT, "").strip().lower() in CONTENT_WORDS
     for entry in run.entries:
@@ -356,7 +356,7 @@ def _traces(run: Run) -> Iterator[tuple[Span, ...]]:
             yield tuple(map(clean_span, trial_spans(run, trial, content=content)))
 
 
-def clean_span(span: Span) -> Span:
+def clean_span(span: TraceSpan) -> TraceSpan:
     """Give a span without secrets; half of a surrogate pair, which no protocol takes, becomes ``?``."""
     events = tuple(SpanEvent(**_clean(asdict(event))) for event in span.events)
     fields = {name: _clean(getattr(span, name)) for name in ("name", "attributes", "error")}
@@ -404,7 +404,7 @@ def _send_runs(runs: Sequence[Run]) -> Iterator[str]:
 def send_run(run: Run, collector: Collector) -> tuple[int, int]:
     """Send a run's trials, whole traces at a time; give the numbers of traces and spans."""
     trials = spans = 0
-    waiting: list[Span] = []
+    waiting: list[TraceSpan] = []
     for trace in _traces(run):
         trials, spans = trials + 1, spans + len(trace)
         waiting += trace

@@ -24,7 +24,7 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
 from pytest_agenteval import __version__
-from pytest_agenteval.cassettes.transcripts.spans import Span
+from pytest_agenteval.cassettes.transcripts.spans import TraceSpan
 from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import one_line
@@ -39,7 +39,7 @@ def service() -> Resource:
     return ours.merge(OTELResourceDetector().detect())
 
 
-def sdk_span(span: Span, resource: Resource) -> ReadableSpan:
+def sdk_span(span: TraceSpan, resource: Resource) -> ReadableSpan:
     """Make a span of the SDK's, ended long ago."""
     parent = _context(span.trace_id, span.parent_id) if span.parent_id else None
     return ReadableSpan(
@@ -61,7 +61,7 @@ def _context(trace_id: str, span_id: str) -> SpanContext:
     return SpanContext(int(trace_id, 16), int(span_id, 16), False, TraceFlags(TraceFlags.SAMPLED))
 
 
-def otlp_json(spans: Iterable[Span], resource: Resource) -> str:
+def otlp_json(spans: Iterable[TraceSpan], resource: Resource) -> str:
     """Write spans as one line of OTLP's JSON: a request as a collector takes it and writes it to files."""
     request = encode_spans([sdk_span(span, resource) for span in spans])
     data = MessageToDict(request, use_integers_for_enums=True)
@@ -92,7 +92,7 @@ class Collector:
         self.endpoint: str = getattr(self._exporter, "_endpoint", "")
         self._resource = service()
 
-    def send(self, spans: Sequence[Span]) -> None:
+    def send(self, spans: Sequence[TraceSpan]) -> None:
         """Send spans in one request; raises UsageMistake with what the exporter says where it fails."""
         with _complaints() as complaints:
             result = self._exporter.export([sdk_span(span, self._resource) for span in spans])

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import PurePosixPath
 from types import TracebackType
 
-from pytest_agenteval.cassettes.http.patches import own_requests
+from pytest_agenteval.cassettes.http.patches import intercepted_requests
 from pytest_agenteval.cassettes.http.scope import NotRecorded, Scope
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import CHANGED_PROMPT, Ask, Message, ToolCall, Transcript, Usage
@@ -127,7 +127,9 @@ class Recording(AbstractContextManager["Recording"]):
         with library_of(self._place) as library:
             tapes = RecordingTapes(self._place, library, self._recorder)
             try:
-                with own_requests(tapes.of_tools, passing=self._place.live, traffic=tapes.traffic) as scope:
+                with intercepted_requests(
+                    tapes.of_tools, passing=self._place.live, traffic=tapes.traffic
+                ) as scope:
                     try:
                         yield
                     except (Exception, NotRecorded) as raised:

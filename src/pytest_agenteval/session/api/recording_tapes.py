@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_agenteval.cassettes.library import Library
-from pytest_agenteval.cassettes.tape import Tape
+from pytest_agenteval.cassettes.tape import Library, Tape
 from pytest_agenteval.chat.model_traffic import ModelTape, ModelTraffic
 from pytest_agenteval.engine.intercepted_requests import lazy_traffic
 from pytest_agenteval.records.limits import Budget

@@ -14,7 +14,7 @@ import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_error_result
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.tools.tool import ToolResult, invalid_arguments
 from pytest_agenteval.tools.tool_tape import ToolTape, can_replay

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
-from pytest_agenteval.cassettes.library import Library
+from pytest_agenteval.cassettes.tape import Library
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run

@@ -10,7 +10,7 @@ import yaml
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.common_metrics import KoSuccess
 from pytest_agenteval.benchmarks.ko_agentbench.graders.single_tool import KoToolAcc
-from pytest_agenteval.cassettes.files import read
+from pytest_agenteval.cassettes.cassette_files import read_cassette
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunHeader
@@ -164,8 +164,8 @@ def test_of_several_answers_to_a_call_one_is_kept(
 
     agenteval_import("ko-agentbench", clone, "--to", to, "--no-runs")
 
-    (place,) = read(to / "cassettes" / "ko-agentbench" / "PlaceSearch_kakao.json").interactions
-    (address,) = read(to / "cassettes" / "ko-agentbench" / "AddressToCoord_kakao.json").interactions
+    (place,) = read_cassette(to / "cassettes" / "ko-agentbench" / "PlaceSearch_kakao.json").interactions
+    (address,) = read_cassette(to / "cassettes" / "ko-agentbench" / "AddressToCoord_kakao.json").interactions
     assert tool_call(place.request) == ("PlaceSearch_kakao", {"keyword": "한빛역 도서관", "sort": "accuracy"})
     assert tool_answer(place.response).result == PLACE
     assert "stale" not in place.response.extra

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_agenteval.benchmarks.ko_agentbench.importer.cache import cache_key
-from pytest_agenteval.cassettes.files import read
+from pytest_agenteval.cassettes.cassette_files import read_cassette
 from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import find_run, list_runs
@@ -41,7 +41,7 @@ def staleness_by_call(whole_benchmark: Path) -> Mapping[tuple[str, str], bool]:
     """Give every call that the cassettes answer, and whether the answer is stale."""
     stale_by_call = {}
     for path in (whole_benchmark / "cassettes" / "ko-agentbench").glob("*.json"):
-        for interaction in read(path).interactions:
+        for interaction in read_cassette(path).interactions:
             tool, args = tool_call(interaction.request)
             assert tool == path.stem
             assert tool_answer(interaction.response).error is None

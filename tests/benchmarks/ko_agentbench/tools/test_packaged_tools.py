@@ -15,8 +15,8 @@ from jsonschema import Draft202012Validator
 
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.cassettes.param_matchers import ParamMatchers
 from pytest_agenteval.cassettes.redaction import Redactor
+from pytest_agenteval.cassettes.request_matching import ParamMatchers
 from pytest_agenteval.tools.http_tool import HttpWire
 from pytest_agenteval.tools.tool_tape import normalize_arguments
 

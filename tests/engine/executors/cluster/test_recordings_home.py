@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pytest_agenteval.cassettes import files
-from pytest_agenteval.cassettes.files import Recording
+from pytest_agenteval.cassettes import cassette_files
+from pytest_agenteval.cassettes.cassette_files import CassetteContent
 from pytest_agenteval.cassettes.interaction import Interaction, tool_answer, tool_call, tool_interaction
 from pytest_agenteval.engine.cluster.transfer import RecordingMerger
 
@@ -21,13 +21,13 @@ def look(at: str, seen: str = "") -> Interaction:
 def content(folder: Path, *interactions: Interaction) -> bytes:
     """Give the file that an actor has with these."""
     path = folder / "there.yaml"
-    files.write(path, Recording(interactions))
+    cassette_files.write_cassette(path, CassetteContent(interactions))
     return path.read_bytes()
 
 
 def held(root: Path) -> list[tuple[str, str]]:
     """Give what the project's cassette holds: what was looked at, and what was seen."""
-    there = files.read(root / NAME).interactions
+    there = cassette_files.read_cassette(root / NAME).interactions
     return [(tool_call(each.request)[1]["at"], tool_answer(each.response).result) for each in there]
 
 
@@ -37,7 +37,7 @@ def test_what_several_recorded_is_united_in_one_order(tmp_path: Path) -> None:
     for order in ((1, 2), (2, 1)):
         root = tmp_path / str(order[0])
         (root / "cassettes").mkdir(parents=True)
-        files.write(root / NAME, Recording((look("z"),), header="# by hand\n"))
+        cassette_files.write_cassette(root / NAME, CassetteContent((look("z"),), header="# by hand\n"))
         sent = {1: (look("z"), look("c"), look("a")), 2: (look("z"), look("b"), look("a"))}
         home = RecordingMerger(root, None)
         for actor in order:
@@ -67,7 +67,7 @@ def test_another_answer_to_one_request_is_told(tmp_path: Path) -> None:
 def test_recorded_anew_what_was_there_before_the_run_goes_once(tmp_path: Path) -> None:
     """Under `all` an old recording is replaced by the first actor's, to which the second's is added."""
     (tmp_path / "cassettes").mkdir()
-    files.write(tmp_path / NAME, Recording((look("old"),)))
+    cassette_files.write_cassette(tmp_path / NAME, CassetteContent((look("old"),)))
     os.utime(tmp_path / NAME, (1_000_000, 1_000_000))
     home = RecordingMerger(tmp_path, 2_000_000.0)
 

@@ -34,7 +34,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask, as_js
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
-from pytest_agenteval.cassettes.param_matchers import ParamMatchers
+from pytest_agenteval.cassettes.request_matching import ParamMatchers
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.json_values import equal, fold_texts
 

@@ -1,7 +1,12 @@
-"""Cassette files, in vcrpy's format: mistakes are told by line, and a save never loses what others saved."""
+"""Cassette files on disk, in vcrpy's format: a save never loses what others saved.
+
+What our own reader refuses and vcrpy may have written is read by vcrpy's own deserialiser, loaded only then.
+Its releases, and the clients it records, differ in a file-like or iterated body (a Python tag), in a map for
+what aiohttp sent, and in httpx's responses before vcrpy 6. vcrpy's loader makes plain values: no tag runs code."""
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 import shutil
@@ -12,19 +17,99 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_agenteval.cassettes.interaction import NOTHING, Interaction
-from pytest_agenteval.cassettes.request_identity import Key, key_of
-from pytest_agenteval.cassettes.serializer import json_text, yaml_text
-from pytest_agenteval.cassettes.validation import (
+from pytest_agenteval.cassettes.cassette_format import (
     CassetteFormatError,
     file_problem,
     interactions_in,
+    json_text,
     line_of,
     parse_text,
+    yaml_text,
 )
-from pytest_agenteval.cassettes.vcrpy_reader import NotOfVcrpy, may_be_of_vcrpy, read_with_vcrpy
+from pytest_agenteval.cassettes.interaction import NOTHING, Interaction
+from pytest_agenteval.cassettes.request_matching import RequestKey, key_of
 from pytest_agenteval.processes.files import locked, replace_file
+from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+
+MIGRATE = "vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration {name}"
+
+_BODY_KEYS = frozenset({"string", "base64_string", "encoding"})
+
+
+class NotOfVcrpy(Exception):
+    """No cassette of vcrpy's that can be read; ``hint`` says what to do, where there is something."""
+
+    def __init__(self, hint: str = "") -> None:
+        super().__init__(hint)
+        self.hint = hint
+
+
+def may_be_of_vcrpy(text: str) -> bool:
+    """Whether vcrpy may have written this: what holds tools or chats is ours, and is told as we read it."""
+    return "request" in text and "response" in text and "tool://" not in text and "chat://" not in text
+
+
+def read_with_vcrpy(text: str, is_json: bool, name: str) -> Mapping[str, Any]:
+    """Give the content of a cassette of vcrpy's in the form that our own reader takes; raises NotOfVcrpy."""
+    # Not at the top: vcrpy imports every HTTP library that it finds, a quarter of a second for each process.
+    import vcr
+    from vcr.serialize import deserialize
+
+    serializer = vcr.VCR().serializers["json" if is_json else "yaml"]
+    try:
+        requests, responses, *_ = deserialize(text, serializer)
+        pairs = zip(requests, responses, strict=True)
+        return {
+            "interactions": [
+                {"request": _vcrpy_request(request), "response": _vcrpy_response(response)}
+                for request, response in pairs
+            ]
+        }
+    except Exception as why:  # of a file that somebody made, anything may be wrong
+        oldest = "migration script" in str(why) or "!!python/object:vcr.request.Request" in text
+        raise NotOfVcrpy(MIGRATE.format(name=name) if oldest else "") from None
+
+
+def _vcrpy_request(request: Any) -> dict[str, Any]:
+    return {
+        "method": request.method,
+        "uri": request.uri,
+        "body": _request_body(request.body),
+        "headers": dict(request.headers),
+    }
+
+
+def _request_body(body: Any) -> Any:
+    if hasattr(body, "read"):
+        return body.read()
+    if isinstance(body, Mapping):
+        # aiohttp's ``json`` and ``data`` are both kept as the map that was given, and no longer told apart.
+        return _unwrapped_body(body) if body and body.keys() <= _BODY_KEYS else compact(dict(body))
+    if body is None or isinstance(body, str | bytes):
+        return body
+    return b"".join(part.encode() if isinstance(part, str) else part for part in body)
+
+
+def _vcrpy_response(response: Mapping[str, Any]) -> dict[str, Any]:
+    if "status_code" in response:  # of httpx, by vcrpy 4 and 5
+        content = response.get("content")
+        return {
+            "status": {"code": response["status_code"], "message": ""},
+            "headers": response.get("headers"),
+            "body": {"string": content},
+        }
+    return {**response, "body": {"string": _unwrapped_body(response.get("body") or {})}}
+
+
+def _unwrapped_body(body: Mapping[str, Any]) -> Any:
+    """Give the body out of its map; base64 and an encoding beside the text are how Ruby's VCR writes one."""
+    if not body.keys() <= _BODY_KEYS:
+        raise NotOfVcrpy
+    if "base64_string" in body:
+        return base64.b64decode(body["base64_string"])
+    return body.get("string")
+
 
 YAML, JSON = (".yaml", ".yml"), (".json",)
 UNFINISHED = "unfinished"
@@ -33,7 +118,7 @@ _HEADER = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)*(?:[ \t]*#[^\n]*\Z)?")
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class CassetteContent:
     """What a file holds; ``header`` are the comment lines at its top, ``rest`` keys that are not ours.
 
     A file that is missing, or has nothing but comments, is not ``there``. One is ``unfinished`` where a trial
@@ -56,23 +141,23 @@ class Recording:
         return self.there and self.modified_at >= started
 
 
-def read(path: Path, name: str = "") -> Recording:
+def read_cassette(path: Path, name: str = "") -> CassetteContent:
     """Read a file; ``name`` is what problems call it."""
     name = name or str(path)
     _check_suffix(path, name)
     try:
         modified_at, raw = path.stat().st_mtime, path.read_bytes()
     except FileNotFoundError:
-        return Recording()
+        return CassetteContent()
     except OSError as why:
         raise file_problem(name, None, (), "a file that can be read", str(why)) from None
     text = _decode(raw, name)
     header = "" if path.suffix in JSON else _header_of(text)
     if not text[len(header) :].strip():
-        return Recording(header=header)
+        return CassetteContent(header=header)
     data, interactions = _content(text, path.suffix in JSON, name)
     rest = {key: value for key, value in data.items() if key not in KNOWN_KEYS}
-    return Recording(interactions, header, rest, there=True, modified_at=modified_at)
+    return CassetteContent(interactions, header, rest, there=True, modified_at=modified_at)
 
 
 def _content(text: str, is_json: bool, name: str) -> tuple[Mapping[str, Any], tuple[Interaction, ...]]:
@@ -100,13 +185,13 @@ def _with_hint(problems: ProblemsFound, hint: str) -> ProblemsFound:
     return ProblemsFound([replace(problem, hint=problem.hint or hint) for problem in problems.problems])
 
 
-def write(path: Path, recording: Recording, name: str = "") -> None:
+def write_cassette(path: Path, recording: CassetteContent, name: str = "") -> None:
     """Replace a file as a whole: who reads it meanwhile, or after a crash, finds the old or the new one."""
     _check_suffix(path, name or str(path))
-    _replace(path, _text(recording, path.suffix, name or str(path)))
+    _replace(path, _file_text(recording, path.suffix, name or str(path)))
 
 
-def save(
+def save_cassette(
     path: Path,
     ours: Iterable[Interaction],
     *,
@@ -125,23 +210,25 @@ def save(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with locked(path):
-            before = read(path, name)
+            before = read_cassette(path, name)
             stale = since is not None and not before.since(since)
             cleaned = [] if stale else map(clean, before.interactions)
             previous = [interaction for interaction in cleaned if interaction is not None]
             rest = {key: value for key, value in before.rest.items() if key != UNFINISHED}
             if unfinished or (before.unfinished and before.since(started)):
                 rest[UNFINISHED] = True
-            write(path, Recording(tuple(merged(previous, ours)), before.header, rest), name)
+            write_cassette(
+                path, CassetteContent(tuple(merge_interactions(previous, ours)), before.header, rest), name
+            )
     except OSError as why:
         raise file_problem(name or str(path), None, (), "a file that can be written", str(why)) from None
 
 
-def merged(previous: Iterable[Interaction], ours: Iterable[Interaction]) -> list[Interaction]:
+def merge_interactions(previous: Iterable[Interaction], ours: Iterable[Interaction]) -> list[Interaction]:
     """Add to what is kept: of equal requests, only as many as ours are more."""
     together = list(previous)
-    held: Counter[Key] = Counter(key_of(interaction.request) for interaction in together)
-    seen: Counter[Key] = Counter()
+    held: Counter[RequestKey] = Counter(key_of(interaction.request) for interaction in together)
+    seen: Counter[RequestKey] = Counter()
     for interaction in ours:
         key = key_of(interaction.request)
         seen[key] += 1
@@ -168,7 +255,7 @@ def _header_of(text: str) -> str:
     return match[0].replace("\r\n", "\n") if match else ""
 
 
-def _text(recording: Recording, suffix: str, name: str) -> str:
+def _file_text(recording: CassetteContent, suffix: str, name: str) -> str:
     try:
         if suffix in JSON:
             return json_text(recording.interactions, recording.rest)

@@ -1,0 +1,354 @@
+"""The text of a cassette file, read and written; what is wrong with it is named by its line.
+
+PyYAML would escape an emoji and with it the whole body around it; the shape of a cassette is fixed, so
+writing it takes less than telling a library how."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from pytest_agenteval.cassettes.interaction import (
+    CHAT,
+    TOOL,
+    Body,
+    Headers,
+    Interaction,
+    Request,
+    Response,
+    text_of,
+)
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
+
+VERSION = 1
+_CHAT_URI = re.compile(r"chat://[^/]+/[^/]+/\d+/\d+")
+RESPONSE_KEYS = frozenset({"status", "headers", "body"})
+REQUEST_KEYS = frozenset({"method", "uri", "body", "headers"})
+
+
+class CassetteFormatError(Exception):
+    """One part of the file is not what it should be."""
+
+    def __init__(self, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
+        super().__init__(expected)
+        self.path, self.expected, self.found, self.hint = path, expected, found, hint
+
+
+def interactions_in(data: Any) -> tuple[Interaction, ...]:
+    """Read the whole content of a file."""
+    top = _read_map(data, (), "a map with interactions and version")
+    version = top.get("version", VERSION)
+    if version != VERSION:
+        newer = "a newer program wrote this file; update pytest-agenteval, or record the file again"
+        raise CassetteFormatError(("version",), f"version {VERSION}", f"version {version!r}", newer)
+    listed = top.get("interactions")
+    if not isinstance(listed, list):
+        raise CassetteFormatError(("interactions",), "a list of interactions", describe_value(listed))
+    return tuple(_read_interaction(item, ("interactions", at)) for at, item in enumerate(listed))
+
+
+def describe_value(value: object) -> str:
+    """Say what a value is, in an author's words."""
+    whole = {type(None): "nothing", dict: "a map", list: "a list", bytes: "binary"}
+    scalar = {str: " (text)", bool: " (yes or no)", int: " (a number)", float: " (a number)"}
+    return whole.get(type(value), f"{value!r:.60}{scalar.get(type(value), '')}")
+
+
+def _read_interaction(item: Any, path: KeyPath) -> Interaction:
+    pair = _read_map(item, path, "a map with request and response")
+    read = Interaction(
+        _read_request(pair.get("request"), (*path, "request")),
+        _read_response(pair.get("response"), (*path, "response")),
+    )
+    _check_json(read, path)
+    return read
+
+
+def _read_request(item: Any, path: KeyPath) -> Request:
+    given = _read_map(item, path, "a map with method, uri, body and headers")
+    for key in given:
+        if key not in REQUEST_KEYS:
+            raise CassetteFormatError(
+                (*path, key), "one of body, headers, method, uri", f"unknown key {key!r}"
+            )
+    return Request(
+        _read_text(given.get("method"), (*path, "method")),
+        _read_text(given.get("uri"), (*path, "uri")),
+        _read_body(given.get("body"), (*path, "body")),
+        _read_headers(given.get("headers"), (*path, "headers")),
+    )
+
+
+def _read_response(item: Any, path: KeyPath) -> Response:
+    given = _read_map(item, path, "a map with status, headers and body")
+    status = _read_map(given.get("status"), (*path, "status"), "a map with code and message")
+    body = _read_map(
+        given.get("body") or {}, (*path, "body"), "a map with the text of the body under 'string'"
+    )
+    for key in body:
+        if key != "string":
+            raise CassetteFormatError((*path, "body", key), "string", f"unknown key {key!r}")
+    code = status.get("code")
+    if not isinstance(code, int):
+        raise CassetteFormatError(
+            (*path, "status", "code"), "a status code such as 200", describe_value(code)
+        )
+    return Response(
+        code,
+        str(status.get("message") or ""),
+        _read_headers(given.get("headers"), (*path, "headers")),
+        _read_body(body.get("string"), (*path, "body", "string")),
+        {str(key): value for key, value in given.items() if key not in RESPONSE_KEYS},
+    )
+
+
+def _read_headers(value: Any, path: KeyPath) -> Headers:
+    given = _read_map(value or {}, path, "a map of header names to lists of texts")
+    return {str(name): _header_values(values, (*path, name)) for name, values in given.items()}
+
+
+def _header_values(value: Any, path: KeyPath) -> tuple[str, ...]:
+    values = value if isinstance(value, list | tuple) else [value]
+    return tuple(_header_text(item, path) for item in values)
+
+
+def _header_text(item: Any, path: KeyPath) -> str:
+    if isinstance(item, bytes):
+        return item.decode("latin-1")
+    return str(item) if isinstance(item, int) else _read_text(item, path)
+
+
+def _read_body(value: Any, path: KeyPath) -> Body:
+    if value is None or isinstance(value, str | bytes):
+        return value
+    raise CassetteFormatError(
+        path, "text, binary or nothing", describe_value(value), "put the body in quotes, or below a '|'"
+    )
+
+
+def _read_text(value: Any, path: KeyPath) -> str:
+    if isinstance(value, str):
+        return value
+    raise CassetteFormatError(path, "a text", describe_value(value))
+
+
+def _read_map(value: Any, path: KeyPath, expected: str) -> Mapping[str, Any]:
+    if isinstance(value, Mapping):
+        return value
+    raise CassetteFormatError(path, expected, describe_value(value))
+
+
+def _check_json(read: Interaction, path: KeyPath) -> None:
+    """Tool calls and chats can be written by hand: say at once where their JSON is wrong."""
+    uri = read.request.uri
+    if not uri.startswith((TOOL, CHAT)):
+        return
+    if uri.startswith(CHAT) and not _CHAT_URI.fullmatch(uri):
+        raise CassetteFormatError(
+            (*path, "request", "uri"), "chat://<role>/<model>/<repetition>/<ask number>", repr(uri)
+        )
+    _json_map(read.request.body, (*path, "request", "body"), "a JSON map")
+    expected = 'a JSON map with "result" or "error"' if uri.startswith(TOOL) else "a JSON map"
+    place = (*path, "response", "body", "string")
+    answer = _json_map(read.response.body, place, expected)
+    if uri.startswith(TOOL) and not answer.keys() & {"result", "error"}:
+        raise CassetteFormatError(place, expected, f"the keys {', '.join(answer) or '(none)'}")
+
+
+def _json_map(body: Body, path: KeyPath, expected: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text_of(body))
+    except (ValueError, RecursionError) as why:
+        raise CassetteFormatError(path, expected, f"no JSON: {why}") from None
+    return _read_map(value, path, expected)
+
+
+def file_problem(
+    name: str, line: int | None, path: KeyPath, expected: str, found: str, hint: str = ""
+) -> ProblemsFound:
+    """Make the error that says what is wrong with one place of one file."""
+    return ProblemsFound([Problem(name, line, path, expected, found, hint)])
+
+
+def parse_text(text: str, is_json: bool, name: str) -> Any:
+    """Read plain data; what cannot be read is a problem with its line."""
+    if is_json:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError) as why:
+            raise file_problem(name, getattr(why, "lineno", None), (), "JSON", str(why)) from None
+    return _parsed_yaml(text, name)
+
+
+def _parsed_yaml(text: str, name: str) -> Any:
+    import yaml
+
+    try:
+        return yaml.load(text, Loader=_loader())
+    except yaml.MarkedYAMLError as why:
+        line = why.problem_mark.line + 1 if why.problem_mark else None
+        found = " ".join(filter(None, (why.context, why.problem)))
+        raise file_problem(name, line, (), "YAML as vcrpy writes it", found) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as why:
+        raise file_problem(name, None, (), "YAML as vcrpy writes it", " ".join(str(why).split())) from None
+
+
+@cache
+def _loader() -> Any:
+    """Give PyYAML's safe loader, in C if it can be, with the tags that older vcrpy wrote for plain values."""
+    import yaml
+
+    # libyaml reads a recording several times as fast as Python does.
+    base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader: Any = type("CassetteLoader", (base,), {})
+    for kind in ("str", "unicode"):
+        loader.add_constructor(f"tag:yaml.org,2002:python/{kind}", base.construct_scalar)
+    loader.add_constructor("tag:yaml.org,2002:python/tuple", base.construct_sequence)
+    return loader
+
+
+def line_of(text: str, path: KeyPath) -> int | None:
+    """Give the line on which a part of the file stands, or that of its nearest parent that exists."""
+    import yaml
+
+    try:
+        node: Any = yaml.compose(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+    except yaml.YAMLError:
+        return None
+    line = node.start_mark.line
+    for step in path:
+        if isinstance(node, yaml.MappingNode):
+            pairs = {key.value: (key, value) for key, value in node.value}
+            if step not in pairs:
+                break
+            key, node = pairs[step]
+            line = key.start_mark.line
+        elif isinstance(node, yaml.SequenceNode) and isinstance(step, int):
+            node = node.value[step]
+            line = node.start_mark.line
+    return int(line) + 1
+
+
+# A word that YAML 1.1 takes for a boolean or for nothing is not written bare, nor is what begins with a
+# digit: 010 would come back as 8, 12:30 as 750 and 2026-01-01 as a date.
+_UNQUOTED = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./+%-]|:(?=[A-Za-z0-9/]))*")
+_WORDS = re.compile(r"true|false|yes|no|on|off|null|y|n", re.I)
+# Control characters, the line breaks that YAML knows beside \n, the byte order mark and non-characters.
+_HIDDEN = "\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff"
+_QUOTABLE = re.compile(f"[^\t\n{_HIDDEN}]*")
+_BLOCK = re.compile(
+    rf"(?![ \t\n])(?:[^{_HIDDEN}\n]*[^{_HIDDEN}\n \t]\n|\n)*[^{_HIDDEN}\n]*[^{_HIDDEN}\n \t]\n?"
+)
+_ESCAPED = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
+
+
+def yaml_text(interactions: Iterable[Interaction], header: str, rest: Mapping[str, Any]) -> str:
+    """Write a whole file as YAML; ``header`` is comment lines, ``rest`` other keys that the file had."""
+    lines = [line for interaction in interactions for line in _interaction_lines(interaction)]
+    other_keys = [f"{_scalar(key)}: {_flow(value)}" for key, value in rest.items()]
+    top = ["interactions:", *lines] if lines else ["interactions: []"]
+    if header and not header.endswith("\n"):
+        header += "\n"
+    return header + "\n".join([*top, f"version: {VERSION}", *other_keys]) + "\n"
+
+
+def json_text(interactions: Iterable[Interaction], rest: Mapping[str, Any]) -> str:
+    """Write a whole file as JSON, which holds neither comments nor binary bodies."""
+    whole = {"interactions": list(map(_plain_interaction, interactions)), "version": VERSION, **rest}
+    return json.dumps(whole, ensure_ascii=False, indent=1, default=str) + "\n"
+
+
+def _plain_interaction(interaction: Interaction) -> dict[str, Any]:
+    request, response = interaction.request, interaction.response
+    for body in (request.body, response.body):
+        if as_bytes(body) is not None:
+            hint = "give the cassette a name that ends in .yaml"
+            raise CassetteFormatError(
+                (), "bodies of text in a .json cassette", f"a binary body: {request.uri}", hint
+            )
+    plain_request = {
+        "method": request.method,
+        "uri": request.uri,
+        "body": request.body,
+        "headers": _lists(request.headers),
+    }
+    status = {"code": response.status, "message": response.message}
+    answer = {"status": status, "headers": _lists(response.headers), "body": {"string": response.body}}
+    return {"request": plain_request, "response": {**answer, **response.extra}}
+
+
+def _lists(headers: Headers) -> dict[str, list[str]]:
+    return {name: list(values) for name, values in headers.items()}
+
+
+def _interaction_lines(interaction: Interaction) -> Iterator[str]:
+    request, response = interaction.request, interaction.response
+    yield "- request:"
+    yield f"    method: {_scalar(request.method)}"
+    yield f"    uri: {_scalar(request.uri)}"
+    yield f"    body: {_body_text(request.body, ' ' * 6)}"
+    yield from _header_lines(request.headers)
+    yield "  response:"
+    yield f"    status: {{code: {response.status}, message: {_scalar(response.message)}}}"
+    yield from _header_lines(response.headers)
+    yield "    body:"
+    yield f"      string: {_body_text(response.body, ' ' * 8)}"
+    yield from (f"    {_scalar(key)}: {_flow(value)}" for key, value in response.extra.items())
+
+
+def _header_lines(headers: Headers) -> Iterator[str]:
+    yield "    headers:" if headers else "    headers: {}"
+    yield from (
+        f"      {_scalar(name)}: [{', '.join(map(_scalar, values))}]" for name, values in headers.items()
+    )
+
+
+def _body_text(body: Body, indent: str) -> str:
+    if body is None:
+        return "null"
+    raw = as_bytes(body)
+    if raw is not None:
+        lines = base64.encodebytes(raw).decode("ascii").splitlines()
+        return "\n".join(["!!binary |", *(indent + line for line in lines)])
+    text = str(body)
+    return _block(text, indent) if "\n" in text and _BLOCK.fullmatch(text) else _scalar(text)
+
+
+def as_bytes(body: Body) -> bytes | None:
+    """Give the bytes of a body that no UTF-8 file can hold as text, else None."""
+    if isinstance(body, str):
+        try:
+            body.encode("utf-8")
+            return None
+        except UnicodeEncodeError:
+            return body.encode("utf-8", "surrogatepass")
+    return body
+
+
+def _block(text: str, indent: str) -> str:
+    """Write lines as they are; only for texts in which an editor would change nothing."""
+    mark = "|" if text.endswith("\n") else "|-"
+    return "\n".join([mark, *(indent + line if line else "" for line in text.removesuffix("\n").split("\n"))])
+
+
+def _scalar(text: str) -> str:
+    """Write a text in one line: bare if it cannot be taken for anything else, else quoted."""
+    if _UNQUOTED.fullmatch(text) and not _WORDS.fullmatch(text):
+        return text
+    if _QUOTABLE.fullmatch(text):
+        return "'" + text.replace("'", "''") + "'"
+    whole = text.encode("utf-8", "replace").decode("utf-8")
+    return _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", json.dumps(whole, ensure_ascii=False))
+
+
+def _flow(value: Any) -> str:
+    """Write any other JSON value in one line."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_scalar(str(key))}: {_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return _scalar(value) if isinstance(value, str) else json.dumps(value, default=str)

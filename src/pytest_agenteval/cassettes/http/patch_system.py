@@ -1,0 +1,464 @@
+"""Sockets, gRPC and programs: in a replay no connection is opened, and programs are noted for their trial.
+
+Programs are not refused: many agents run ``git`` or ``ls``. One that still runs when its trial is over is ended."""
+
+from __future__ import annotations
+
+import _socket
+import os
+import shlex
+import socket
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import PurePath
+from typing import Any, TypeAlias
+from weakref import WeakSet
+
+from pytest_agenteval.cassettes.http.scope import (
+    Scope,
+    answering,
+    current,
+    is_own_address,
+    of_nobody,
+    untaped,
+)
+from pytest_agenteval.processes.process_table import FORK_EVENTS, kill_descendants
+from pytest_agenteval.records.transcript import CHANGED_PROCESS, STARTED_PROGRAM
+from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+
+_TABLES = "_agenteval_audit_tables"
+
+Watchers: TypeAlias = Mapping[str, Callable[..., None]]
+"""What is called with an event's arguments, by the event's name; what it raises forbids the event."""
+
+
+def watch(watchers: Watchers) -> None:
+    """Have these called from now on.
+
+    By an audit hook, as guards of other people, pytest-socket's for one, put what they find in the class of
+    sockets in place of what we would put there. A hook stays for the life of the process: there is one.
+    """
+    tables: list[Watchers] | None = getattr(sys, _TABLES, None)
+    if tables is None:
+        tables = []
+        setattr(sys, _TABLES, tables)
+        sys.addaudithook(_hook(tables))
+    if watchers not in tables:
+        tables.append(watchers)
+
+
+def stop_watching(watchers: Watchers) -> None:
+    """Have these called no more."""
+    tables: list[Watchers] = getattr(sys, _TABLES, [])
+    if watchers in tables:
+        tables.remove(watchers)
+
+
+def _hook(tables: list[Watchers]) -> Callable[[str, tuple[Any, ...]], None]:
+    def hook(event: str, args: tuple[Any, ...]) -> None:
+        for watchers in tables:  # every import and every file that is opened comes by
+            if event in watchers:
+                watchers[event](*args)
+
+    return hook
+
+
+_accepted: WeakSet[Any] = WeakSet()
+"""Connections that somebody else opened, such as a process that an agent started: these it may answer."""
+
+
+def socket_patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Say what is patched: sending on what is connected, of which no hook tells."""
+    if not hasattr(module, "AF_UNIX"):  # there a pair of sockets is made by connecting one to the other
+        yield module, "socketpair", patch_socketpair
+        return
+    kind = socket_class(module.socket)
+    yield kind, "accept", _patch_accept
+    yield kind, "send", _patch_send
+    yield kind, "sendall", _patch_send
+
+
+def tls_patch_points(module: Any) -> Iterator[tuple[Any, str, Any]]:
+    """Say what is patched of sockets that encrypt."""
+    yield module.SSLSocket, "send", _patch_send
+
+
+def patch_socketpair(real: Any) -> Any:
+    """Make pairs, by which loops wake themselves and which reach nobody, in no scope."""
+
+    def socketpair(*args: Any, **kwargs: Any) -> Any:
+        with untaped():
+            return real(*args, **kwargs)
+
+    return socketpair
+
+
+def _patch_accept(real: Any) -> Any:
+    def accept(listening: Any) -> Any:
+        connection, address = real(listening)
+        _accepted.add(connection)
+        return connection, address
+
+    return accept
+
+
+def _patch_send(real: Any) -> Any:
+    def send(connection: Any, *args: Any) -> Any:
+        if current() is not None or of_nobody():
+            _refuse_sending(connection, None)
+        return real(connection, *args)
+
+    return send
+
+
+def _in_replay(refuse: Callable[..., None]) -> Callable[..., None]:
+    def refuse_in_replay(*args: Any) -> None:
+        if current() is not None or of_nobody():
+            refuse(*args)
+
+    return refuse_in_replay
+
+
+def _refuse_connecting(connecting: Any, address: Any) -> None:
+    if _is_unix(connecting) and (
+        # So multiprocessing names what its managers and its fork server listen at; or it is the system's log.
+        connecting.type == socket.SOCK_DGRAM or "listener-" in _address_text(address)
+    ):
+        return
+    uri = _uri_of(address)
+    try:
+        _refuse(uri)
+    except BaseException:
+        connecting.close()  # who meant to connect it looks for failures of the system only
+        raise
+    scope = answering()
+    if scope is not None and connecting.type != socket.SOCK_DGRAM and not _is_own_uri(uri):
+        scope.note_connection(uri.removeprefix("socket://"))
+
+
+def _refuse_sending(connection: Any, address: Any = None) -> None:
+    """Refuse it on whatever was connected before, and without any connection."""
+    if _is_unix(connection) or connection in _accepted:
+        return
+    if address is None:
+        with suppress(OSError):
+            address = connection.getpeername()
+    _refuse(_uri_of(address))
+
+
+def _refuse_looking_up(name: Any, port: Any = None, *_: Any) -> None:
+    """Refuse to ask a server for the address of a name: that is a request too."""
+    if name and not _is_here(_address_text(name)):
+        _refuse(_uri_of((_address_text(name), port)))
+
+
+def _refuse_naming(address: Any) -> None:
+    """Refuse to ask a server for the name of an address, which stands in a pair with a port or alone."""
+    host = _address_text(address[0] if isinstance(address, tuple) else address)
+    if not _is_own_name(host) and not _is_loopback(host):
+        _refuse(_uri_of((host, None)))
+
+
+SOCKET_WATCHERS: Watchers = {
+    "socket.connect": _in_replay(_refuse_connecting),
+    "socket.sendto": _in_replay(_refuse_sending),
+    "socket.sendmsg": _in_replay(_refuse_sending),
+    "socket.getaddrinfo": _in_replay(_refuse_looking_up),
+    "socket.gethostbyname": _in_replay(_refuse_looking_up),
+    "socket.gethostbyaddr": _in_replay(_refuse_naming),
+    "socket.getnameinfo": _in_replay(_refuse_naming),
+}
+"""Connections that Python opens, before they are opened, and names that it looks up."""
+
+
+def _refuse(uri: str) -> None:
+    scope = answering()
+    if scope is not None and not scope.live and not _is_own_uri(uri):
+        from pytest_agenteval.cassettes.interaction import Request
+
+        raise scope.refusal(Request("CONNECT", uri))
+
+
+def _is_own_uri(uri: str) -> bool:
+    return is_own_address(f"http{uri.removeprefix('socket')}/")
+
+
+def _is_here(name: str) -> bool:
+    """Whether nobody has to be asked for the address of a name."""
+    return _ip_address(name) is not None or _is_own_name(name)
+
+
+def _is_loopback(name: str) -> bool:
+    address = _ip_address(name)
+    return address is not None and (address.is_loopback or address.is_unspecified)
+
+
+def _ip_address(name: str) -> Any:
+    import ipaddress
+
+    with suppress(ValueError):
+        return ipaddress.ip_address(name.partition("%")[0])
+    return None
+
+
+def _is_own_name(name: str) -> bool:
+    plain = name.lower().rstrip(".")
+    return plain == "localhost" or plain.endswith(".localhost") or plain == socket.gethostname().lower()
+
+
+def _is_unix(connection: Any) -> bool:
+    return getattr(connection, "family", None) == getattr(socket, "AF_UNIX", None)
+
+
+def _uri_of(address: Any) -> str:
+    if not isinstance(address, tuple):
+        return f"socket://{_address_text(address)}"
+    host, port = address[:2]
+    return f"socket://{_address_text(host)}" if port is None else f"socket://{_address_text(host)}:{port}"
+
+
+def _address_text(address: Any) -> str:
+    return address.decode("utf-8", "replace") if isinstance(address, bytes) else str(address)
+
+
+def socket_class(guard: Any) -> Any:
+    """Give the class that a guard was made from; the guard itself where that cannot be seen."""
+    ancestors = getattr(guard, "__mro__", ())
+    return next((ancestor for ancestor in ancestors if ancestor.__bases__ == (_socket.socket,)), guard)
+
+
+_class_lock = threading.Lock()
+
+
+@contextmanager
+def without_socket_guard() -> Iterator[None]:
+    """Put Python's own socket class in its place for a moment, where a guard stands in for it.
+
+    pytest-socket replaces the class during each test; the pair that wakes a loop reaches nobody else.
+    """
+    with _class_lock:
+        guard = socket.socket
+        setattr(socket, "socket", socket_class(guard))  # noqa: B010 - a class, to the type checker
+        try:
+            yield
+        finally:
+            setattr(socket, "socket", guard)  # noqa: B010
+
+
+_OURS = ("pytest_agenteval.",)
+_SEEN_BEFORE = ("multiprocessing.", "subprocess")
+"""Modules whose starts are seen where they are asked for."""
+
+_ABOUT_THE_MACHINE = ("platform", "uuid", "ctypes.util", "distro", "distro.distro", "sysconfig")
+"""Modules that start ``uname`` and the like, as the first request of OpenAI's client makes them do."""
+
+_POOLS = ("concurrent.", "multiprocessing.", "loky.", "joblib.")
+"""Modules whose processes work for whoever asks next, be it another trial."""
+
+
+def program_patch_points(module: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """Say what is patched of programs; asyncio starts them in the same way."""
+    yield module.Popen, "__init__", _patch_popen
+
+
+def multiprocessing_patch_points(module: Any) -> Iterator[tuple[Any, str, Callable[[Any], Any]]]:
+    """Say what is patched of multiprocessing, which starts Python by a function that no hook tells of."""
+    yield module.BaseProcess, "start", _patch_process_start
+
+
+def _patch_popen(real: Any) -> Any:
+    def __init__(process: Any, args: Any, *rest: Any, **named: Any) -> None:
+        scope = None if _called_by(_OURS, 2) or _asks_about_the_machine() else current()
+        if scope is not None and isinstance(named.get("env"), dict):
+            KNOWN_SECRETS.know_environment(_texts(named["env"]))
+        real(process, args, *rest, **named)
+        if scope is not None:
+            _note_program(_first_word(args))
+            scope.of_trial.at_close(partial(_end_process, process))
+
+    return __init__
+
+
+def _patch_process_start(real: Any) -> Any:
+    def start(process: Any) -> None:
+        scope, target = current(), getattr(process, "_target", None)
+        real(process)
+        if scope is None:
+            return
+        if getattr(process, "_start_method", None) != "fork":  # a fork is a copy, which has our patches
+            _note_program("python (multiprocessing)")
+        if not str(getattr(target, "__module__", "")).startswith(_POOLS):
+            scope.of_trial.at_close(partial(_end_process, process))
+
+    return start
+
+
+def _end_process(process: Any) -> None:
+    """End a process, and what it started, if it still runs."""
+    running = process.poll() is None if isinstance(process, subprocess.Popen) else process.is_alive()
+    if running:
+        with suppress(OSError, ValueError):
+            kill_descendants(process.pid)
+            process.kill()
+
+
+def _note_program(program: str) -> None:
+    if (scope := current()) is not None:
+        scope.note(STARTED_PROGRAM, PurePath(program).name or program)
+
+
+def _note_system(command: Any) -> None:
+    _note_program(_first_word(command))
+
+
+def _note_spawn(path: Any, *_: Any) -> None:
+    if not _called_by(_SEEN_BEFORE, 3):
+        _note_program(_fs_text(path))
+
+
+def _note_fork() -> None:
+    if not _called_by(_SEEN_BEFORE, 3):
+        _note_program("fork")
+
+
+def _note_variable(name: Any, value: Any = None) -> None:
+    key, new = _fs_text(name), None if value is None else _fs_text(value)
+    if new is not None:
+        KNOWN_SECRETS.know_environment({key: new})  # it may be gone before anything is written
+    if os.environ.get(key) != new:
+        _note_change(f"os.environ[{key!r}]")
+
+
+def _note_folder(path: Any) -> None:
+    with suppress(OSError):
+        if not isinstance(path, int) and not os.path.samefile(path, os.getcwd()):
+            _note_change("os.chdir")
+
+
+_changes: Counter[str] = Counter()
+
+
+def _note_change(what: str) -> None:
+    """Note a change that other trials see, from the second on: what is set once alike for all harms none."""
+    scope: Scope | None = current()
+    if scope is None or _is_importing():
+        return
+    _changes[what] += 1
+    if _changes[what] > 1 and scope.of_trial.accompanied:
+        scope.note(CHANGED_PROCESS, what)
+
+
+PROCESS_WATCHERS: Watchers = {
+    "os.system": _note_system,
+    "os.posix_spawn": _note_spawn,
+    "os.spawn": lambda mode, path, *_: _note_program(_fs_text(path)),
+    "os.startfile": _note_system,
+    **dict.fromkeys(FORK_EVENTS, _note_fork),
+    "os.putenv": _note_variable,
+    "os.unsetenv": _note_variable,
+    "os.chdir": _note_folder,
+}
+"""Events of this process that are looked at."""
+
+
+def _called_by(modules: tuple[str, ...], depth: int) -> bool:
+    """Whether the function so many frames up is one of these modules'."""
+    return str(sys._getframe(depth).f_globals.get("__name__", "")).startswith(modules)
+
+
+def _asks_about_the_machine() -> bool:
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_globals.get("__name__") in ("subprocess", "os"):
+        frame = frame.f_back
+    return frame.f_globals.get("__name__") in _ABOUT_THE_MACHINE
+
+
+def _is_importing() -> bool:
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back  # type: ignore[assignment]  # None ends the loop
+    return False
+
+
+def _first_word(command: Any) -> str:
+    """Give the program of a command, which is a list, or one line as a shell reads it."""
+    if isinstance(command, list | tuple):
+        return _fs_text(command[0]) if command else ""
+    line = _fs_text(command)
+    with suppress(ValueError):
+        return next((word for word in shlex.split(line) if "=" not in word), line)
+    return line.partition(" ")[0]
+
+
+def _texts(environ: dict[Any, Any]) -> dict[str, str]:
+    return {_fs_text(name): _fs_text(value) for name, value in environ.items()}
+
+
+def _fs_text(value: Any) -> str:
+    try:
+        return os.fsdecode(value)
+    except TypeError:
+        return str(value)
+
+
+_GRPC_CALLS = ("__call__", "with_call", "future")
+"""How a method of a server is called; a stub holds what is called, for longer than any trial."""
+_GRPC_WATCHES = ("subscribe", "get_state")
+"""How a channel is looked at, which connects it where ``try_to_connect`` is true: to wait for it does so."""
+
+
+def grpc_patch_points(grpc: Any) -> Iterator[tuple[type, str, Any]]:
+    """Say what is patched: calls from threads, then those from loops."""
+    from grpc import _channel
+    from grpc.aio import _channel as aio_channel
+
+    for module in (_channel, aio_channel):
+        for kind in vars(module).values():
+            if isinstance(kind, type) and kind.__name__.endswith("MultiCallable"):
+                for name in _GRPC_CALLS:
+                    if kind.__module__ == module.__name__ and name in vars(kind):
+                        yield kind, name, _patch_grpc_call
+        for name in _GRPC_WATCHES:
+            if name in vars(module.Channel):
+                yield module.Channel, name, _patch_grpc_watching
+
+
+def _patch_grpc_call(real: Any) -> Any:
+    def call(called: Any, *args: Any, **kwargs: Any) -> Any:
+        _refuse_in_replay("CALL", f"{_grpc_text(called, '_target')}{_grpc_text(called, '_method')}")
+        return real(called, *args, **kwargs)
+
+    return call
+
+
+def _patch_grpc_watching(real: Any) -> Any:
+    def watch(channel: Any, *args: Any, **kwargs: Any) -> Any:
+        if any(flag is True for flag in (*args, *kwargs.values())):
+            target = getattr(channel._channel, "target", None)  # that of a loop holds its own to itself
+            place = target().decode("utf-8", "replace") if callable(target) else "channel"
+            _refuse_in_replay("CONNECT", place)
+        return real(channel, *args, **kwargs)
+
+    return watch
+
+
+def _refuse_in_replay(method: str, place: str) -> None:
+    scope = answering()
+    if scope is not None and not scope.live:
+        from pytest_agenteval.cassettes.interaction import Request
+
+        raise scope.refusal(Request(method, f"grpc://{place}"))
+    if scope is not None:
+        scope.note_connection(place)
+
+
+def _grpc_text(called: Any, name: str) -> str:
+    value = getattr(called, name, b"")
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -1,0 +1,489 @@
+"""When a recorded request answers another one, and how it is found.
+
+Two requests are equal whatever the order of keys and parameters. A tool's ``matching`` adds a rule for each
+parameter; calls that it accepts are found by an index."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from bisect import bisect_left, bisect_right, insort
+from collections import defaultdict
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Protocol, TypeAlias
+from urllib.parse import parse_qsl
+
+from pytest_agenteval.cassettes.interaction import (
+    CHAT,
+    NOTHING,
+    TOOL,
+    Body,
+    Interaction,
+    Request,
+    text_of,
+    tool_call,
+)
+from pytest_agenteval.records.record import FrozenValue
+from pytest_agenteval.text.canonical import canonical, digest_text
+from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.json_values import equal, fold_compact, number_of
+
+MATCHER_WORDS = ("exact", "folded", "ignore", "contains")
+MATCHER_RULES = "exact, folded, ignore, contains or {number: TOLERANCE}"
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
+_NONE = object()
+
+
+class ParamMatcher(FrozenValue, frozen=True):
+    """One of the four words, or ``number`` with how far two numbers may be apart."""
+
+    word: str
+    tolerance: Decimal = Decimal(0)
+
+    def same(self, recorded: Any, argument: Any) -> bool:
+        """Are two values the same under this rule?"""
+        if self.word == "ignore" or equal(recorded, argument):
+            return True
+        if self.word == "folded":
+            return equal(_folded(recorded), _folded(argument))
+        if self.word == "contains":
+            return _is_contained(recorded, argument)
+        return self.word == "number" and _near(recorded, argument, self.tolerance)
+
+
+EXACT = ParamMatcher("exact")
+FAR = Decimal("Infinity")
+Nearness: TypeAlias = tuple[bool, int, int, Decimal]
+
+
+class ParamMatchers:
+    """What a tool's ``matching`` says, by parameter; ``exact`` where it says nothing.
+
+    ``folded`` leaves out case, width and all white space, ``contains`` asks that one text be found in the
+    other once both are folded, ``{"number": 0.001}`` lets numbers, and texts that are numbers, be that far
+    apart, ``ignore`` takes any value, and none. A parameter that only one side has differs otherwise.
+    """
+
+    def __init__(self, matching: Mapping[str, Any] = NOTHING, *, where: str = "matching") -> None:
+        self._rules = {name: _read_matcher(rule, f"{where}.{name}") for name, rule in matching.items()}
+        self.ident = canonical(matching)
+        self._folded = {name for name, rule in self._rules.items() if rule.word == "folded"}
+        self.texts = frozenset(name for name, rule in self._rules.items() if rule.word == "contains")
+        self.numbers = {name: rule.tolerance for name, rule in self._rules.items() if rule.word == "number"}
+        # What a word takes for the same can be told from one value alone for these two only.
+        self._left_out = {name for name, rule in self._rules.items() if rule.word not in ("exact", "folded")}
+
+    def key(self, args: Mapping[str, Any]) -> Hashable:
+        """Give what accepted calls share: the parameters whose rule can be told from one value alone."""
+        return canonical(
+            {
+                name: _folded(value) if name in self._folded else _whole(value)
+                for name, value in args.items()
+                if name not in self._left_out
+            }
+        )
+
+    def accepts(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
+        """Does the recorded call answer the one that is asked?"""
+        return all(self._same(name, recorded, args) for name in recorded.keys() | args.keys())
+
+    def nearness(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> Nearness:
+        """Rank accepted calls: equal in all, in how many parameters, how near in their texts and numbers."""
+        same = sum(name in recorded and equal(recorded[name], value) for name, value in args.items())
+        letters = sum(_letters_apart(recorded[name], args[name]) for name in self.texts if name in args)
+        numbers = (_numbers_apart(recorded[name], args[name]) for name in self.numbers if name in args)
+        return same == len(recorded.keys() | args.keys()), same, -letters, -sum(numbers, Decimal(0))
+
+    def ignores(self, name: str) -> bool:
+        """May the parameter be anything?"""
+        return self._rules.get(name, EXACT).word == "ignore"
+
+    def _same(self, name: str, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> bool:
+        rule = self._rules.get(name, EXACT)
+        if rule.word == "ignore":
+            return True
+        there, here = recorded.get(name, _NONE), args.get(name, _NONE)
+        return there is not _NONE and here is not _NONE and rule.same(there, here)
+
+
+def _folded(value: Any) -> Any:
+    """Give texts without case, width and white space, also those in lists; other values stay."""
+    if isinstance(value, str):
+        return fold_compact(value)
+    return [_folded(item) for item in value] if isinstance(value, list | tuple) else _whole(value)
+
+
+def _whole(value: Any) -> Any:
+    """Write whole numbers one way: JSON knows one kind of number."""
+    if type(value) in _AS_THEY_ARE:
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Mapping):
+        return {name: _whole(item) for name, item in value.items()}
+    return [_whole(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _is_contained(recorded: Any, argument: Any) -> bool:
+    """Find one text in the other; an empty text, which is in every other, says nothing."""
+    if not isinstance(recorded, str) or not isinstance(argument, str):
+        return False
+    there, here = _folded(recorded), _folded(argument)
+    return there == here or (bool(there and here) and (there in here or here in there))
+
+
+def _letters_apart(recorded: Any, argument: Any) -> int:
+    return abs(len(_folded(recorded)) - len(_folded(argument)))
+
+
+def _near(recorded: Any, argument: Any, tolerance: Decimal) -> bool:
+    return _numbers_apart(recorded, argument) <= tolerance
+
+
+def _numbers_apart(recorded: Any, argument: Any) -> Decimal:
+    there, here = number_of(recorded), number_of(argument)
+    return FAR if there is None or here is None else abs(there - here)
+
+
+def _read_matcher(rule: Any, place: str) -> ParamMatcher:
+    if isinstance(rule, str) and rule in MATCHER_WORDS:
+        return ParamMatcher(rule)
+    if isinstance(rule, Mapping) and list(rule) == ["number"]:
+        return ParamMatcher("number", _tolerance(rule["number"], place))
+    hint = nearest(rule, MATCHER_WORDS) if isinstance(rule, str) else ""
+    if rule == "number":
+        hint = "say how far two numbers may be apart: {number: 0.001}"
+    raise UsageMistake(f"{place}: a rule is {MATCHER_RULES}, not {rule!r}{f'; {hint}' if hint else ''}")
+
+
+def _tolerance(value: Any, place: str) -> Decimal:
+    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value >= 0:
+        return Decimal(str(value))
+    raise UsageMistake(f"{place}: number is how far two numbers may be apart, 0 or more, not {value!r}")
+
+
+EndpointKey: TypeAlias = tuple[str, str]
+RequestKey: TypeAlias = tuple[str, str, str]
+Match: TypeAlias = Callable[[Request, Request], bool]
+CallArgs: TypeAlias = Mapping[str, Any]
+
+_FORM = re.compile(r"[\w.%+*\[\]-]+=[^\s{}\"<>]*")
+
+
+class CallMatcher(FrozenValue, frozen=True):
+    """How the arguments of calls are read out of requests, and when two calls are the same.
+
+    ``read_recorded`` gives the arguments of a recorded request, or None for one that is not this tool's,
+    ``read_asked`` those of a request that is. Those of equal ``ident`` read alike.
+    """
+
+    ident: Hashable
+    read_recorded: Callable[[Request], CallArgs | None]
+    read_asked: Callable[[Request], CallArgs | None]
+    matchers: ParamMatchers
+
+
+def http_request_matcher(matchers: ParamMatchers) -> CallMatcher:
+    """Compare any HTTP request: its address, and by name the parameters of its query and of its body."""
+
+    def read(request: Request) -> CallArgs | None:
+        if request.uri.startswith((TOOL, CHAT)):
+            return None
+        # The empty name is nobody's parameter. What is asked in a body is not what is asked in a query.
+        return {**request_parameters(request), "": [*address_of(request), bool(request.body)]}
+
+    return CallMatcher(("HTTP", matchers.ident), read, read, matchers)
+
+
+def address_of(request: Request) -> EndpointKey:
+    """Give method and URI without query and fragment: what requests to one tool or endpoint share."""
+    return request.method.upper(), _split_uri(request.uri)[0]
+
+
+def key_of(request: Request) -> RequestKey:
+    """Give what equal requests share; headers tell of the client, not of the question, and are left out."""
+    global _latest
+    known, key = _latest
+    if known is not request:  # who records a request asks twice, and a prompt may be long
+        key = _key_of(request)
+        _latest = request, key
+    return key
+
+
+_latest: tuple[Request | None, RequestKey] = (None, ("", "", ""))
+
+
+def _key_of(request: Request) -> RequestKey:
+    address, query, fragment = _split_uri(request.uri)
+    parameters = _in_order(query) + (f"#{_in_order(fragment)}" if fragment else "")
+    return request.method.upper(), address, digest_text(f"{parameters}\n{_canonical_body(request.body)}")
+
+
+def request_parameters(request: Request) -> dict[str, Any]:
+    """Give what was asked for by name: a tool's arguments, or the parameters and body of an HTTP request.
+
+    A name that is given several times has the list of its values.
+    """
+    if request.uri.startswith(TOOL):
+        return tool_call(request)[1]
+    _, query, fragment = _split_uri(request.uri)
+    values_of: dict[str, list[Any]] = {}
+    for name, value in (*_pairs(query), *_pairs(fragment), *_body_parameters(request)):
+        values_of.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in values_of.items()}
+
+
+def json_body(request: Request) -> Any:
+    """Read a body of JSON; None for any other, and for NaN, which Python reads and nobody can compare."""
+    try:
+        value = json.loads(text_of(request.body))
+        canonical(value)
+    except (ValueError, RecursionError):
+        return None
+    return value
+
+
+def _split_uri(uri: str) -> tuple[str, str, str]:
+    """Give address, query and fragment."""
+    # Not urlsplit: it strips, or refuses, characters that stand in recorded addresses.
+    before_fragment, _, fragment = uri.partition("#")
+    address, _, query = before_fragment.partition("?")
+    return address, query, fragment
+
+
+def _in_order(pairs: str) -> str:
+    return "&".join(sorted(pairs.split("&")))
+
+
+def _canonical_body(body: Body) -> str:
+    """Write a JSON body canonically, and leave any other as it is."""
+    text = text_of(body)
+    if text[:1] in ("{", "[") or text[:1].isspace():
+        try:
+            return canonical(json.loads(text))
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def _body_parameters(request: Request) -> Iterable[tuple[str, Any]]:
+    text, body = text_of(request.body), json_body(request)
+    if isinstance(body, dict):
+        return body.items()
+    if _FORM.fullmatch(text):
+        return _pairs(text)
+    return [("body", text)] if text else ()
+
+
+def _pairs(text: str) -> Iterable[tuple[str, str]]:
+    """Read a query or a form; words in EUC-KR are no UTF-8, and stay different words."""
+    return parse_qsl(text, True, errors="surrogateescape")
+
+
+InteractionSlot: TypeAlias = int
+"""The place of an interaction in its cassette: it never changes, so a tape can note what it has played."""
+
+MOST_INDEXES = 256  # where tools are made anew for each trial, those of trials long gone
+FEW_CALLS = 8  # so few are compared faster than narrowed down
+RUN_LENGTH = 3
+
+
+class InteractionIndex:
+    """The interactions of one cassette, by slot, by equal request, by endpoint and by what a tool asked."""
+
+    def __init__(self) -> None:
+        self._interactions: list[Interaction] = []
+        self._by_request: dict[RequestKey, list[InteractionSlot]] = defaultdict(list)
+        self._by_endpoint: dict[EndpointKey, list[InteractionSlot]] = defaultdict(list)
+        self._candidates: dict[Hashable, CandidateIndex] = {}
+
+    def __len__(self) -> int:
+        return len(self._interactions)
+
+    def __getitem__(self, slot: InteractionSlot) -> Interaction:
+        return self._interactions[slot]
+
+    def append(self, interaction: Interaction) -> InteractionSlot:
+        """Hold one more interaction, and give its slot."""
+        slot = len(self._interactions)
+        self._interactions.append(interaction)
+        self._by_request[key_of(interaction.request)].append(slot)
+        self._by_endpoint[address_of(interaction.request)].append(slot)
+        return slot
+
+    def replace_response(self, slot: InteractionSlot, interaction: Interaction) -> Interaction:
+        """Put an interaction of the same request into a slot."""
+        self._interactions[slot] = interaction
+        return interaction
+
+    def by_request(self, key: RequestKey) -> Sequence[InteractionSlot]:
+        """Give the slots of equal requests, in the order in which they were recorded."""
+        return self._by_request.get(key, ())
+
+    def by_endpoint(self, address: EndpointKey) -> Sequence[InteractionSlot]:
+        """Give the slots of requests to the same tool or endpoint."""
+        return self._by_endpoint.get(address, ())
+
+    def by_call(self, matcher: CallMatcher) -> CandidateIndex:
+        """Give the index of one tool's calls, made when first asked for and up to date."""
+        index = self._candidates.get(matcher.ident)
+        if index is None:
+            if len(self._candidates) >= MOST_INDEXES:
+                del self._candidates[next(iter(self._candidates))]
+            index = self._candidates[matcher.ident] = CandidateIndex(matcher)
+        index.take_in(self._interactions)
+        return index
+
+    @property
+    def requests(self) -> tuple[Request, ...]:
+        """All requests that are held, by slot."""
+        return tuple(interaction.request for interaction in self._interactions)
+
+
+class CandidateIndex:
+    """One tool's calls in one cassette, in buckets: those of other buckets are not looked at.
+
+    A bucket holds the calls that are equal in every parameter with the rule ``exact`` or ``folded``. Within
+    a bucket only those are compared that one of the others, ``contains`` and ``number``, leaves.
+    """
+
+    def __init__(self, matcher: CallMatcher) -> None:
+        self._matcher = matcher
+        self._buckets: dict[Hashable, CallBucket] = defaultdict(lambda: CallBucket(matcher.matchers))
+        self._args: dict[InteractionSlot, CallArgs] = {}
+        self._seen = 0
+
+    def take_in(self, interactions: Sequence[Interaction]) -> None:
+        """Read what has been added since the last time."""
+        for slot in range(self._seen, len(interactions)):
+            args = self._matcher.read_recorded(interactions[slot].request)
+            if args is not None:
+                self._args[slot] = args
+                self._buckets[self._matcher.matchers.key(args)].add(args, slot)
+        self._seen = len(interactions)
+
+    def candidates(self, args: CallArgs) -> Sequence[InteractionSlot]:
+        """Give the slots of calls that may be accepted for these arguments, in order of recording."""
+        bucket = self._buckets.get(self._matcher.matchers.key(args))
+        return () if bucket is None else bucket.near(args)
+
+    def args(self, slot: InteractionSlot) -> CallArgs:
+        """Give what the call of a slot asked."""
+        return self._args[slot]
+
+
+class ValueIndex(Protocol):
+    """One parameter's values in a bucket."""
+
+    def add(self, value: Any, slot: InteractionSlot) -> None:
+        """Take in a recorded value."""
+        ...
+
+    def near(self, value: Any) -> Collection[int] | None:
+        """Give the places of all values that may be accepted for this one; None where it cannot tell."""
+        ...
+
+    def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
+        """Give the slots of these places."""
+        ...
+
+
+class NumberIndex:
+    """Numbers in their order."""
+
+    def __init__(self, tolerance: Decimal) -> None:
+        self._tolerance = tolerance
+        self._sorted: list[tuple[Decimal, InteractionSlot]] = []
+
+    def add(self, value: Any, slot: InteractionSlot) -> None:
+        """Take in a recorded value; one that is no number is near none."""
+        number = number_of(value)
+        if number is not None:
+            insort(self._sorted, (number, slot))
+
+    def near(self, value: Any) -> Collection[int] | None:
+        """Give the places of the numbers within the tolerance."""
+        number = number_of(value)
+        if number is None:  # it may still equal a recorded text, which stands in no order
+            return None
+        first = bisect_left(self._sorted, number - self._tolerance, key=_number_of_entry)
+        return range(
+            first, bisect_right(self._sorted, number + self._tolerance, lo=first, key=_number_of_entry)
+        )
+
+    def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
+        """Give the slots of these places."""
+        return (self._sorted[place][1] for place in near)
+
+
+class FoldedTextIndex:
+    """Folded texts, whole and by the few letters in a row that are in them."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, list[InteractionSlot]] = defaultdict(list)
+        self._parts: dict[str, set[InteractionSlot]] = defaultdict(set)
+        self._lengths: set[int] = set()
+
+    def add(self, value: Any, slot: InteractionSlot) -> None:
+        """Take in a recorded value; one that is no text is in none."""
+        if isinstance(value, str):
+            text = fold_compact(value)
+            self._whole[text].append(slot)
+            self._lengths.add(len(text))
+            for part in (part for size in range(1, RUN_LENGTH + 1) for part in _letter_runs(text, size)):
+                self._parts[part].add(slot)
+
+    def near(self, value: Any) -> Collection[int] | None:
+        """Give the slots of texts that are in this one, and of those that hold its rarest letters."""
+        if not isinstance(value, str) or not (text := fold_compact(value)):
+            return None
+        within = (part for length in self._lengths for part in _letter_runs(text, length))
+        contained = {slot for part in within for slot in self._whole.get(part, ())}
+        # A text that holds all of this one holds each of its parts: looking at the rarest of them is enough.
+        parts = _letter_runs(text, min(RUN_LENGTH, len(text)))
+        return contained | min((self._parts.get(part, set()) for part in parts), key=len)
+
+    def slots(self, near: Collection[int]) -> Iterable[InteractionSlot]:
+        """Give the places themselves: they are slots."""
+        return near
+
+
+class CallBucket:
+    """Recorded calls that the matchers cannot tell apart by one value alone."""
+
+    def __init__(self, matchers: ParamMatchers) -> None:
+        self._all: list[InteractionSlot] = []
+        self._by_name: Mapping[str, ValueIndex] = {
+            **{name: NumberIndex(tolerance) for name, tolerance in matchers.numbers.items()},
+            **{name: FoldedTextIndex() for name in matchers.texts},
+        }
+
+    def add(self, args: CallArgs, slot: InteractionSlot) -> None:
+        """Take in a recorded call."""
+        self._all.append(slot)
+        for name, values in self._by_name.items():
+            if name in args:
+                values.add(args[name], slot)
+
+    def near(self, args: CallArgs) -> Sequence[InteractionSlot]:
+        """Give the slots that may be accepted: those that the parameter which tells most leaves."""
+        if len(self._all) <= FEW_CALLS:
+            return self._all
+        by_name = [
+            (values, values.near(args[name])) for name, values in self._by_name.items() if name in args
+        ]
+        narrowed = [(values, near) for values, near in by_name if near is not None]
+        if not narrowed:
+            return self._all
+        values, near = min(narrowed, key=lambda pair: len(pair[1]))
+        return sorted(values.slots(near))
+
+
+def _number_of_entry(entry: tuple[Decimal, InteractionSlot]) -> Decimal:
+    return entry[0]
+
+
+def _letter_runs(text: str, size: int) -> set[str]:
+    return {text[at : at + size] for at in range(len(text) - size + 1)}
