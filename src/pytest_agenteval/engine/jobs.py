@@ -33,33 +33,33 @@ class NotRun(NamedTuple):
 
 
 Decision: TypeAlias = Literal["begin", "wait"] | NotRun
-"""It begins now, it is asked about again later, or it does not begin in this run."""
+"""A trial begins now, it is considered again later, or it does not begin in this run."""
 
 
 class Admission(Protocol):
-    """Has a say in which trials begin. All of it is called on the pool's loop, and must not block."""
+    """Decides which trials begin. All of it is called on the pool's loop, and must not block."""
 
     def decide(self, plan: Plan) -> Decision:
-        """Say whether a trial may begin; ``begin`` takes what it will need.
+        """Decide whether a trial may begin; ``begin`` reserves what it will need.
 
-        Asked in the order of the items. After ``wait`` others are asked about, and this one again when a
-        trial has ended or a moment has passed.
+        Called in the order of the items. After ``wait`` other trials are considered, and this one again when
+        a trial has ended or a moment has passed.
         """
         ...
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
-        """Take note of how a trial ended that was let begin; None where it came to no end, or never began."""
+        """Note how a trial ended that was let begin; None where it came to no end, or never began."""
         ...
 
 
 class Admissions:
-    """Several that all have a say: a trial begins where each of them lets it."""
+    """Several admissions: a trial begins where each of them lets it."""
 
     def __init__(self, admissions: Sequence[Admission] = ()) -> None:
         self._admissions = tuple(admissions)
 
     def decide(self, plan: Plan) -> Decision:
-        """Give the first decision that is against it, after giving back what the others took for it."""
+        """Return the first decision that is against it, after releasing what the others reserved."""
         for number, admission in enumerate(self._admissions):
             decision = admission.decide(plan)
             if decision != "begin":
@@ -69,7 +69,7 @@ class Admissions:
         return "begin"
 
     def ended(self, plan: Plan, trial: Trial | None) -> None:
-        """Tell all of them."""
+        """Pass it to all of them."""
         for admission in self._admissions:
             admission.ended(plan, trial)
 
@@ -77,10 +77,10 @@ class Admissions:
 class TrialJob:
     """One trial on its way: waiting, running, or done; or ``not_run``, which says why it never begins.
 
-    ``workspace`` is a tree that stands already. ``read_stored`` gives the trial that is to be graded again,
+    ``workspace`` is a tree that stands already. ``read_stored`` returns the trial that is to be graded again,
     ``read_finished`` one that has ended before and is only to be written down, or None where it cannot be
     read any more: each is read when its turn comes, for a run of them would not fit into memory. ``lost`` is
-    how often it was begun and never heard of again.
+    how often it was begun and lost with its process.
     """
 
     __slots__ = ("lost", "not_run", "plan", "read_finished", "read_stored", "task", "trial", "workspace")
@@ -92,47 +92,59 @@ class TrialJob:
         read_stored: Callable[[], Trial] | None = None,
         read_finished: Callable[[], Trial | None] | None = None,
     ) -> None:
-        self.plan = plan
-        self.workspace = workspace
-        self.read_stored = read_stored
-        self.read_finished = read_finished
+        self.plan, self.workspace = plan, workspace
+        self.read_stored, self.read_finished = read_stored, read_finished
         self.trial: Trial | None = None
         self.not_run: NotRun | None = None
         self.task: asyncio.Task[None] | None = None
         self.lost = 0
 
     def request(self) -> TrialRequest:
-        """Give what the executor is asked for; raises what keeps a stored trial from being read."""
+        """Return the request to the executor; raises what keeps a stored trial from being read."""
         stored = self.read_stored() if self.read_stored else None
         return TrialRequest(self.plan, str(self.workspace or ""), stored, self.lost)
 
     def end(self, trial: Trial) -> None:
-        """Take the trial, as it is given out."""
+        """Take the finished trial."""
         self.trial = trial
 
 
 class TrialObserver(Protocol):
-    """Who is told, on the pool's thread, before anyone else learns of it."""
+    """Writes down what becomes of trials: called on the pool's thread, before anyone else learns of it."""
 
     def started(self, plans: Sequence[Plan]) -> None:
-        """These trials begin now."""
+        """Note that these trials begin now."""
         ...
 
     def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
-        """These trials have ended; gives them as they are to be given out."""
+        """Note that these trials have ended; returns them as everyone else is to see them."""
         ...
 
     def not_run(self, plan: Plan, why: NotRun) -> None:
-        """This trial does not begin in this run."""
+        """Note that this trial does not begin in this run."""
         ...
 
 
+class NullObserver:
+    """Writes nothing down: for pools whose trials are returned and stand in no run."""
+
+    def started(self, plans: Sequence[Plan]) -> None:
+        """Do nothing."""
+
+    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
+        """Return the trials as they are."""
+        return trials
+
+    def not_run(self, plan: Plan, why: NotRun) -> None:
+        """Do nothing."""
+
+
 MODEL_CHECK_S = 0.5
-"""Seconds for which is believed what was seen of the models."""
+"""Seconds for which the last look at the models is taken to be true."""
 
 
 def limiters_of_run(context: ExecutorContext, store: ShareStore | None = None) -> RateLimiters:
-    """Give this process's gates of a run: whoever carries out its trials here, or lets them begin, has these.
+    """Return this process's rate limiters of a run, which all that carry out or admit its trials here share.
 
     A run whose processes ask models side by side has one file for all, unless there is a ``store``.
     """
@@ -152,7 +164,7 @@ def limiters_of_run(context: ExecutorContext, store: ShareStore | None = None) -
 
 
 def standings_of_run(rates: str) -> Mapping[str, ModelStanding]:
-    """Say how the models fare that a run's processes on this machine have asked, by their keys."""
+    """Return how the models fare that a run's processes on this machine have asked, by their keys."""
     from pytest_agenteval.chat.rate_limiter import standings_at
 
     return {each.model: each for each in standings_at(rates)}
@@ -161,10 +173,10 @@ def standings_of_run(rates: str) -> Mapping[str, ModelStanding]:
 class ProviderAdmission:
     """Lets a trial begin where the models of its agent, its user and its judges reply.
 
-    One that replies to nobody just now is waited for, and others go first: while no request will tell when
-    that is over, one trial after another begins that needs it. After one that is gone nothing begins that
-    needs it: no agent is paid for what no judge can grade. ``standings`` are looked at now and then, by the
-    key of each model.
+    A trial whose model replies to nobody just now waits, and others go first: only one trial at a time begins
+    that needs the model, until one of its requests succeeds. After a model that is down nothing begins that
+    needs it: no agent is paid for what no judge can grade. ``standings`` are read now and then, by the key of
+    each model.
     """
 
     def __init__(
@@ -179,13 +191,15 @@ class ProviderAdmission:
         self._judged: dict[str, bool] = {}
 
     def decide(self, plan: Plan) -> Decision:
-        """Say whether a trial may begin."""
+        """Decide whether a trial may begin."""
         needed = tuple(self._needed(plan))
         if not needed:
             return "begin"
         now = time.monotonic()
         if now - self._looked >= self._look_s:
-            self._seen, self._looked = self._troubled(), now
+            standings = self._standings().items()
+            self._seen = {key: each for key, each in standings if each.down or each.is_in_trouble}
+            self._looked = now
         if not self._seen:
             return "begin"
         from pytest_agenteval.chat.rate_limiter import limiter_key
@@ -204,11 +218,8 @@ class ProviderAdmission:
         if trial is not None and trial.cause:
             self._looked = float("-inf")
 
-    def _troubled(self) -> dict[str, ModelStanding]:
-        return {key: each for key, each in self._standings().items() if each.down or each.is_in_trouble}
-
     def _needed(self, plan: Plan) -> Iterator[Model]:
-        """Give the models that a trial asks through us; what an agent asks by itself nobody holds back."""
+        # Not the models that an agent asks by itself: nobody holds back its requests.
         if not plan.model.offline and plan.model.id != OWN_MODEL:
             yield plan.model
         if plan.task.user and plan.conditions.user is not None:

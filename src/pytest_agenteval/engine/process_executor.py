@@ -10,7 +10,7 @@ import pickle
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -35,7 +35,7 @@ from pytest_agenteval.engine.executor import (
     pickle_request,
     result_of,
 )
-from pytest_agenteval.engine.jobs import NotRun, TrialJob
+from pytest_agenteval.engine.jobs import NullObserver, TrialJob
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.tracebacks import exception_line
@@ -54,20 +54,6 @@ STOP_CHECK_S = 0.1
 
 WORKER_CLOSING_S = 1.5
 """Seconds that what is still running has to come to its end."""
-
-
-class NullObserver:
-    """Keeps no journal: the process that asked does."""
-
-    def started(self, plans: Sequence[Plan]) -> None:
-        """Nothing is written down here."""
-
-    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
-        """Give the trials as they are."""
-        return trials
-
-    def not_run(self, plan: Plan, why: NotRun) -> None:
-        """Nothing is held back here."""
 
 
 class _Worker:

@@ -39,12 +39,11 @@ from pytest_agenteval.engine.executor import (
     ExecutorReport,
     TrialRequest,
 )
-from pytest_agenteval.engine.jobs import TrialJob
+from pytest_agenteval.engine.jobs import NullObserver, TrialJob
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.process_executor import (
     WORKER_CLOSING_S,
-    NullObserver,
     hide_secrets,
     pickle_trial,
     redirect_output,

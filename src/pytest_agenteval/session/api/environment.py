@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from pytest_agenteval.engine.executor import ExecutorContext
-from pytest_agenteval.engine.jobs import NotRun, TrialJob
+from pytest_agenteval.engine.jobs import NullObserver, TrialJob
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.records.plan import NO_PRICES, Plan, Prices, RecordMode
@@ -105,21 +105,7 @@ class ScriptEnvironment:
         context = ExecutorContext(
             root=str(self.root), started=time.time(), concurrency=AT_ONCE, script=self.script
         )
-        return Pool(LocalExecutor(self.registry), context, _Unobserved())
-
-
-class _Unobserved:
-    """Keeps no journal."""
-
-    def started(self, plans: Sequence[Plan]) -> None:
-        """Nothing is written down."""
-
-    def finished(self, trials: Sequence[Trial]) -> Sequence[Trial]:
-        """Give the trials as they are."""
-        return trials
-
-    def not_run(self, plan: Plan, why: NotRun) -> None:
-        """Nothing is held back here."""
+        return Pool(LocalExecutor(self.registry), context, NullObserver())
 
 
 def _wait(pool: Pool, slot: TrialJob) -> Trial:
