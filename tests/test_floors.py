@@ -216,7 +216,7 @@ def _named_in(library: str) -> set[str]:
         ("litellm", {"chat/litellm_chat.py"}),
         ("aiohttp", {"chat/direct/http_pool.py", "cassettes/http/patch_aiohttp.py"}),
         ("opentelemetry", {"reports/exports/otel_sdk.py", "engine/otel_processor.py"}),
-        ("vcr", {"cassettes/vcrpy_reader.py"}),
+        ("vcr", {"cassettes/cassette_files.py"}),
         ("jinja2", {"records/prompts.py", "reports/html_report.py", "loop/feedback/markdown.py"}),
         ("ray", {"engine/cluster/ray_cluster.py"}),
         ("xdist", {"session/xdist.py"}),

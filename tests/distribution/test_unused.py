@@ -148,12 +148,9 @@ def test_a_trial_without_tools_loads_no_recordings_and_no_http(tmp_path: Path) -
     prefix = "pytest_agenteval.cassettes."
     assert {name.removeprefix(prefix) for name in ours if name.startswith(prefix)} == {
         "http",
-        "http.audit_events",
-        "http.patch_processes",
-        "http.patch_sockets",
+        "http.patch_system",
         "http.patch_threads",
         "http.patches",
-        "http.pools_of_loops",
         "http.scope",
     }
     assert not [
