@@ -7,7 +7,11 @@ from contextlib import suppress
 
 import pytest
 
-from pytest_agenteval.processes.garbage import RARELY, garbage_rarely_collected, garbage_uncollected
+from pytest_agenteval.processes.startup import (
+    REDUCED_THRESHOLD,
+    garbage_collection_paused,
+    garbage_collection_reduced,
+)
 from tests.suites import suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -15,8 +19,8 @@ pytest_plugins = ["pytester"]
 
 def test_garbage_is_looked_for_again_afterwards() -> None:
     """Also where the block raises, and one within another gives way to the outer."""
-    with suppress(ValueError), garbage_uncollected():
-        with garbage_uncollected():
+    with suppress(ValueError), garbage_collection_paused():
+        with garbage_collection_paused():
             pass
         assert not gc.isenabled()
         raise ValueError
@@ -27,7 +31,7 @@ def test_who_looks_for_none_is_left_alone() -> None:
     """A user who switched the collector off finds it so."""
     gc.disable()
     try:
-        with garbage_uncollected():
+        with garbage_collection_paused():
             pass
         assert not gc.isenabled()
     finally:
@@ -44,7 +48,7 @@ def test_garbage_is_looked_for_rarely_while_items_are_collected(pytester: pytest
     result = pytester.runpytest_inprocess("test_a.py", "evals", "-s", "--agent-model=scripted")
 
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([f"*AT {before[0]}", f"*AT {RARELY}"])
+    result.stdout.fnmatch_lines([f"*AT {before[0]}", f"*AT {REDUCED_THRESHOLD}"])
     assert gc.get_threshold() == before
 
 
@@ -66,11 +70,11 @@ def test_who_chooses_how_often_has_the_say() -> None:
     """A threshold of a user's own stays: a higher one, none at all, and one that is set meanwhile."""
     before = gc.get_threshold()
     try:
-        for own in (0, RARELY + 1):
+        for own in (0, REDUCED_THRESHOLD + 1):
             gc.set_threshold(own)
-            with garbage_rarely_collected():
+            with garbage_collection_reduced():
                 assert gc.get_threshold()[0] == own
-        with garbage_rarely_collected():
+        with garbage_collection_reduced():
             gc.set_threshold(5)
         assert gc.get_threshold()[0] == 5
     finally:

@@ -22,7 +22,7 @@ import pytest
 from pydantic import BaseModel
 
 from pytest_agenteval.store.json_lines import encode_line
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import jsonable
 
 
 class Colour(Enum):

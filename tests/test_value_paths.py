@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.text.value_paths import ABSENT, PathError, loose_path, parse_path, value_at
+from pytest_agenteval.text.json_values import ABSENT, PathError, loose_path, parse_path, value_at
 
 VALUE = {"items": [{"title": "빵", "a.b": 1}], "items[*]": 2}
 

@@ -182,11 +182,11 @@ if TYPE_CHECKING:
     from pytest_agenteval.text.errors import TranscriptLost as TranscriptLost
     from pytest_agenteval.text.errors import TrialBroken as TrialBroken
     from pytest_agenteval.text.errors import UsageMistake as UsageMistake
+    from pytest_agenteval.text.json_values import ABSENT as ABSENT
+    from pytest_agenteval.text.json_values import PathError as PathError
     from pytest_agenteval.text.json_values import fold_text as fold_text
-    from pytest_agenteval.text.value_paths import ABSENT as ABSENT
-    from pytest_agenteval.text.value_paths import PathError as PathError
-    from pytest_agenteval.text.value_paths import parse_path as parse_path
-    from pytest_agenteval.text.value_paths import value_at as value_at
+    from pytest_agenteval.text.json_values import parse_path as parse_path
+    from pytest_agenteval.text.json_values import value_at as value_at
     from pytest_agenteval.tools.tool import Fault as Fault
     from pytest_agenteval.tools.tool import Tool as Tool
     from pytest_agenteval.tools.tool import ToolFailed as ToolFailed
@@ -267,8 +267,7 @@ _NAMES = {
         "AgentEvalError CassetteMiss CAUSES FixtureBroken LimitReached Problem ProblemsFound ProviderDown "
         "TranscriptLost TrialBroken UsageMistake"
     ),
-    "text.json_values": "fold_text",
-    "text.value_paths": "ABSENT parse_path PathError value_at",
+    "text.json_values": "ABSENT fold_text parse_path PathError value_at",
     "tools.tool": "Fault Tool ToolFailed ToolFunction ToolResult Wire",
     "tools.toolbox": "ToolBox",
     "tools.toolsets": "tool_of UnfitFunction",

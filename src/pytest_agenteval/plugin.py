@@ -40,9 +40,9 @@ MOST_REMEMBERED = 500
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the options; each can also be said as AGENTEVAL_NAME or in pyproject.toml."""
-    from pytest_agenteval.processes.own_imports import keep_as_written
+    from pytest_agenteval.processes.startup import skip_assert_rewriting
 
-    keep_as_written(pluginmanager.rewrite_hook)  # first: it is for what is imported from here on
+    skip_assert_rewriting(pluginmanager.rewrite_hook)  # first: it is for what is imported from here on
     from pytest_agenteval.session.settings import add_options
 
     add_options(parser)
@@ -66,7 +66,7 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare marks and take the names that agents, models and graders are offered under."""
-    from pytest_agenteval.processes.own_imports import leave_to
+    from pytest_agenteval.processes.startup import restore_assert_rewriting
     from pytest_agenteval.registry.registration import open_configs, register_plugins
     from pytest_agenteval.session import run_hooks
 
@@ -76,7 +76,7 @@ def pytest_configure(config: pytest.Config) -> None:
         without_workers(config)
     open_configs.append(config)
     config.add_cleanup(lambda: open_configs.remove(config))
-    config.add_cleanup(lambda: leave_to(config.pluginmanager.rewrite_hook))
+    config.add_cleanup(lambda: restore_assert_rewriting(config.pluginmanager.rewrite_hook))
     for mark in MARKS:
         config.addinivalue_line("markers", mark)
     config.pluginmanager.register(run_hooks, "agenteval-run")
@@ -168,12 +168,12 @@ def _first_collector(config: pytest.Config) -> Callable[[Path, pytest.Collector]
 
     Looking for some takes a tenth of a first run, and as much of one with thousands of items, which all stay.
     """
-    from pytest_agenteval.processes.garbage import garbage_rarely_collected, garbage_uncollected
+    from pytest_agenteval.processes.startup import garbage_collection_paused, garbage_collection_reduced
     from pytest_agenteval.session.stash import until_collected_key
 
     if until_collected_key in config.stash:  # whoever collects without pytest's hook does without
-        config.stash[until_collected_key].enter_context(garbage_rarely_collected())
-    with garbage_uncollected():
+        config.stash[until_collected_key].enter_context(garbage_collection_reduced())
+    with garbage_collection_paused():
         from pytest_agenteval.session.items.task_file import collect_file
     return collect_file
 
@@ -255,7 +255,7 @@ def pytest_collection_modifyitems(
     """
     evals = _eval_session(config)
     if evals is not None:  # what -k leaves out stays too: pytest holds it, to count it
-        from pytest_agenteval.processes.garbage import freeze_once
+        from pytest_agenteval.processes.startup import freeze_once
 
         freeze_once("collected")
     offered = list(items)

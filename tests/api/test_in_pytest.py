@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agenteval.cli.main import main
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.text.canonical import digest_text
+from pytest_agenteval.text.json_values import text_digest
 from tests.loopback.model_server import ModelServer, ReplyPlan
 from tests.suites import collected_ids, run, write
 
@@ -213,7 +213,7 @@ def test_coroutines_classes_parameters_and_rows(
     towns = {task: ends for task, ends in endings(pytester.path).items() if "town" in task}
     assert towns == {
         f"TestTowns.test_town_{town}{again}": ["passed"]
-        for town in ("Oslo", *(f"Lima_Callao-{digest_text(f'Lima{mark}Callao]')[:8]}" for mark in "/ "))
+        for town in ("Oslo", *(f"Lima_Callao-{text_digest(f'Lima{mark}Callao]')[:8]}" for mark in "/ "))
         for again in ("", "-2")
     }
     assert main(["show", "tests/test_edges.py::table::one[rules-1]"]) == 0

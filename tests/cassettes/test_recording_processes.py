@@ -71,6 +71,6 @@ def test_a_lock_left_by_a_dead_process_does_not_stop_others(
         os.utime(lock, (time.time() - 120,) * 2)
         if portable:
             monkeypatch.setattr(files, "fcntl", None)
-        with files.locked(tmp_path / "a.yaml"):
+        with files.file_lock(tmp_path / "a.yaml"):
             assert lock.exists()
         assert not lock.exists()

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agenteval.cli.console import RESULTS_HELP
-from pytest_agenteval.cli.main import VERBS, WITHOUT_JSON, main, verb_module
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.cli.main import VERBS, WITHOUT_JSON, main, verb_function
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.cli.documents import valid_document
 from tests.reports.runs import MIXED, PLANNED, key, store_run, trial
 from tests.reports.show.sample_trials import PAINT, TRIAL
@@ -125,7 +125,7 @@ def test_no_verb_is_without_a_document_that_is_looked_at() -> None:
 def test_every_verb_says_shared_options_in_the_same_words(verb: str) -> None:
     """Who knows them of one verb knows them of all; ``--json`` is missing nowhere."""
     parser = argparse.ArgumentParser()
-    verb_module(verb).add_arguments(parser)
+    verb_function(verb, "_arguments")(parser)
 
     said = {name: (each.metavar, each.help) for each in parser._actions for name in each.option_strings}
     assert said["--json"] == ("FILE", "write it all as JSON (- for the standard output)")

@@ -20,7 +20,7 @@ from pytest_agenteval.store.runs import list_runs, new_run
 HOLD = """
 import sys
 from pathlib import Path
-from pytest_agenteval.processes.held_files import HeldFile
+from pytest_agenteval.processes.shared_state import HeldFile
 
 held = HeldFile(Path(sys.argv[1]))
 held.hold()

@@ -27,10 +27,10 @@ from pytest_agenteval.loop.review.selection import chosen_trials
 from pytest_agenteval.loop.review.shown_trials import ReviewPool, review_pool
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import LATEST, find_run
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import json_digest
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.cli.conftest import Said
 from tests.suites import only_our_plugin, task, write
 
@@ -221,7 +221,7 @@ def test_labels_hold_what_the_run_s_judge_was_shown(sit: Any) -> None:
     examples = read_labels(LABELS, rubric())
     assert len(examples) == 4
     for example in examples:
-        assert digest(rubric().messages(example.values)) == prompts[example.id]
+        assert json_digest(rubric().messages(example.values)) == prompts[example.id]
 
 
 def test_calibrate_reads_labels_as_they_are(typed: Any, sit: Any) -> None:

@@ -14,7 +14,7 @@ from pytest_agenteval.compare.sides import Side, pool_runs
 from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.records.transcript import Message, Transcript
 from pytest_agenteval.records.trial import Digests
-from pytest_agenteval.text.canonical import digest_text
+from pytest_agenteval.text.json_values import text_digest
 from tests.suites import run, suite, task, write
 
 from .samples import side
@@ -33,7 +33,7 @@ def sent(name: str, texts: Sequence[str], *, tasks: int = 1, stored: bool = True
     entries = tuple(
         replace(
             entry,
-            digests=Digests(input="i", sent={"system prompt": digest_text(text)} if text else {"x": "y"}),
+            digests=Digests(input="i", sent={"system prompt": text_digest(text)} if text else {"x": "y"}),
         )
         for entry, text in zip(plain.entries, texts, strict=True)
     )

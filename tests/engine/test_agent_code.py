@@ -14,7 +14,7 @@ import pytest
 from pytest_agenteval.agents.loop import ToolCallingAgent
 from pytest_agenteval.engine.digests import code_digest
 from pytest_agenteval.records.factories import AGENT, factory_of
-from pytest_agenteval.text.canonical import digest, digest_text
+from pytest_agenteval.text.json_values import json_digest, text_digest
 
 Load = Callable[..., ModuleType]
 
@@ -128,9 +128,9 @@ def test_a_shipped_base_is_part_of_it_and_a_protocol_is_not(load: Load) -> None:
     )
     loop = Path(sys.modules[ToolCallingAgent.__module__].__file__ or "").read_text(encoding="utf-8")
 
-    assert digest_of(ToolCallingAgent) == digest([digest_text(loop)])
-    assert digest_of(load(derived).Bot) == digest(sorted([digest_text(derived), digest_text(loop)]))
-    assert digest_of(load(described).Bot) == digest([digest_text(described)])
+    assert digest_of(ToolCallingAgent) == json_digest([text_digest(loop)])
+    assert digest_of(load(derived).Bot) == json_digest(sorted([text_digest(derived), text_digest(loop)]))
+    assert digest_of(load(described).Bot) == json_digest([text_digest(described)])
 
 
 def test_of_two_conftests_each_has_its_own(load: Load) -> None:

@@ -13,7 +13,7 @@ from pytest_agenteval.agents.agent import AgentTraits
 from pytest_agenteval.engine.agent_run import InvalidAnswer, as_answer, as_end_state
 from pytest_agenteval.engine.grading import GradingService
 from pytest_agenteval.graders.grader import GraderTraits
-from pytest_agenteval.processes.closers import close_at_end, close_clients
+from pytest_agenteval.processes.threads import close_at_end, close_clients
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.factories import GRADER
 from pytest_agenteval.records.plan import PlannedGrader

@@ -16,7 +16,7 @@ from pytest_agenteval.graders.transcript.tool_usage import CallsInOrder
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome
 from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.registry.installed import GRADERS
-from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.json_values import canonical_json
 from tests.graders.sample_evidence import call, tree
 from tests.suites import only_our_plugin, run, suite, task, write
 
@@ -59,7 +59,7 @@ def test_lists_and_tuples_make_equal_graders() -> None:
     """Settings come from JSON and from Python alike."""
     assert FileExists(["a"], ["b"]) == FileExists(("a",), ("b",))
     assert CallsInOrder(["a"]) == CallsInOrder(("a",))
-    assert canonical(AnswerMatches(["a"]).patterns) == '["a"]'
+    assert canonical_json(AnswerMatches(["a"]).patterns) == '["a"]'
 
 
 def test_every_grader_grades_a_trial_by_its_registered_name(

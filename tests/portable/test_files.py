@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.processes import files
 from pytest_agenteval.processes.files import (
-    locked,
+    file_lock,
     long_path,
     make_pointer,
     name_or_older,
@@ -42,7 +42,7 @@ for _ in range(100):
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """The system is none of POSIX's, and nobody waits long."""
     monkeypatch.setattr(files, "POSIX", False)
-    monkeypatch.setattr(files, "PATIENCE_S", (0.0, 0.0, 0.0))
+    monkeypatch.setattr(files, "REPLACE_RETRIES_S", (0.0, 0.0, 0.0))
 
 
 def test_processes_without_flock_take_turns(tmp_path: Path) -> None:
@@ -63,7 +63,7 @@ def test_the_lock_of_a_dead_process_is_thrown_away(tmp_path: Path, monkeypatch: 
     left.touch()
     os.utime(left, (0, 0))
 
-    with locked(tmp_path / "a"):
+    with file_lock(tmp_path / "a"):
         assert left.exists()
 
     assert not left.exists()

@@ -10,7 +10,7 @@ import pytest
 
 OWNER = """
 import os, subprocess, time
-from pytest_agenteval.processes.processes import GROUP, own_group
+from pytest_agenteval.processes.process_groups import GROUP, own_group
 
 stubborn = "trap '' TERM INT HUP; echo on; while :; do sleep 0.1; done"
 own_group(subprocess.Popen(["bash", "-c", stubborn], **GROUP))

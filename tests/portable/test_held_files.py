@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.processes.held_files import HeldFile
+from pytest_agenteval.processes.shared_state import PresenceLock
 
 pytestmark = pytest.mark.posix
 
 HOLDER = """
 import sys
 from pathlib import Path
-from pytest_agenteval.processes.held_files import HeldFile
+from pytest_agenteval.processes.shared_state import HeldFile
 
 held = HeldFile(Path(sys.argv[1]))
 print(held.claim(0) if sys.argv[2] == "claim" else held.hold(), flush=True)
@@ -37,7 +37,7 @@ def holder(path: Path, how: str) -> subprocess.Popen[str]:
 def test_whoever_is_killed_holds_nothing(tmp_path: Path) -> None:
     """Many hold it side by side; it is claimed once the last of them is gone, however it went."""
     path = tmp_path / ".held"
-    mine = HeldFile(path)
+    mine = PresenceLock(path)
     others = [holder(path, "hold"), holder(path, "hold")]
     assert not mine.claim(0)
     os.kill(others[0].pid, signal.SIGKILL)
@@ -46,7 +46,7 @@ def test_whoever_is_killed_holds_nothing(tmp_path: Path) -> None:
     others[1].communicate("")
     assert mine.claim(5)
     mine.write("42")
-    assert HeldFile(path).read() == "42"
+    assert PresenceLock(path).read() == "42"
     second = holder(path, "claim")
     assert second.said == "False"  # type: ignore[attr-defined]
     second.communicate("")
@@ -60,7 +60,7 @@ def test_whoever_is_killed_holds_nothing(tmp_path: Path) -> None:
 def test_a_folder_that_is_gone_holds_up_nobody(tmp_path: Path) -> None:
     """The run's folder may be removed before its process lets go."""
     path = tmp_path / ".held"
-    held = HeldFile(path)
+    held = PresenceLock(path)
     held.hold()
     path.unlink()
     tmp_path.rmdir()

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import pytest
 
-from pytest_agenteval.processes import interrupts, process_table, processes
+from pytest_agenteval.processes import process_groups, signals
 
 
 def _start(arguments: list[str], heard: int) -> NoReturn:
@@ -24,14 +24,14 @@ def _close() -> NoReturn:
 
 def test_elsewhere_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     """No process, no thread, no pipe; the undoing does nothing."""
-    for module in (processes, interrupts):
+    for module in (process_groups, signals):
         monkeypatch.setattr(module, "POSIX", False)
     for name in ("set_wakeup_fd", "SIGKILL"):
-        monkeypatch.delattr(interrupts.signal, name, raising=False)
+        monkeypatch.delattr(signals.signal, name, raising=False)
     before = threading.active_count()
 
-    undo = interrupts.watch_interrupts("", _start)
-    processes.end_with_parent(os.getppid(), _close)
+    undo = signals.watch_interrupts("", _start)
+    process_groups.end_with_parent(os.getppid(), _close)
     undo()
 
     assert threading.active_count() == before
@@ -42,7 +42,7 @@ def test_outside_the_main_thread_nothing_is_watched() -> None:
     undone: list[bool] = []
 
     def watch() -> None:
-        interrupts.watch_interrupts("", _start)()
+        signals.watch_interrupts("", _start)()
         undone.append(True)
 
     thread = threading.Thread(target=watch)
@@ -63,13 +63,13 @@ def test_what_is_watched_is_undone() -> None:
 
     theirs, _ = ours = os.pipe()
     os.set_blocking(ours[1], False)
-    before = interrupts.signal.set_wakeup_fd(ours[1])
+    before = signals.signal.set_wakeup_fd(ours[1])
     try:
-        interrupts.watch_interrupts("", start, "it ended before its run")()
+        signals.watch_interrupts("", start, "it ended before its run")()
 
         assert started[0].communicate()[0] == b""
     finally:
-        assert interrupts.signal.set_wakeup_fd(before) == ours[1]
+        assert signals.signal.set_wakeup_fd(before) == ours[1]
         os.close(theirs)
         os.close(ours[1])
 
@@ -77,7 +77,7 @@ def test_what_is_watched_is_undone() -> None:
 def test_a_process_with_another_parent_is_not_watched() -> None:
     """A worker that another machine's process started has nobody here to end with."""
     before = threading.active_count()
-    processes.end_with_parent(-1, _close)
+    process_groups.end_with_parent(-1, _close)
 
     assert threading.active_count() == before
 
@@ -85,7 +85,7 @@ def test_a_process_with_another_parent_is_not_watched() -> None:
 OWNER = """
 import subprocess
 import sys
-from pytest_agenteval.processes.processes import GROUP, own_group
+from pytest_agenteval.processes.process_groups import GROUP, own_group
 script = "trap '' TERM; (trap '' TERM; read -r x <&3) & echo $! $$; read -r x <&3"
 held = subprocess.Popen(["sleep", "1000"], stdout=subprocess.PIPE, **GROUP)
 own_group(held)
@@ -102,7 +102,7 @@ def test_what_a_process_owns_ends_with_it() -> None:
     owner = subprocess.run([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, check=True)
 
     pids = [int(word) for word in owner.stdout.split()]
-    assert [process_table.is_running(pid) for pid in pids] == [False] * 3
+    assert [process_groups.is_running(pid) for pid in pids] == [False] * 3
 
 
 HEAVY = """
@@ -120,14 +120,16 @@ signal.pause()
 @pytest.mark.posix
 def test_what_is_killed_is_gone() -> None:
     """Also what takes longer to die than its leader, as it has more to give back: its port is free."""
-    leader = subprocess.Popen([sys.executable, "-S", "-c", HEAVY], stdout=subprocess.PIPE, **processes.GROUP)
+    leader = subprocess.Popen(
+        [sys.executable, "-S", "-c", HEAVY], stdout=subprocess.PIPE, **process_groups.GROUP
+    )
     assert leader.stdout is not None
     with leader.stdout as told:
         child = int(told.readline())
 
-        processes.end_group(leader, 0)
+        process_groups.end_group(leader, 0)
 
-    assert not process_table.is_running(child)
+    assert not process_groups.is_running(child)
 
 
 @pytest.mark.posix
@@ -138,4 +140,4 @@ def test_a_process_that_ends_while_it_is_looked_at_is_not_running(monkeypatch: p
     gone.wait()
     monkeypatch.setattr(os, "kill", lambda pid, number: None)
 
-    assert not process_table.is_running(gone.pid)
+    assert not process_groups.is_running(gone.pid)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.processes import tree_removal
-from pytest_agenteval.processes.tree_removal import BY_HANDLE, remove_tree
+from pytest_agenteval.processes import files
+from pytest_agenteval.processes.files import BY_HANDLE, remove_tree
 
 
 @pytest.mark.parametrize("by_handle", sorted({BY_HANDLE, False}))
@@ -16,7 +16,7 @@ def test_a_tree_goes_with_what_may_only_be_read(
     by_handle: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A folder that forbids its emptying, a file that forbids writing, and many folders in folders."""
-    monkeypatch.setattr(tree_removal, "BY_HANDLE", by_handle)
+    monkeypatch.setattr(files, "BY_HANDLE", by_handle)
     tree = tmp_path / "tree"
     deep = tree.joinpath(*["d"] * 60)
     deep.mkdir(parents=True)
@@ -35,7 +35,7 @@ def test_a_tree_goes_with_what_may_only_be_read(
 @pytest.mark.parametrize("by_handle", [True, False])
 def test_no_link_is_followed(by_handle: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tree goes with its links, and what they lead to stays."""
-    monkeypatch.setattr(tree_removal, "BY_HANDLE", by_handle)
+    monkeypatch.setattr(files, "BY_HANDLE", by_handle)
     sibling = tmp_path / "kept"
     sibling.mkdir()
     (sibling / "note.md").write_text("x", encoding="utf-8")
@@ -51,5 +51,5 @@ def test_no_link_is_followed(by_handle: bool, tmp_path: Path, monkeypatch: pytes
 def test_what_is_not_there_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is second finds nothing to do."""
     remove_tree(tmp_path / "gone")
-    monkeypatch.setattr(tree_removal, "BY_HANDLE", False)
+    monkeypatch.setattr(files, "BY_HANDLE", False)
     remove_tree(tmp_path / "gone")

@@ -17,7 +17,7 @@ from pydantic import BaseModel, Field
 from pytest_agenteval.records.evidence import Answer, Grade
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.store.json_lines import encode_line
-from pytest_agenteval.text.redaction.secrets import Secrets
+from pytest_agenteval.text.redaction import Secrets
 from tests.store.samples import trial
 
 SECRET = "zQ9vLw3kTr8mNp2xYh5b"

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from pytest_agenteval.text.redaction.secrets import Secrets
+from pytest_agenteval.text.redaction import Secrets
 
 
 def test_a_variable_that_goes_meanwhile_breaks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,8 @@ import pytest
 
 from pytest_agenteval.records.evidence import Answer, Outcome
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.text.redaction.secrets import Secrets
-from pytest_agenteval.text.redaction.spellings import MARK
+from pytest_agenteval.text.redaction import Secrets
+from pytest_agenteval.text.secret_forms import MARK
 from tests.store.samples import trial
 
 HOSTILE = {
@@ -49,7 +49,7 @@ def test_shapes_are_found_as_before(message: str, clean: str) -> None:
 
 def test_a_users_pattern_that_takes_too_long_hides_the_whole_text(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends, nothing leaks, and the place says which pattern it was; other texts are as they were."""
-    monkeypatch.setattr("pytest_agenteval.text.redaction.secrets.SECONDS", 0.1)
+    monkeypatch.setattr("pytest_agenteval.text.redaction.SECONDS", 0.1)
     secrets = Secrets(patterns=[r"(a|a)+$"])
 
     hidden = secrets.text("a" * 60 + "! my name is Mina")

@@ -21,8 +21,8 @@ from pytest_agenteval.cassettes.interaction import chat_request
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.records.evidence import Answer, FileText, Grade, Outcome, Tree
 from pytest_agenteval.records.trial_redaction import redact_trial
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, Secrets
-from pytest_agenteval.text.redaction.spellings import MARK, worth_hiding
+from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets
+from pytest_agenteval.text.secret_forms import MARK, worth_hiding
 from tests.redaction.spelled import SPELLED
 from tests.store.samples import trial
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_agenteval.text.redaction.shapes import has_shape, without_shapes
-from pytest_agenteval.text.redaction.spellings import MARK
+from pytest_agenteval.text.secret_forms import MARK, has_shape, without_shapes
 
 BEGINS = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
 PLAIN = (

@@ -9,7 +9,7 @@ import pytest
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
-from pytest_agenteval.text.canonical import digest, digest_text
+from pytest_agenteval.text.json_values import json_digest, text_digest
 from tests.suites import import_multiprocessing, run, suite, task, write
 
 pytest_plugins = ["pytester"]
@@ -74,9 +74,9 @@ def test_lines_say_the_same_wherever_and_however_a_run_is_carried_out(
         "b": "evals/two.json",
         "c": "evals/deep/c.json",
     }
-    conftest = digest([digest_text(CONFTEST)])
+    conftest = json_digest([text_digest(CONFTEST)])
     code = {name: entry.digests.code for name, entry in expected.items()}
-    assert code == {"a": conftest, "b": digest([digest_text(ACTING)]), "c": conftest}
+    assert code == {"a": conftest, "b": json_digest([text_digest(ACTING)]), "c": conftest}
     assert all(entry.digests.graders.keys() == {"answer_contains"} for entry in expected.values())
 
     if how == "from below":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.text.redaction.spellings import MARK
+from pytest_agenteval.text.secret_forms import MARK
 from tests.suites import run, suite, task, write
 
 pytest_plugins = ["pytester"]

@@ -190,7 +190,7 @@ def bound_by_permissions(*owned: Path) -> Iterator[None]:
 @pytest.mark.posix
 def test_no_folder_of_a_trial_is_left(pytester: pytest.Pytester) -> None:
     """Folders that may not be written to, and links to what is not ours, do not keep a tree from going."""
-    from pytest_agenteval.processes.tree_removal import remove_tree
+    from pytest_agenteval.processes.files import remove_tree
 
     outside = pytester.mkdir("outside")
     (outside / "stays.txt").write_text("here", encoding="utf-8")

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, dataclasses, field_validator
 
 from pytest_agenteval.session.planning.setting_problems import find_config_problems, plainly_takes
-from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.json_values import canonical_json
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def test_what_is_plainly_taken_pydantic_takes(name: str) -> None:
     adapter = TypeAdapter(Settings)
     for value in VALUES:
         try:
-            adapter.validate_json(canonical({name: value}), strict=True)
+            adapter.validate_json(canonical_json({name: value}), strict=True)
             right = True
         except ValidationError:
             right = False

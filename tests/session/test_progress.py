@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.processes.terminals import is_terminal_with_escapes
+from pytest_agenteval.processes.signals import is_terminal_with_escapes
 from pytest_agenteval.records.transcript import Figure
 from pytest_agenteval.session.panel.run_progress import RunProgress
 from pytest_agenteval.store.run_reader import load_run

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import pytest
 
-from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.process_groups import is_running
 from tests.journals import finished
 from tests.suites import suite, task, write
 

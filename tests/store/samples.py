@@ -20,7 +20,7 @@ from pytest_agenteval.records.transcript import (
     Usage,
 )
 from pytest_agenteval.records.trial import Digests, TapeCounts, Trial
-from pytest_agenteval.text.canonical import digest_text
+from pytest_agenteval.text.json_values import text_digest
 
 LONG = "All work and no play makes Jack a dull boy. " * 40
 
@@ -53,7 +53,7 @@ def plan(task: str = "t1", repetition: int = 1, attempt: int = 1, model: str = "
 
 def file(text: str) -> FileText:
     """Give a file as a snapshot does."""
-    return FileText(digest_text(text), len(text.encode()), text)
+    return FileText(text_digest(text), len(text.encode()), text)
 
 
 FULL_USAGE = Usage(100, 20, 30, 5, 0.25, 2, 3)

@@ -18,7 +18,7 @@ from pytest_agenteval.store.journal_writer import JournalWriter
 from pytest_agenteval.store.json_lines import encode_line
 from pytest_agenteval.store.run_metadata import planned_json
 from pytest_agenteval.store.run_reader import Run, load_run
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 from tests.store.samples import FULL, plan
 
 STORED = Path(__file__).parent / "stored_before"
@@ -95,6 +95,6 @@ def test_what_is_begun_and_planned_is_written_as_before(run: Run) -> None:
     lines = [encode_line(started_line(each, "2026-11-21T09:30:15Z")) for each in begun]
     journal = (STORED / "journal-main.jsonl").read_bytes()
     assert journal.startswith(b"".join(lines).replace(b'"rules"', b'"baseline"'))
-    assert (STORED / "run.json").read_text() == compact(run.header.to_json()) + "\n"
-    assert (STORED / "planned.json").read_text() == compact(planned_json(run.planned)) + "\n"
+    assert (STORED / "run.json").read_text() == compact_json(run.header.to_json()) + "\n"
+    assert (STORED / "planned.json").read_text() == compact_json(planned_json(run.planned)) + "\n"
     assert json.loads((STORED / "planned.json").read_text())["v"] == 1

@@ -29,7 +29,7 @@ from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_spec import ScriptEntry, Task
 from pytest_agenteval.text.errors import ProblemsFound
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import jsonable
 from pytest_agenteval.tools.http_declaration import ToolFile
 from pytest_agenteval.tools.openapi import OpenApiFile
 

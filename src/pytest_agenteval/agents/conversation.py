@@ -7,8 +7,8 @@ from typing import Any
 
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import KeyPath
+from pytest_agenteval.text.json_values import compact_json
 from pytest_agenteval.tools.tool import ToolResult
 
 ROLES = ("user", "assistant")
@@ -83,7 +83,7 @@ def _tool_call_message(call: ToolCall) -> dict[str, Any]:
     return {
         "id": call.id,
         "type": "function",
-        "function": {"name": call.tool, "arguments": compact(call.args)},
+        "function": {"name": call.tool, "arguments": compact_json(call.args)},
     }
 
 

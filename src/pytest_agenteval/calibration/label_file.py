@@ -12,12 +12,12 @@ from typing import Any
 from pytest_agenteval.calibration.label_reader import ZERO_TO_ONE, Scale, read_labels_so_far
 from pytest_agenteval.calibration.label_rows import JSON_LINES, read_label_rows
 from pytest_agenteval.graders.judge.prompt import Rubric
-from pytest_agenteval.processes.files import APPEND, locked
+from pytest_agenteval.processes.files import APPEND, file_lock
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.store.file_writing import replacing
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import json_digest
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 
 class PersonLabels(FrozenValue, frozen=True):
@@ -73,7 +73,7 @@ class LabelFile:
         line = self._line(id, values, labels)
         with _as_usage_mistakes(self.path):
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with locked(self.path):
+            with file_lock(self.path):
                 size = self.path.stat().st_size if self.path.exists() else 0
                 if id in self._by_id or size != self._size:  # changed, or somebody else wrote meanwhile
                     self._replace(id, line)
@@ -85,7 +85,7 @@ class LabelFile:
 
     def _repair(self) -> None:
         """Cut off half a line at the end, or end a whole one."""
-        with locked(self.path), self.path.open("r+b") as file:
+        with file_lock(self.path), self.path.open("r+b") as file:
             data = file.read()
             if not data or data.endswith(b"\n"):
                 return
@@ -156,7 +156,7 @@ class LabelFile:
 
 
 def _values_digest(values: Mapping[str, str]) -> str:
-    return digest(dict(values))
+    return json_digest(dict(values))
 
 
 def _append(path: Path, line: bytes) -> None:

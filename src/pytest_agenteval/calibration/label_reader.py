@@ -12,7 +12,7 @@ from pytest_agenteval.calibration.label_rows import LabelRow, read_label_rows
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.validation_errors import value_text
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
 Scale = tuple[float, float]
 ZERO_TO_ONE: Scale = (0.0, 1.0)
@@ -88,7 +88,9 @@ class _Reader:
         for name in value:
             if name not in given:
                 found = f"the unknown value {name!r}"
-                self._wrong(row, ("input", name), f"one of {', '.join(given)}", found, nearest(name, given))
+                self._wrong(
+                    row, ("input", name), f"one of {', '.join(given)}", found, did_you_mean(name, given)
+                )
         missing = [name for name in given if name not in value]
         if missing:
             found = f"no {', '.join(missing)}"
@@ -107,7 +109,9 @@ class _Reader:
         for name, value in scores.items():
             if name not in names:
                 found = f"the unknown dimension {name!r}"
-                self._wrong(row, ("scores", name), f"one of {', '.join(names)}", found, nearest(name, names))
+                self._wrong(
+                    row, ("scores", name), f"one of {', '.join(names)}", found, did_you_mean(name, names)
+                )
             elif value is not None and self._is_label(row, name, value, low, high):
                 yield name, (value - low) / (high - low)
 
@@ -135,7 +139,7 @@ class _Reader:
         value = row.parts.get("label_source", "human")
         source = next((name for name in SOURCES if name == value), None)
         if source is None:
-            hint = nearest(value, SOURCES) if isinstance(value, str) else ""
+            hint = did_you_mean(value, SOURCES) if isinstance(value, str) else ""
             self._wrong(row, ("label_source",), " or ".join(SOURCES), value_text(value), hint)
         return source or "human"
 

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.tasks.documents import read_bytes, short_path
 from pytest_agenteval.tasks.validation_errors import value_text
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
 KEYS = ("id", "input", "output", "scores", "scale", "label_source", "labeller", "note")
 NO_COLUMNS = ("scores", "scale")
@@ -122,7 +122,7 @@ def _places(
             places[name] = place
             continue
         found = f"unknown column {name!r}" if place is None else f"a second column {name!r}"
-        hint = nearest(name, columns) if place is None else ""
+        hint = did_you_mean(name, columns) if place is None else ""
         problems.append(Problem(short_path(path), 1, (name,), f"one of {', '.join(columns)}", found, hint))
     return places
 
@@ -165,7 +165,7 @@ def _unknown(path: Path, line: int, value: Iterable[str], keys: Sequence[str]) -
     for key in value:
         if key not in keys:
             expected, found = f"one of {', '.join(keys)}", f"unknown key {key!r}"
-            yield Problem(short_path(path), line, (key,), expected, found, nearest(key, keys))
+            yield Problem(short_path(path), line, (key,), expected, found, did_you_mean(key, keys))
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from pytest_agenteval.compare.scoring.agreement import mean_absolute_error
 from pytest_agenteval.compare.scoring.inter_rater import krippendorff_alpha
 from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import ProblemsFound, UndefinedStatistic
+from pytest_agenteval.text.json_values import json_digest
 
 Labels = Mapping[str, Mapping[str, float]]
 """Labels from 0 to 1 by dimension, by a digest of what was shown."""
@@ -55,7 +55,7 @@ def _labels(file: Path, rubric: Rubric) -> Labels:
         examples = read_labels_so_far(file, rubric, ZERO_TO_ONE)
     except (ProblemsFound, OSError):
         return {}
-    return {digest(dict(example.values)): example.labels for example in examples}
+    return {json_digest(dict(example.values)): example.labels for example in examples}
 
 
 def _alpha(pairs: list[tuple[float, float]]) -> float | None:

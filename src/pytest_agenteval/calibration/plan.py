@@ -28,7 +28,7 @@ from pytest_agenteval.tasks.field_types import (
     expects,
 )
 from pytest_agenteval.tasks.spec_reading import read_spec
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
 Threshold = Annotated[
     Number | Mapping[str, Number], expects("a number, or a map with a number for each dimension")
@@ -183,7 +183,11 @@ def _rubric(calibration: Calibration, document: Document, rubrics: RubricNames) 
         if calibration.rubric not in names:
             expected = f"one of {', '.join(names)}, or the path of a {ENDING} file"
             _refuse(
-                document, ("rubric",), expected, repr(calibration.rubric), nearest(calibration.rubric, names)
+                document,
+                ("rubric",),
+                expected,
+                repr(calibration.rubric),
+                did_you_mean(calibration.rubric, names),
             )
         rubric = rubrics.rubric(calibration.rubric)
     else:
@@ -241,7 +245,7 @@ def _cassette(path: Path, root: Path, id: str) -> str:
 def _beside(path: Path) -> str:
     """Name a file of the same folder that may be meant."""
     try:
-        return nearest(path.name, (entry.name for entry in os.scandir(path.parent)))
+        return did_you_mean(path.name, (entry.name for entry in os.scandir(path.parent)))
     except OSError:
         return ""
 
@@ -249,7 +253,7 @@ def _beside(path: Path) -> str:
 def _problem(document: Document, path: KeyPath, names: Any, kind: str, name: str) -> Problem:
     expected, found = f"one of {', '.join(names)}", f"the unknown {kind} {name!r}"
     return Problem(
-        short_path(document.path), document.line_of(path), path, expected, found, nearest(name, names)
+        short_path(document.path), document.line_of(path), path, expected, found, did_you_mean(name, names)
     )
 
 

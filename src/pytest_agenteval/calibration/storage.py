@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.store.file_writing import replace_json, replace_text
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:  # every run looks for calibrations when it ends, and few have one
     from pytest_agenteval.calibration.analysis import (

@@ -13,7 +13,7 @@ from pytest_agenteval.cassettes.http.messages import normalize_request, normaliz
 from pytest_agenteval.cassettes.interaction import TOOL, Interaction, Request
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.request_matching import InteractionIndex, InteractionSlot
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
 RecordMode: TypeAlias = Literal["none", "once", "new_episodes", "all"]
 TapeKind: TypeAlias = Literal["tool", "chat"]
@@ -169,7 +169,7 @@ class Cassette:
 
 def _check(what: str, given: str, options: Sequence[str]) -> None:
     if given not in options:
-        hint = nearest(str(given), options)
+        hint = did_you_mean(str(given), options)
         raise UsageMistake(
             f"unknown {what} {given!r}: it is one of {', '.join(options)}{f'; {hint}' if hint else ''}"
         )

@@ -28,9 +28,9 @@ from pytest_agenteval.cassettes.cassette_format import (
 )
 from pytest_agenteval.cassettes.interaction import NOTHING, Interaction
 from pytest_agenteval.cassettes.request_matching import RequestKey, key_of
-from pytest_agenteval.processes.files import locked, replace_file
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.processes.files import file_lock, replace_file
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.text.json_values import compact_json
 
 MIGRATE = "vcrpy before 1.0 wrote it; bring it up to date:  python -m vcr.migration {name}"
 
@@ -85,7 +85,7 @@ def _request_body(body: Any) -> Any:
         return body.read()
     if isinstance(body, Mapping):
         # aiohttp's ``json`` and ``data`` are both kept as the map that was given, and no longer told apart.
-        return _unwrapped_body(body) if body and body.keys() <= _BODY_KEYS else compact(dict(body))
+        return _unwrapped_body(body) if body and body.keys() <= _BODY_KEYS else compact_json(dict(body))
     if body is None or isinstance(body, str | bytes):
         return body
     return b"".join(part.encode() if isinstance(part, str) else part for part in body)
@@ -209,7 +209,7 @@ def save_cassette(
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with locked(path):
+        with file_lock(path):
             before = read_cassette(path, name)
             stale = since is not None and not before.since(since)
             cleaned = [] if stale else map(clean, before.interactions)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from urllib.parse import quote, unquote
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import canonical, plain
+from pytest_agenteval.text.json_values import canonical_json, plain_json
 
 Body: TypeAlias = "str | bytes | None"
 Headers: TypeAlias = Mapping[str, Sequence[str]]
@@ -66,7 +66,7 @@ class ToolAnswer(FrozenValue, frozen=True):
 
 def tool_request(tool: str, args: Mapping[str, Any]) -> Request:
     """Write a tool call as a POST to ``tool://<name>``: equal arguments give an equal request."""
-    return Request("POST", TOOL + _segment(tool), _utf8(canonical(args)))
+    return Request("POST", TOOL + _segment(tool), _utf8(canonical_json(args)))
 
 
 def tool_response(result: object = None, *, error: Mapping[str, Any] | None = None) -> Response:
@@ -139,9 +139,9 @@ def _settle(half: Request | Response) -> None:
 
 def _readable(value: object) -> str:
     """Write JSON in one short line, else one line for each entry: that is what a diff shows best."""
-    line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain)
+    line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain_json)
     if len(line) > ONE_LINE:
-        line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain, indent=2)
+        line = json.dumps(value, ensure_ascii=False, allow_nan=False, default=plain_json, indent=2)
     return _utf8(line)
 
 

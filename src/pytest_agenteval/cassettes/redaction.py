@@ -15,11 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 from pytest_agenteval.cassettes.interaction import CHAT, TOOL, Body, Headers, Interaction, Request, Response
 from pytest_agenteval.cassettes.wire.response_bodies import aws_frame, aws_frames, is_aws_event_stream
 from pytest_agenteval.cassettes.wire.traffic import Json, UnreadableTraffic, as_text, read_json
-from pytest_agenteval.text.canonical import compact
-from pytest_agenteval.text.json_values import whole_text
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, MOST_CLEAN_TEXTS, Secrets
-from pytest_agenteval.text.redaction.shapes import has_shape, is_secret_header
-from pytest_agenteval.text.redaction.spellings import MARK, SHORTEST
+from pytest_agenteval.text.json_values import compact_json, mend_surrogates
+from pytest_agenteval.text.redaction import KNOWN_SECRETS, MOST_CLEAN_TEXTS, Secrets
+from pytest_agenteval.text.secret_forms import MARK, SHORTEST, has_shape, is_secret_header
 
 Clean: TypeAlias = Callable[[str], str]
 
@@ -260,7 +258,7 @@ def _is_part(value: Any) -> bool:
 def _clean_pieces(pieces: Sequence[_TextPiece], clean: Clean) -> set[int]:
     """Rewrite the pieces where cleaning changes their joined text; a mark stands where its secret began."""
     joined = "".join(piece.text for piece in pieces)
-    whole = whole_text(joined)
+    whole = mend_surrogates(joined)
     cleaned = clean(whole)
     if cleaned == whole:
         return set()
@@ -423,7 +421,7 @@ class Redactor:
         settings = request.get("settings", {})
         for name in HEADERS & settings.keys():
             settings[name] = dict.fromkeys(settings[name], MARK) if isinstance(settings[name], dict) else MARK
-        return compact(request)
+        return compact_json(request)
 
     def _text_body(self, body: str) -> str:
         if _FORM.fullmatch(body):

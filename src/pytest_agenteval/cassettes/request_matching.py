@@ -26,9 +26,8 @@ from pytest_agenteval.cassettes.interaction import (
     tool_call,
 )
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import canonical, digest_text
-from pytest_agenteval.text.errors import UsageMistake, nearest
-from pytest_agenteval.text.json_values import equal, fold_compact, number_of
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
+from pytest_agenteval.text.json_values import canonical_json, fold_compact, json_equal, number_of, text_digest
 
 MATCHER_WORDS = ("exact", "folded", "ignore", "contains")
 MATCHER_RULES = "exact, folded, ignore, contains or {number: TOLERANCE}"
@@ -44,10 +43,10 @@ class ParamMatcher(FrozenValue, frozen=True):
 
     def same(self, recorded: Any, argument: Any) -> bool:
         """Are two values the same under this rule?"""
-        if self.word == "ignore" or equal(recorded, argument):
+        if self.word == "ignore" or json_equal(recorded, argument):
             return True
         if self.word == "folded":
-            return equal(_folded(recorded), _folded(argument))
+            return json_equal(_folded(recorded), _folded(argument))
         if self.word == "contains":
             return _is_contained(recorded, argument)
         return self.word == "number" and _near(recorded, argument, self.tolerance)
@@ -68,7 +67,7 @@ class ParamMatchers:
 
     def __init__(self, matching: Mapping[str, Any] = NOTHING, *, where: str = "matching") -> None:
         self._rules = {name: _read_matcher(rule, f"{where}.{name}") for name, rule in matching.items()}
-        self.ident = canonical(matching)
+        self.ident = canonical_json(matching)
         self._folded = {name for name, rule in self._rules.items() if rule.word == "folded"}
         self.texts = frozenset(name for name, rule in self._rules.items() if rule.word == "contains")
         self.numbers = {name: rule.tolerance for name, rule in self._rules.items() if rule.word == "number"}
@@ -77,7 +76,7 @@ class ParamMatchers:
 
     def key(self, args: Mapping[str, Any]) -> Hashable:
         """Give what accepted calls share: the parameters whose rule can be told from one value alone."""
-        return canonical(
+        return canonical_json(
             {
                 name: _folded(value) if name in self._folded else _whole(value)
                 for name, value in args.items()
@@ -91,7 +90,7 @@ class ParamMatchers:
 
     def nearness(self, recorded: Mapping[str, Any], args: Mapping[str, Any]) -> Nearness:
         """Rank accepted calls: equal in all, in how many parameters, how near in their texts and numbers."""
-        same = sum(name in recorded and equal(recorded[name], value) for name, value in args.items())
+        same = sum(name in recorded and json_equal(recorded[name], value) for name, value in args.items())
         letters = sum(_letters_apart(recorded[name], args[name]) for name in self.texts if name in args)
         numbers = (_numbers_apart(recorded[name], args[name]) for name in self.numbers if name in args)
         return same == len(recorded.keys() | args.keys()), same, -letters, -sum(numbers, Decimal(0))
@@ -152,7 +151,7 @@ def _read_matcher(rule: Any, place: str) -> ParamMatcher:
         return ParamMatcher(rule)
     if isinstance(rule, Mapping) and list(rule) == ["number"]:
         return ParamMatcher("number", _tolerance(rule["number"], place))
-    hint = nearest(rule, MATCHER_WORDS) if isinstance(rule, str) else ""
+    hint = did_you_mean(rule, MATCHER_WORDS) if isinstance(rule, str) else ""
     if rule == "number":
         hint = "say how far two numbers may be apart: {number: 0.001}"
     raise UsageMistake(f"{place}: a rule is {MATCHER_RULES}, not {rule!r}{f'; {hint}' if hint else ''}")
@@ -218,7 +217,7 @@ _latest: tuple[Request | None, RequestKey] = (None, ("", "", ""))
 def _key_of(request: Request) -> RequestKey:
     address, query, fragment = _split_uri(request.uri)
     parameters = _in_order(query) + (f"#{_in_order(fragment)}" if fragment else "")
-    return request.method.upper(), address, digest_text(f"{parameters}\n{_canonical_body(request.body)}")
+    return request.method.upper(), address, text_digest(f"{parameters}\n{_canonical_body(request.body)}")
 
 
 def request_parameters(request: Request) -> dict[str, Any]:
@@ -239,7 +238,7 @@ def json_body(request: Request) -> Any:
     """Read a body of JSON; None for any other, and for NaN, which Python reads and nobody can compare."""
     try:
         value = json.loads(text_of(request.body))
-        canonical(value)
+        canonical_json(value)
     except (ValueError, RecursionError):
         return None
     return value
@@ -262,7 +261,7 @@ def _canonical_body(body: Body) -> str:
     text = text_of(body)
     if text[:1] in ("{", "[") or text[:1].isspace():
         try:
-            return canonical(json.loads(text))
+            return canonical_json(json.loads(text))
         except (ValueError, RecursionError):
             return text
     return text

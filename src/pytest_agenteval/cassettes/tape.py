@@ -35,7 +35,7 @@ from pytest_agenteval.cassettes.request_matching import (
     request_parameters,
 )
 from pytest_agenteval.text.errors import CassetteMiss, Problem, ProblemsFound, UsageMistake
-from pytest_agenteval.text.json_values import equal
+from pytest_agenteval.text.json_values import json_equal
 
 LONGEST, COMPARED = 60, 200
 CHAT_PLACE = ("role", "model", "repetition", "ask")
@@ -98,7 +98,7 @@ def _differences(args: Mapping[str, Any], recorded: Mapping[str, Any]) -> Iterab
 
 def _same(argument: Any, recorded: Any) -> bool:
     """Compare as a recording is looked for: ``1`` is not ``true``."""
-    return argument is recorded or (_NONE not in (argument, recorded) and equal(argument, recorded))
+    return argument is recorded or (_NONE not in (argument, recorded) and json_equal(argument, recorded))
 
 
 def _nearest_ask(missed: Request, recorded: Sequence[Request]) -> str:

@@ -10,8 +10,8 @@ from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import TrialBroken
+from pytest_agenteval.text.json_values import compact_json
 
 ChatMessage: TypeAlias = Mapping[str, Any]
 """A message in the shape of OpenAI's chat completions: role, content, tool_calls, tool_call_id."""
@@ -81,7 +81,7 @@ class Reply(Record, frozen=True):
 
 def tool_call(call: ToolCall) -> dict[str, Any]:
     """Write a call as it stands in an assistant message."""
-    arguments = compact(call.args) if call.raw_args is None else call.raw_args
+    arguments = compact_json(call.args) if call.raw_args is None else call.raw_args
     return {"id": call.id, "type": "function", "function": {"name": call.tool, "arguments": arguments}}
 
 

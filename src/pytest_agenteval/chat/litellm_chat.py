@@ -38,14 +38,13 @@ from pytest_agenteval.chat.provider_failures import (
     import_off_loop,
     litellm_failure,
 )
-from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.processes.threads import close_at_end
 from pytest_agenteval.records.plan import NO_PRICES, Model, ModelPrice, Prices, own_price
 from pytest_agenteval.records.replies import PricedApart, credible_usage, finish_of, split_thoughts
 from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
-from pytest_agenteval.text.canonical import compact
-from pytest_agenteval.text.json_values import whole_text
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import compact_json, mend_surrogates
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 
 def litellm_reply(
@@ -62,8 +61,8 @@ def litellm_reply(
     message = choice.message
     refusal = _refusal(message)
     calls = tuple(_litellm_calls(message.tool_calls or (), call_ids))
-    text, thought = split_thoughts(whole_text(message.content or refusal))
-    reasoning = whole_text(getattr(message, "reasoning_content", None) or "")
+    text, thought = split_thoughts(mend_surrogates(message.content or refusal))
+    reasoning = mend_surrogates(getattr(message, "reasoning_content", None) or "")
     return Reply(
         text=text,
         calls=calls,
@@ -79,7 +78,7 @@ def _litellm_calls(calls: Iterable[Any], call_ids: str) -> Iterator[ToolCall]:
     for place, call in enumerate(calls):
         id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
         used_ids.add(id)
-        args, raw = parse_arguments(whole_text(call.function.arguments or "{}"))
+        args, raw = parse_arguments(mend_surrogates(call.function.arguments or "{}"))
         yield ToolCall(id, 0, place, call.function.name or "", args, raw)
 
 
@@ -276,11 +275,11 @@ def _join_characters(chunks: Iterable[Any]) -> None:
             text = halves.pop(key, "") + text
             if "\ud800" <= text[-1] <= "\udbff":
                 halves[key], text = text[-1], text[:-1]
-            setattr(holder, name, whole_text(text))
+            setattr(holder, name, mend_surrogates(text))
             last[key] = holder, name
     for key, half in halves.items():
         holder, name = last[key]
-        setattr(holder, name, whole_text(getattr(holder, name) + half))
+        setattr(holder, name, mend_surrogates(getattr(holder, name) + half))
 
 
 def _state_no_reasoning(counted: Sequence[Any]) -> None:
@@ -340,10 +339,7 @@ class LitellmChat:
         needed = [_import_litellm] if _litellm is None else []
         needed += [_import_for_tools] * tools + [_import_for_streams] * bool(self._streamed)
         for work in needed:
-            try:
-                await import_off_loop(work)
-            except ImportError as broken:
-                raise import_failure(broken) or broken from None
+            await import_off_loop(work)
 
     async def ask(
         self,
@@ -483,7 +479,7 @@ def _sent_params(model: Model) -> dict[str, Any]:
 
 def _as_object(arguments: str) -> str:
     raw = parse_arguments(arguments)[1]
-    return arguments if raw is None else compact({"INVALID_JSON": raw})
+    return arguments if raw is None else compact_json({"INVALID_JSON": raw})
 
 
 def _import_litellm() -> None:

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from pytest_agenteval.chat.local.loading import DTYPES, LOADED_BY, QUANTIZATIONS, provider_of
 from pytest_agenteval.records.plan import OWN_MODEL, Model, Via
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.text.canonical import compact
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
+from pytest_agenteval.text.json_values import compact_json
 
 DIRECT: Via = "direct"
 LITELLM: Via = "litellm"
@@ -272,7 +272,7 @@ def _likely(name: str, names: Collection[str]) -> str:
     for family, id in SHIPPED.items():
         if name.startswith(f"{family}-"):
             return f"did you mean {id.partition('/')[0] + '/' + name!r}?"
-    return nearest(name, names)
+    return did_you_mean(name, names)
 
 
 def key_names(model: Model) -> tuple[str, ...]:
@@ -301,7 +301,7 @@ def _check_name(name: str) -> None:
     if not name:
         raise UsageMistake("a model needs a name")
     if not _TYPEABLE.fullmatch(name) or _FORBIDDEN.search(name):
-        alias = f"add `short_name = {compact(name)}` to {TABLE} in pyproject.toml and name that"
+        alias = f"add `short_name = {compact_json(name)}` to {TABLE} in pyproject.toml and name that"
         raise UsageMistake(
             f"the model name {name!r} cannot stand in a test id, which is ASCII without blanks, "
             f"commas, '[', ']', '@' and '::'; {alias}"
@@ -338,7 +338,7 @@ def _transport(model: Model, named: Via | None) -> Via:
     if not usual:
         problem = f"expected a model that is asked over HTTP; found {model.id}"
     if problem:
-        raise UsageMistake(f"{TABLE} {model.name}: via = {compact(named)}: {problem}")
+        raise UsageMistake(f"{TABLE} {model.name}: via = {compact_json(named)}: {problem}")
     return named
 
 
@@ -371,9 +371,9 @@ def _check_setting(name: str, key: str, value: object) -> None:
 
 def _unknown(key: str, value: object) -> str:
     """Say what may be meant by a key that is none of ours: sent to a provider, it would do nothing, live."""
-    plain = compact(value) if isinstance(value, str | int | float) else "…"
+    plain = compact_json(value) if isinstance(value, str | int | float) else "…"
     for_litellm = f"a parameter for litellm stands under params: params = {{{key} = {plain}}}"
-    rows = (f"unknown; one of {', '.join(SETTINGS)}", nearest(key, SETTINGS), for_litellm)
+    rows = (f"unknown; one of {', '.join(SETTINGS)}", did_you_mean(key, SETTINGS), for_litellm)
     return "; ".join(row for row in rows if row)
 
 

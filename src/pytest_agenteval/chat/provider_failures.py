@@ -15,7 +15,7 @@ from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import NO_USAGE
 from pytest_agenteval.text.errors import AgentEvalError, NotInstalled
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, Secrets
+from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets
 
 LONGEST_MESSAGE = 300
 
@@ -309,12 +309,14 @@ _importing: dict[Callable[[], None], asyncio.Task[None]] = {}
 
 
 async def import_off_loop(work: Callable[[], None]) -> None:
-    """Wait until ``work`` has imported what it does, in a thread: who comes meanwhile waits for the same."""
-    await asyncio.shield(_shared_import(work))
+    """Wait until ``work`` has imported what it does, in a thread: who comes meanwhile waits for the same.
 
-
-def _shared_import(work: Callable[[], None]) -> asyncio.Task[None]:
+    Raises NotInstalled where that fails.
+    """
     loop, task = asyncio.get_running_loop(), _importing.get(work)
     if task is None or task.get_loop() is not loop:
         task = _importing[work] = loop.create_task(in_daemon_thread(work))
-    return task
+    try:
+        await asyncio.shield(task)
+    except ImportError as broken:
+        raise import_failure(broken) or broken from None

@@ -17,9 +17,9 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.replies import credible_usage
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import JUDGE_ASK, UNTOLD_TOKENS, USER_ASK, Ask, ToolCall, Usage
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import CassetteMiss, ProblemsFound, TrialBroken
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import json_digest
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.interaction import Request
@@ -285,7 +285,7 @@ class JudgeChat:
             "role": self._role,
             "taped": reply.taped,
             "usage": reply.usage.to_json(),
-            "prompt": digest(KNOWN_SECRETS.value(list(messages))),
+            "prompt": json_digest(KNOWN_SECRETS.value(list(messages))),
             "reply": reply.text,
         }
         self._recorder.event(self.event, f"{self._role} was asked", details)

@@ -1,4 +1,4 @@
-"""Who asks a real model, and the one retry layer: no trial pays for back-off; failed attempts are recorded."""
+"""Who asks a real model, and the one retry layer: no trial pays for back-off; failures are recorded."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import NO_PRICES, Model, Prices
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import ProviderDown
+from pytest_agenteval.text.json_values import compact_json
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.direct.direct_chat import DirectChat
@@ -154,7 +154,7 @@ class RetryingChat:
         """Estimate what a request sends, where anybody counts it."""
         if not self._gate.limits.tokens_per_minute:
             return 0
-        sent = compact([list(messages), [spec.declaration() for spec in tools]])
+        sent = compact_json([list(messages), [spec.declaration() for spec in tools]])
         return len(sent.encode()) // BYTES_PER_TOKEN
 
     async def _turn(self, sent: int, most: int | None, course: _AskProgress) -> QueuedRequest:

@@ -18,7 +18,7 @@ from pytest_agenteval.loop.leaks.search import leaks_in
 from pytest_agenteval.loop.leaks.suite_tasks import read_suites
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, one_line, pluralize, printable
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.audit_report import Audit

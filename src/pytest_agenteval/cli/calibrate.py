@@ -30,7 +30,7 @@ from pytest_agenteval.cli.console import (
 )
 from pytest_agenteval.store.run_reader import Run, first_unreadable, load_run
 from pytest_agenteval.store.runs import LATEST
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.formatting import StyledLine, clamp_width, printable
 
 if TYPE_CHECKING:
@@ -243,7 +243,9 @@ def _endings(args: argparse.Namespace) -> list[str]:
     words = [word for word in args.only.split(",") if word]
     for word in words:
         if word not in WORDS:
-            raise UsageMistake(f"--only {word}: expected {', '.join(WORDS)}. {nearest(word, WORDS)}".strip())
+            raise UsageMistake(
+                f"--only {word}: expected {', '.join(WORDS)}. {did_you_mean(word, WORDS)}".strip()
+            )
     return words
 
 

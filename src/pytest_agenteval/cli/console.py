@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import StyledLine
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.text.workflow_commands import in_actions, without_commands
 
 if TYPE_CHECKING:

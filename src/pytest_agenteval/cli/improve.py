@@ -29,12 +29,12 @@ from pytest_agenteval.cli.console import (
     write_text,
 )
 from pytest_agenteval.loop.feedback.content import BUDGET, TRIALS, EarlierRound, FeedbackOptions
-from pytest_agenteval.processes.interrupts import ended_like_ctrl_c
+from pytest_agenteval.processes.signals import signals_as_ctrl_c
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.runs import LATEST
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine, format_duration, format_figure, one_line, pluralize
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.loop.gepa_adapter import GEPAAdapter, GEPADocument
@@ -86,7 +86,7 @@ def improve(args: argparse.Namespace) -> int:
     )
     improver = Improver(repository, folder, improvement, tell)
     try:
-        with at_work(folder), ended_like_ctrl_c():
+        with at_work(folder), signals_as_ctrl_c():
             log = _path_from_here(folder / "log.md")
             tell.line(f"improve {improvement.name}: {improvement.suite}; log: {log}")
             for remark in remarks:

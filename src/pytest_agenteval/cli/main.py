@@ -15,9 +15,9 @@ from importlib import import_module
 from keyword import iskeyword
 from typing import Any
 
-from pytest_agenteval.processes.garbage import garbage_rarely_collected
-from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, nearest
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.processes.startup import garbage_collection_reduced
+from pytest_agenteval.text.errors import AgentEvalError, UsageMistake, did_you_mean
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 VERBS: Mapping[str, str] = {
     "init": "write a first suite that passes at once, or copy a shipped one",
@@ -132,7 +132,7 @@ def _refuse_unknown_verb(argv: Sequence[str]) -> None:
     """Raise UsageMistake for a verb that there is not: argparse would list all of them and no nearest."""
     verb = argv[0] if argv else ""
     if verb and not verb.startswith("-") and verb not in VERBS:
-        hint = nearest(verb, VERBS) or "agenteval --help lists the verbs"
+        hint = did_you_mean(verb, VERBS) or "agenteval --help lists the verbs"
         raise UsageMistake(f"there is no verb {verb!r}; {hint}")
 
 
@@ -160,6 +160,6 @@ def _declare_arguments(verb: str, parser: argparse.ArgumentParser) -> None:
 
 
 def _run_verb(verb: str, args: argparse.Namespace) -> int:
-    with garbage_rarely_collected():  # most of what a verb makes are the trials of a run, which stay
+    with garbage_collection_reduced():  # most of what a verb makes are the trials of a run, which stay
         status: int = verb_function(verb)(args)
     return status

@@ -49,7 +49,7 @@ from pytest_agenteval.session.suite_gates import percent_text
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import whole_runs
 from pytest_agenteval.tasks.suite_spec import Regression
-from pytest_agenteval.text.errors import UsageMistake, nearest, nearest_names
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import StyledLine, pluralize
 
 
@@ -395,7 +395,7 @@ def _not_promoted(files: Sequence[SuiteFile], name: str) -> str:
             if task.id == name and task.bucket in file.suite.regression.buckets:
                 return f"{name} is promoted with its bucket: agenteval demote {file.suite.name} {task.bucket}"
     listed = f"promoted are: {', '.join(known)}" if known else "nothing is promoted"
-    return f"{name!r} is not promoted; {nearest(name, known) or listed}"
+    return f"{name!r} is not promoted; {did_you_mean(name, known) or listed}"
 
 
 def _demotion(file: SuiteFile, names: Sequence[str], write: bool) -> SuiteDemotion:

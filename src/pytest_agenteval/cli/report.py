@@ -34,7 +34,7 @@ from pytest_agenteval.reports.run_view import view_of
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 from pytest_agenteval.text.formatting import StyledLine
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry.registry import Registry

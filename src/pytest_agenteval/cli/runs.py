@@ -27,7 +27,7 @@ from pytest_agenteval.cli.console import (
     write_document,
     write_text,
 )
-from pytest_agenteval.processes.held_files import HeldFile
+from pytest_agenteval.processes.shared_state import PresenceLock
 from pytest_agenteval.reports.run_list import ListedRun, listed_run, run_list_document, run_list_table
 from pytest_agenteval.reports.tables import table_lines
 from pytest_agenteval.store.pruning import Pruning, left_behind, plan_pruning, remove_run
@@ -94,10 +94,10 @@ def _remove_runs(plan: Pruning, root: Path) -> int:
     return 1 if failed else 0
 
 
-def _lock_file(folder: Path) -> HeldFile:
+def _lock_file(folder: Path) -> PresenceLock:
     from pytest_agenteval.session.held_runs import HELD  # brings pytest, which other lists do without
 
-    return HeldFile(folder / HELD)
+    return PresenceLock(folder / HELD)
 
 
 def _is_in_use(folder: Path) -> bool:

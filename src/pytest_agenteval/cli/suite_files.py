@@ -16,7 +16,7 @@ from pytest_agenteval.tasks.file_names import SUITE_NAMES, find_suite
 from pytest_agenteval.tasks.load import load_suite
 from pytest_agenteval.tasks.suite_editing import with_regression
 from pytest_agenteval.tasks.suite_spec import Regression, Suite
-from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, nearest
+from pytest_agenteval.text.errors import ProblemsFound, UsageMistake, did_you_mean
 
 
 class SuiteFile(FrozenValue, frozen=True):
@@ -89,7 +89,7 @@ def is_place_of_suite(name: str) -> bool:
 def _unknown_suite_text(name: str, names: list[str]) -> str:
     if not names:
         return "no suite.yaml is there: name its folder"
-    return nearest(name, names) or f"suites there: {', '.join(names)}"
+    return did_you_mean(name, names) or f"suites there: {', '.join(names)}"
 
 
 def _load(path: Path) -> SuiteFile:

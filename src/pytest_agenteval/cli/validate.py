@@ -15,7 +15,7 @@ from pytest_agenteval.records.record import Document, FrozenValue
 from pytest_agenteval.registry.registration import get_registry
 from pytest_agenteval.session.inner_pytest import pytest_here
 from pytest_agenteval.session.remarks import uncollected_files, unknown_promoted
-from pytest_agenteval.text.errors import Problem, dotted
+from pytest_agenteval.text.errors import Problem, key_path_text
 
 INTERNAL_ERROR, USAGE_ERROR = 3, 4
 
@@ -181,7 +181,7 @@ def _file_problem(problem: Problem) -> FileProblem:
     return FileProblem(
         file=problem.file,
         line=problem.line,
-        key=dotted(problem.path),
+        key=key_path_text(problem.path),
         expected=problem.expected,
         found=problem.found,
         hint=problem.hint,

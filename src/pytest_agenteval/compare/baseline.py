@@ -35,9 +35,9 @@ from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
 from pytest_agenteval.tasks.file_names import BASELINE_MARK
-from pytest_agenteval.text.canonical import plain
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import plain_json
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 VERSION = 1
 NOUN = "a baseline's file, as `agenteval baseline set` writes it"
@@ -162,7 +162,7 @@ def _rows(value: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _line(value: Any) -> str:
-    return json.dumps(_short(value), ensure_ascii=False, allow_nan=False, default=plain)
+    return json.dumps(_short(value), ensure_ascii=False, allow_nan=False, default=plain_json)
 
 
 def _short(value: Any) -> Any:

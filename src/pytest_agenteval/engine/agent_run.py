@@ -19,8 +19,12 @@ from pytest_agenteval.cassettes.http.patch_system import without_socket_guard
 from pytest_agenteval.cassettes.http.scope import current, share_pools, untaped
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, Chat, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.chat.model_prices import with_prices
-from pytest_agenteval.processes.closers import close_at_end
-from pytest_agenteval.processes.threads import DaemonThreads, acceptable_exception, start_in_daemon_thread
+from pytest_agenteval.processes.threads import (
+    DaemonThreads,
+    acceptable_exception,
+    close_at_end,
+    start_in_daemon_thread,
+)
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.record import NOTHING

@@ -22,8 +22,8 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.records.trial import ErrorDetails
-from pytest_agenteval.text.canonical import digest_text
 from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound, TrialBroken
+from pytest_agenteval.text.json_values import text_digest
 
 
 class ExampleJudge(FrozenValue, frozen=True):
@@ -121,7 +121,7 @@ def _example_plan(
     plan: CalibrationPlan, example: LabelledExample, repetition: int, conditions: Conditions
 ) -> Plan:
     # A seed of its own for each example: their back-off must not fall together.
-    seed = conditions.seed + int(digest_text(example.id)[:8], 16)
+    seed = conditions.seed + int(text_digest(example.id)[:8], 16)
     return Plan(
         _calibration_task(plan, dict(example.values)),
         LABELS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -20,25 +20,186 @@ from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.trial import NO_TOOLS, Digests
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.tasks.workspace.snapshot import snapshot_layers, with_texts
-from pytest_agenteval.text.canonical import canonical, digest, digest_text
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import canonical_json, json_digest, text_digest
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.toolsets import files_of_tools
+
+T = TypeVar("T")
+GraderFor: TypeAlias = Callable[[PlannedGrader], Grader]
 
 PACKAGE = "pytest_agenteval"
 INSTALLED = {"site-packages", "dist-packages"}
 STANDARD_LIBRARY = str(Path(os.__file__).parent) + os.sep
 
 
-class CodePlace(NamedTuple):
-    """Where a piece of code is written: the name of its module, and the file."""
+class DigestCache:
+    """Digests already computed, each remembered with the object it was computed from.
 
-    module: str
-    file: str
+    Most of what a trial is made of is shared by many trials; writing it as canonical JSON each time would
+    cost more than the trial.
+    """
+
+    def __init__(self) -> None:
+        self._digests: dict[tuple[Hashable, ...], tuple[object, Any]] = {}
+
+    def of(self, what: str, thing: object, value: Callable[[], Any], beside: Hashable = None) -> str:
+        """Return the digest of ``value()``, computed once for each thing and what stands ``beside`` it."""
+        return self.once(what, thing, lambda: json_digest(value()), beside)
+
+    def once(self, what: str, thing: object, value: Callable[[], T], beside: Hashable = None) -> T:
+        """Return ``value()``, computed once for each thing and what stands ``beside`` it.
+
+        Two tuples of the very same members are one thing: each trial has its own of its suite's tools.
+        """
+        # What is remembered is held, and its members with it: nothing else gets their ids.
+        key = (what, tuple(map(id, thing)) if type(thing) is tuple else id(thing), beside)
+        entry = self._digests.get(key)
+        if entry is None:
+            if len(self._digests) > 512:
+                self._digests.clear()
+            entry = self._digests[key] = (thing, value())
+        known: T = entry[1]
+        return known
+
+
+def digests_of(
+    plan: Plan,
+    grader_for: GraderFor,
+    prompt: str,
+    code: str,
+    specs: tuple[ToolSpec, ...],
+    own_models: tuple[str, ...],
+    cache: DigestCache,
+    offered: str = "",
+    tool_code: str = "",
+    acted_out: str = "",
+    sent: Mapping[str, str] = NOTHING,
+) -> Digests:
+    """Return what this trial was made of, as digests; ``grader_for`` returns the grader of a planned one.
+
+    ``own_models`` are those that the agent asked by itself. ``offered`` is the digest of the tools that there
+    were before it acted, where others have come since. ``sent`` are the digests of ``sent_digests``.
+    """
+    task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)
+    limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
+    faults = canonical_json(task.faults) if task.faults else ""
+    settings_key = (task.agent, task.clock, limits, task.on_miss, faults, id(task.form))
+
+    def settings() -> list[Any]:
+        # Not where the project lies, and no secrets.
+        places = ("folder", "paths", "given")
+        form = {key: value for key, value in task.form.items() if key not in places}
+        own = [KNOWN_SECRETS.value(form)] if form else []
+        return [task.agent, task.settings, task.clock, limits, task.on_miss, *task.faults, *own]
+
+    return Digests(
+        input=input_digest(task, cache),
+        fixture=_fixture_digest(task, cache) if task.layers or task.texts else "",
+        prompt=prompt,
+        settings=cache.of("settings", task.settings, settings, settings_key),
+        tools=tools_digest(specs, cache),
+        ruler=graders.ruler,
+        model=_model_digest(model, own_models, cache),
+        code=code,
+        offered=offered,
+        graders=graders.by_label,
+        tool_code=tool_code,
+        acted_out=acted_out,
+        grader_code=graders.code,
+        sent=sent,
+    )
+
+
+def input_digest(task: PlannedTask, cache: DigestCache) -> str:
+    """Return the digest of what the task gives the agent."""
+    if task.user:
+        return cache.of("input", task.user, lambda: [task.input, task.user], id(task.input))
+    return cache.of("input", task.input, lambda: task.input)
+
+
+def tools_digest(specs: tuple[ToolSpec, ...], cache: DigestCache) -> str:
+    """Return the digest of tools as they are declared to a model; empty for none."""
+    return cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else ""
+
+
+def _fixture_digest(task: PlannedTask, cache: DigestCache) -> str:
+    layers = [Path(layer) for layer in task.layers]
+    if task.texts:
+        return cache.of("texts", task.texts, lambda: with_texts(snapshot_layers(layers), task.texts).digest())
+    return cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
+
+
+def _model_digest(model: Model, own_models: tuple[str, ...], cache: DigestCache) -> str:
+    # An agent that chooses its models itself is told apart by those that it asked.
+    own = tuple(sorted(own_models)) if model.offline or model.id == OWN_MODEL else ()
+    if model.id == OWN_MODEL and not own:  # nobody knows
+        return ""
+    return cache.of("model", model, lambda: [model.id, model.params, *own], own)
+
+
+class GraderDigests(NamedTuple):
+    """What a trial's grades depend on beside the trial: all of it as one digest, and each by its label.
+
+    ``code`` is that of graders that are somebody's own, by label.
+    """
+
+    ruler: str
+    by_label: Mapping[str, str]
+    code: Mapping[str, str] = NOTHING
+
+
+def grader_digests(plan: Plan, grader_for: GraderFor, cache: DigestCache) -> GraderDigests:
+    """Return the digests of a plan's graders; ``grader_for`` returns the grader of a planned one."""
+    graders, judges = plan.task.graders, plan.conditions.judges
+
+    def digests() -> GraderDigests:
+        rulers = [_ruler(planned, grader_for, judges) for planned in graders]
+        by_label = {
+            planned.label: versioned_digest(version, ruler)
+            for planned, (version, ruler) in zip(graders, rulers, strict=True)
+        }
+        code = {planned.label: _grader_code(planned, grader_for, cache) for planned in graders}
+        own = FrozenMap({label: files for label, files in code.items() if files})
+        return GraderDigests(json_digest([ruler for _, ruler in rulers]), FrozenMap(by_label), own or NOTHING)
+
+    judge_key = tuple((judge.id, canonical_json(judge.params)) for judge in judges)
+    return cache.once("ruler", graders, digests, judge_key)
+
+
+def versioned_digest(version: str, ruler: Any) -> str:
+    """Write a grader's version and the digest of all that its grade depends on: ``3:0a1b2c3d4e5f``."""
+    return f"{version}:{json_digest(ruler)[:12]}"
+
+
+def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: Sequence[Model]) -> tuple[str, Any]:
+    """Return a grader's version, and what its grade depends on; the judges only where the grader asks them."""
+    try:
+        grader = grader_for(planned)
+        threshold = planned.threshold if planned.threshold is not None else own_threshold(grader)
+        config = [planned.config, planned.weight, threshold, planned.required]
+        own_judges = [[judge.id, judge.params] for judge in judges] if asks_judges(grader) else []
+        own = [version_of(grader), rubric_digest_of(grader), *own_judges]
+        ruler = [planned.name, planned.label, *config, *own]
+        canonical_json(ruler)  # what somebody's class says of itself may be no JSON
+        version = str(version_of(grader))
+    except BaseException:  # a grader that cannot be made, or whose attributes cannot be read: its grade tells
+        config = [planned.config, planned.weight, planned.threshold, planned.required]
+        return "", [planned.name, planned.label, *config, "no grader"]
+    return version, ruler
+
+
+def _grader_code(planned: PlannedGrader, grader_for: GraderFor, cache: DigestCache) -> str:
+    try:
+        grader = grader_for(planned)
+    except BaseException:  # one that cannot be made: its grade tells
+        return ""
+    thing = vars(grader)["grade"] if isinstance(grader, FunctionAdapter) else type(grader)
+    return cache.once("grader code", thing, lambda: _digest_of_files(_own_files(thing)))
 
 
 def code_digest(agent: object, factory: object) -> str:
-    """Give 16 hex digits of all source files of an agent; empty where its code stands in none.
+    """Return 16 hex digits of all source files of an agent; empty where its code stands in none.
 
     They are those of its class and of the classes this inherits from, or of the function that is the agent,
     and of the function that makes it, if one does. The standard library and what others have installed are
@@ -47,47 +208,106 @@ def code_digest(agent: object, factory: object) -> str:
     if own := getattr(agent, "files_digest", None):  # of one that is no Python
         return str(own())
     try:
-        files = {place.file for thing in _registered(agent, factory) for place in _own_places(thing)}
-        texts = sorted(set(_file_digests(files)))
-    except Exception:  # an author's class that says odd things of itself is still one that can be tried
+        if is_adapter(agent):
+            things = [agent.implementation]  # type: ignore[attr-defined]  # which is_adapter looked for
+        else:
+            things = [vars(agent)[AGENT.method] if isinstance(agent, FunctionAdapter) else type(agent)]
+            things += [] if isinstance(factory, type | InstanceFactory) else [factory]
+        files = {file for thing in things for _, file in _own_places(thing) if file.endswith(".py")}
+        texts = sorted(set(_source_digests(files)))
+    except Exception:  # an author's class whose attributes cannot be read is still one that can act
         return ""
-    return digest(texts) if texts else ""
+    return json_digest(texts) if texts else ""
 
 
-def own_files(thing: object) -> set[str]:
-    """Give the source files of a class, a function or an object, without ours and installed ones."""
-    places = _own_places(thing)
-    return {place.file for place in places if _top(place.module) != PACKAGE and place.file.endswith(".py")}
+def tool_code_digest(task: PlannedTask, specs: Sequence[ToolSpec], registry: Registry) -> str:
+    """Return the digest of the files that the tools of a task are written in; empty where there are none.
+
+    They are the suite's files of tools, and those of registered tools among ``specs``. Of a server of tools
+    it is what the suite says of it, and the files that its command names. What these files import is left
+    out.
+    """
+    registered = registry.tools
+    functions = [registered[spec.name].function for spec in specs if spec.name in registered]
+    files = {file for function in functions for file in _own_files(function)}
+    servers = []
+    for entry in task.tools:
+        if isinstance(entry, McpServer):
+            # Not where the project lies.
+            own = {key: value for key, value in entry.to_json().items() if key not in ("folder", "schemas")}
+            servers.append(KNOWN_SECRETS.value(own))
+            for part in entry.command:
+                with suppress(OSError, ValueError):
+                    if (file := Path(entry.folder, entry.cwd, part)).is_file():
+                        files.add(str(file))
+        else:
+            places = registry.toolsets.get(entry) or (Path(entry),)
+            files.update(str(file) for place in places for file in files_of_tools(place))
+    return _digest_of_files(files, *servers)
 
 
-def _registered(agent: object, factory: object) -> Iterator[object]:
-    if is_adapter(agent):
-        yield agent.implementation  # type: ignore[attr-defined]  # which is_adapter looked for
-        return
-    yield vars(agent)[AGENT.method] if isinstance(agent, FunctionAdapter) else type(agent)
-    if not isinstance(factory, type | InstanceFactory):
-        yield factory
+def acted_out_digest(plan: Plan, registry: Registry, cache: DigestCache) -> str:
+    """Return the digest of what an offline model acts out, and of who plays it; empty for all other models."""
+    model, task = plan.model, plan.task
+    if not model.offline:
+        return ""
+    code = cache.once("player", registry, lambda: _player_code(model, registry), model.id)
+    # What a model that is somebody's own acts out is not known: it may be either.
+    scripts = {"rules": (), "nop": (), "scripted": (task.script,), "oracle": (task.reference,)}
+    parts = [part for part in scripts.get(model.id, (task.script, task.reference)) if part]
+    return json_digest([code, *parts])[:16] if code or parts else ""
 
 
-def _own_places(thing: object) -> Iterator[CodePlace]:
+def _player_code(model: Model, registry: Registry) -> str:
+    if model.id == "rules":
+        return _digest_of_files(file for player in registry.own_players for file in _own_files(player))
+    with suppress(UsageMistake):  # a model that nobody has registered breaks its trial
+        return _digest_of_files(_own_files(registry.model_factory(model.id)))
+    return ""
+
+
+def _digest_of_files(files: Iterable[str], *more: Any) -> str:
+    texts = sorted(set(_source_digests(files)))
+    more = tuple(each for each in more if each)
+    return json_digest([texts, *more])[:16] if texts or more else ""
+
+
+def _source_digests(files: Iterable[str]) -> Iterator[str]:
+    for file in files:
+        with suppress(OSError):
+            # Read as text, in which every line ends alike.
+            yield text_digest(Path(file).read_text(encoding="utf-8", errors="surrogateescape"))
+
+
+def _own_files(thing: object) -> set[str]:
+    """Return the source files of a class, a function or an object, without ours and installed ones."""
+    try:
+        places = list(_own_places(thing))
+    except Exception:  # a class whose attributes cannot be read is still one that can be used
+        return set()
+    return {file for module, file in places if _top(module) != PACKAGE and file.endswith(".py")}
+
+
+def _own_places(thing: object) -> Iterator[tuple[str, str]]:
+    """Yield module and file of a thing's code, without the standard library and what others have installed."""
     function = thing
     while isinstance(function, partial):
         function = function.func
     packages = {PACKAGE, _top(getattr(function, "__module__", ""))}
-    for place in _places(thing):
-        is_foreign = place.file.startswith(STANDARD_LIBRARY) or INSTALLED.intersection(Path(place.file).parts)
-        if _top(place.module) in packages or not is_foreign:
-            yield place
+    for module, file in _places(thing):
+        is_foreign = file.startswith(STANDARD_LIBRARY) or INSTALLED.intersection(Path(file).parts)
+        if _top(module) in packages or not is_foreign:
+            yield module, file
 
 
-def _places(thing: object) -> Iterator[CodePlace]:
-    """Give the places of a class, of a function and whatever it wraps, or of what else can be called."""
+def _places(thing: object) -> Iterator[tuple[str, str]]:
+    """Yield module and file of a class, of a function and whatever it wraps, or of what else can be called."""
     if isinstance(thing, type):
         for kind in thing.__mro__:
             if not vars(kind).get("_is_protocol"):  # which only says what a class has
                 yield from _class_places(kind)
     elif isinstance(thing, FunctionType):
-        yield CodePlace(thing.__globals__.get("__name__", ""), thing.__code__.co_filename)
+        yield thing.__globals__.get("__name__", ""), thing.__code__.co_filename
         yield from _places(vars(thing).get("__wrapped__"))
     elif isinstance(thing, partial):
         yield from _places(thing.func)
@@ -98,11 +318,11 @@ def _places(thing: object) -> Iterator[CodePlace]:
         yield from _places(type(thing))
 
 
-def _class_places(kind: type) -> Iterator[CodePlace]:
+def _class_places(kind: type) -> Iterator[tuple[str, str]]:
     # Of conftests, which all may be called "conftest", sys.modules knows the last: functions know their own.
     module = vars(sys.modules.get(kind.__module__, sys))
     if any(value is kind for value in tuple(module.values())):  # other threads may import meanwhile
-        yield CodePlace(kind.__module__, module.get("__file__") or "")
+        yield kind.__module__, module.get("__file__") or ""
     for member in vars(kind).values():
         function = member.__func__ if isinstance(member, staticmethod | classmethod) else member
         function = function.fget if isinstance(function, property) else function
@@ -110,101 +330,8 @@ def _class_places(kind: type) -> Iterator[CodePlace]:
             yield from _places(function)
 
 
-def _file_digests(files: Iterable[str]) -> Iterator[str]:
-    for file in files:
-        if file.endswith(".py"):
-            with suppress(OSError):
-                # Read as text, in which every line ends alike.
-                yield digest_text(Path(file).read_text(encoding="utf-8", errors="surrogateescape"))
-
-
 def _top(module: object) -> str:
     return str(module).partition(".")[0]
-
-
-RULES, NOP = "rules", "nop"
-"""Offline models of ours that know nothing of the task; all others may act out what it says."""
-
-
-def tool_code_digest(task: PlannedTask, specs: Sequence[ToolSpec], registry: Registry) -> str:
-    """Give the digest of the files that the tools of a task are written in; empty where there are none.
-
-    They are the suite's files of tools, and those of registered tools among ``specs``. Of a server of tools
-    it is what the suite says of it, and the files that its command names. What these files import is left
-    out.
-    """
-    registered = registry.tools
-    files = {
-        file
-        for spec in specs
-        if spec.name in registered
-        for file in _own_files(registered[spec.name].function)
-    }
-    servers = []
-    for entry in task.tools:
-        if isinstance(entry, McpServer):
-            servers.append(_server(entry))
-            files.update(entry_file for part in entry.command for entry_file in _file_of_command(entry, part))
-        else:
-            places = registry.toolsets.get(entry) or (Path(entry),)
-            files.update(str(file) for place in places for file in files_of_tools(place))
-    return _digest_of_files(files, *servers)
-
-
-def acted_out(plan: Plan) -> tuple[Any, ...]:
-    """Give what an offline model acts out of a task: a script, the reference, or both where nobody knows."""
-    model, task = plan.model, plan.task
-    if not model.offline or model.id in (RULES, NOP):
-        return ()
-    whole = {"scripted": (task.script,), "oracle": (task.reference,)}
-    return tuple(part for part in whole.get(model.id, (task.script, task.reference)) if part)
-
-
-def player_code_digest(model: Model, registry: Registry) -> str:
-    """Give the digest of the files of an offline model that is somebody's own, or of who plays ``rules``."""
-    if model.id == RULES:
-        return _digest_of_files(file for player in registry.own_players for file in _own_files(player))
-    with suppress(UsageMistake):  # a model that nobody has registered breaks its trial
-        return _digest_of_files(_own_files(registry.model_factory(model.id)))
-    return ""
-
-
-def grader_code_digest(grader: object) -> str:
-    """Give the digest of the files of a grader's class or function; empty for those of ours."""
-    return _digest_of_files(_own_files(grader))
-
-
-def _own_files(thing: object) -> set[str]:
-    try:
-        return own_files(thing)
-    except Exception:  # a class that says odd things of itself is still one that can be used
-        return set()
-
-
-def _digest_of_files(files: Iterable[str], *more: Any) -> str:
-    texts = sorted(set(_source_digests(files)))
-    more = tuple(each for each in more if each)
-    return digest([texts, *more])[:16] if texts or more else ""
-
-
-def _source_digests(files: Iterable[str]) -> Iterator[str]:
-    for file in files:
-        with suppress(OSError):
-            # Read as text, in which every line ends alike.
-            yield digest_text(Path(file).read_text(encoding="utf-8", errors="surrogateescape"))
-
-
-def _server(server: McpServer) -> Any:
-    """Give what a suite says of a server of tools, but not where the project lies."""
-    own = server.to_json()
-    return KNOWN_SECRETS.value({key: value for key, value in own.items() if key not in ("folder", "schemas")})
-
-
-def _file_of_command(server: McpServer, part: str) -> Iterator[str]:
-    file = Path(server.folder, server.cwd, part)
-    with suppress(OSError, ValueError):
-        if file.is_file():
-            yield str(file)
 
 
 class AgentDigests(Record, frozen=True):
@@ -223,15 +350,15 @@ class AgentDigests(Record, frozen=True):
 
 
 class DigestsAgents(Protocol):
-    """An executor that can say what an agent would be in a trial, so that the agent is made only there."""
+    """An executor that can return the digests of a trial's agent, so that the agent is made only there."""
 
     async def agent_side(self, plan: Plan) -> AgentDigests:
-        """Make the agent if need be, and say what it is; raises what keeps it from being made."""
+        """Make the agent if need be, and return its digests; raises what keeps it from being made."""
         ...
 
 
 def digests_agents(executor: object) -> TypeGuard[DigestsAgents]:
-    """Whether an executor can say what an agent would be."""
+    """Whether an executor can return the digests of an agent."""
     return hasattr(executor, "agent_side")
 
 
@@ -246,7 +373,7 @@ PLAN_DIGESTS = {
 
 
 class DigestChanges(NamedTuple):
-    """What is not what it was, in words: of what the ``agent`` sees and is, and of the ``ruler``."""
+    """What has changed, in words: of what the ``agent`` sees and is, and of the ``ruler``."""
 
     agent: tuple[str, ...] = ()
     ruler: tuple[str, ...] = ()
@@ -255,7 +382,7 @@ class DigestChanges(NamedTuple):
 def digest_diff(
     old: Digests, new: Digests, side: AgentDigests, prompts_read: Mapping[str, str]
 ) -> DigestChanges:
-    """Say what has changed since a trial; ``side`` is what its agent would be today.
+    """Return what has changed since a trial; ``side`` is what its agent would be today.
 
     ``prompts_read`` are the digests of the prompts that the trial is known to have read, by name.
     """
@@ -268,7 +395,8 @@ def _agent_changes(old: Digests, new: Digests, side: AgentDigests, read: Mapping
         if getattr(old, name) != getattr(new, name):
             yield f"{words} changed"
     if old.prompt != side.prompt:
-        yield f"{_changed_prompts(read, side.prompts)} changed"
+        changed = [name for name, digest in read.items() if side.prompts.get(name) != digest]
+        yield f"prompt {', '.join(changed)} changed" if changed else "prompts changed"
     if old.code != side.code:
         yield "agent code changed"
     before = old.tools if not old.offered else "" if old.offered == NO_TOOLS else old.offered
@@ -278,27 +406,18 @@ def _agent_changes(old: Digests, new: Digests, side: AgentDigests, read: Mapping
         yield "tool code changed"
 
 
-def _changed_prompts(read: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Name the prompts whose texts are others, as far as the trial has read them."""
-    names = [name for name, digest in read.items() if now.get(name) != digest]
-    return f"prompt {_joined(names)}" if names else "prompts"
-
-
 def _ruler_changes(old: Digests, new: Digests) -> Iterator[str]:
     if old.ruler == new.ruler:
-        if named := [label for label in new.grader_code if _code_changed(label, old, new)]:
-            yield f"code of grader {_joined(named)}"
+        labels = [label for label, code in new.grader_code.items() if old.grader_code.get(label, "") != code]
+        if labels:
+            yield f"code of grader {', '.join(labels)}"
         return
     before, after = old.graders, new.graders
-    named = [
+    changes = [
         _grader_change(label, before.get(label, ""), after.get(label, "")) for label in {**before, **after}
     ]
-    words = [word for word in named if word]
-    yield f"grader {_joined(words)}" if words else "graders changed"
-
-
-def _code_changed(label: str, old: Digests, new: Digests) -> bool:
-    return old.grader_code.get(label, "") != new.grader_code[label]
+    words = ", ".join(change for change in changes if change)
+    yield f"grader {words}" if words else "graders changed"
 
 
 def _grader_change(label: str, before: str, after: str) -> str:
@@ -308,220 +427,5 @@ def _grader_change(label: str, before: str, after: str) -> str:
         return f"{label} is new"
     if not after:
         return f"{label} is gone"
-    was, now = before.rpartition(":")[0], after.rpartition(":")[0]
-    return f"{label} {was} -> {now}" if was != now else f"{label} configured or judged otherwise"
-
-
-def _joined(names: Collection[str]) -> str:
-    return ", ".join(names)
-
-
-T = TypeVar("T")
-GraderFor: TypeAlias = Callable[[PlannedGrader], Grader]
-
-
-class DigestCache:
-    """Digests already worked out, each remembered with the object it was worked out from.
-
-    Most of what a trial is made of is shared by many trials; writing it as canonical JSON each time would
-    cost more than the trial.
-    """
-
-    def __init__(self) -> None:
-        self._digests: dict[tuple[Hashable, ...], tuple[object, Any]] = {}
-
-    def of(self, what: str, thing: object, value: Callable[[], Any], beside: Hashable = None) -> str:
-        """Give the digest of ``value()``, worked out once for each thing and what stands ``beside`` it."""
-        return self.once(what, thing, lambda: digest(value()), beside)
-
-    def once(self, what: str, thing: object, value: Callable[[], T], beside: Hashable = None) -> T:
-        """Give ``value()``, worked out once for each thing and what stands ``beside`` it.
-
-        Two tuples of the very same members are one thing: each trial has its own of its suite's tools.
-        """
-        # What is remembered is held, and its members with it: nothing else gets their ids.
-        key = (what, tuple(map(id, thing)) if type(thing) is tuple else id(thing), beside)
-        entry = self._digests.get(key)
-        if entry is None:
-            if len(self._digests) > 512:
-                self._digests.clear()
-            entry = self._digests[key] = (thing, value())
-        known: T = entry[1]
-        return known
-
-
-class GraderDigests(NamedTuple):
-    """What a trial's grades depend on beside the trial: all of it as one digest, and each by its label.
-
-    ``code`` is that of graders that are somebody's own, by label.
-    """
-
-    ruler: str
-    by_label: Mapping[str, str]
-    code: Mapping[str, str] = NOTHING
-
-
-def digests_of(
-    plan: Plan,
-    grader_for: GraderFor,
-    prompt: str,
-    code: str,
-    specs: tuple[ToolSpec, ...],
-    own_models: tuple[str, ...],
-    cache: DigestCache,
-    offered: str = "",
-    tool_code: str = "",
-    acted_out: str = "",
-    sent: Mapping[str, str] = NOTHING,
-) -> Digests:
-    """Give what this trial was made of, as digests; ``grader_for`` gives the grader of a planned one.
-
-    ``own_models`` are those that the agent asked by itself. ``offered`` is the digest of the tools that there
-    were before it acted, where others have come since. ``tool_code`` and ``acted_out`` are those of
-    ``own_code``, ``sent`` are those of ``sent_prompts``.
-    """
-    task, model, graders = plan.task, plan.model, grader_digests(plan, grader_for, cache)
-    limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
-    return Digests(
-        input=input_digest(task, cache),
-        fixture=_fixture_digest(task, cache) if task.layers or task.texts else "",
-        prompt=prompt,
-        settings=cache.of(
-            "settings",
-            task.settings,
-            lambda: [
-                task.agent,
-                task.settings,
-                task.clock,
-                limits,
-                task.on_miss,
-                *task.faults,
-                *_form_parts(task),
-            ],
-            (
-                task.agent,
-                task.clock,
-                limits,
-                task.on_miss,
-                canonical(task.faults) if task.faults else "",
-                id(task.form),
-            ),
-        ),
-        tools=tools_digest(specs, cache),
-        ruler=graders.ruler,
-        model=_model_digest(model, own_models, cache),
-        code=code,
-        offered=offered,
-        graders=graders.by_label,
-        tool_code=tool_code,
-        acted_out=acted_out,
-        grader_code=graders.code,
-        sent=sent,
-    )
-
-
-def tools_digest(specs: tuple[ToolSpec, ...], cache: DigestCache) -> str:
-    """Give the digest of tools as a model is told of them; empty for none."""
-    return cache.of("tools", specs, lambda: [spec.declaration() for spec in specs]) if specs else ""
-
-
-def _form_parts(task: PlannedTask) -> list[Any]:
-    """Give what a form says of an agent, but no secrets, and not where the project lies."""
-    places = ("folder", "paths", "given")
-    form = {key: value for key, value in task.form.items() if key not in places}
-    return [KNOWN_SECRETS.value(form)] if form else []
-
-
-def input_digest(task: PlannedTask, cache: DigestCache) -> str:
-    """Give the digest of what the task gives the agent."""
-    if task.user:
-        return cache.of("input", task.user, lambda: [task.input, task.user], id(task.input))
-    return cache.of("input", task.input, lambda: task.input)
-
-
-def grader_digests(plan: Plan, grader_for: GraderFor, cache: DigestCache) -> GraderDigests:
-    """Give the digests of a plan's graders; ``grader_for`` gives the grader of a planned one."""
-    judges = _judge_ids(plan.conditions.judges)
-    return cache.once("ruler", plan.task.graders, lambda: _grader_digests(plan, grader_for, cache), judges)
-
-
-def acted_out_digest(plan: Plan, registry: Registry, cache: DigestCache) -> str:
-    """Give the digest of what an offline model acts out, and of who plays it; empty for all other models."""
-    if not plan.model.offline:
-        return ""
-    code = cache.once("player", registry, lambda: player_code_digest(plan.model, registry), plan.model.id)
-    parts = acted_out(plan)
-    return digest([code, *parts])[:16] if code or parts else ""
-
-
-def versioned_digest(version: str, ruler: Any) -> str:
-    """Write a grader's version and the digest of all that its grade depends on: ``3:0a1b2c3d4e5f``."""
-    return f"{version}:{digest(ruler)[:12]}"
-
-
-def _fixture_digest(task: PlannedTask, cache: DigestCache) -> str:
-    layers = [Path(layer) for layer in task.layers]
-    if task.texts:
-        return cache.of("texts", task.texts, lambda: with_texts(snapshot_layers(layers), task.texts).digest())
-    return cache.of("fixture", task.layers, lambda: snapshot_layers(layers).digest())
-
-
-def _judge_ids(judges: tuple[Model, ...]) -> tuple[tuple[str, str], ...]:
-    return tuple((judge.id, canonical(judge.params)) for judge in judges)
-
-
-def _grader_digests(plan: Plan, grader_for: GraderFor, cache: DigestCache) -> GraderDigests:
-    judges = [[judge.id, judge.params] for judge in plan.conditions.judges]
-    rulers = [_ruler(planned, grader_for, judges) for planned in plan.task.graders]
-    by_label = {
-        planned.label: versioned_digest(version, ruler)
-        for planned, (version, ruler) in zip(plan.task.graders, rulers, strict=True)
-    }
-    code = {planned.label: _grader_code(planned, grader_for, cache) for planned in plan.task.graders}
-    own = FrozenMap({label: files for label, files in code.items() if files})
-    return GraderDigests(digest([ruler for _, ruler in rulers]), FrozenMap(by_label), own or NOTHING)
-
-
-def _grader_code(planned: PlannedGrader, grader_for: GraderFor, cache: DigestCache) -> str:
-    try:
-        grader = grader_for(planned)
-    except BaseException:  # one that cannot be made: its grade tells
-        return ""
-    thing = vars(grader)["grade"] if isinstance(grader, FunctionAdapter) else type(grader)
-    return cache.once("grader code", thing, lambda: grader_code_digest(thing))
-
-
-def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: list[Any]) -> tuple[str, Any]:
-    """Give a grader's version, and what its grade depends on; the judges only where the grader asks them."""
-    try:
-        grader = grader_for(planned)
-        ruler = _ruler_of(planned, grader, judges)
-        canonical(ruler)  # what somebody's class says of itself may be no JSON
-        version = str(version_of(grader))
-    except BaseException:  # a grader that cannot be made, or says odd things of itself: its grade tells
-        config = [planned.config, planned.weight, planned.threshold, planned.required]
-        return "", [planned.name, planned.label, *config, "no grader"]
-    return version, ruler
-
-
-def _ruler_of(planned: PlannedGrader, grader: Grader, judges: list[Any]) -> list[Any]:
-    own_judges = judges if asks_judges(grader) else []
-    return [
-        planned.name,
-        planned.label,
-        planned.config,
-        planned.weight,
-        planned.threshold if planned.threshold is not None else own_threshold(grader),
-        planned.required,
-        version_of(grader),
-        rubric_digest_of(grader),
-        *own_judges,
-    ]
-
-
-def _model_digest(model: Model, own_models: tuple[str, ...], cache: DigestCache) -> str:
-    """Give the digest of who thought: where the agent chose for itself, of those that it asked."""
-    own = tuple(sorted(own_models)) if model.offline or model.id == OWN_MODEL else ()
-    if model.id == OWN_MODEL and not own:  # nobody knows
-        return ""
-    return cache.of("model", model, lambda: [model.id, model.params, *own], own)
+    old, new = before.rpartition(":")[0], after.rpartition(":")[0]
+    return f"{label} {old} -> {new}" if old != new else f"{label} configured or judged otherwise"

@@ -38,8 +38,8 @@ from pytest_agenteval.records.transcript import ToolCall, Transcript
 from pytest_agenteval.records.trial import Ending, ErrorDetails
 from pytest_agenteval.records.truncation import truncated_grade, truncated_text
 from pytest_agenteval.registry.registry import Registry
-from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import CAUSES, AgentEvalError, LimitReached, ProblemsFound, TrialBroken
+from pytest_agenteval.text.json_values import canonical_json
 
 
 def has_acted(task: PlannedTask, transcript: Transcript, outcome: Outcome) -> bool | None:
@@ -476,7 +476,7 @@ class GradingService:
         if len(self._by_plan) > MOST_GRADERS or len(self._graders) > MOST_GRADERS:  # of tasks long gone
             self._by_plan.clear()
             self._graders.clear()
-        key = planned.name + canonical(planned.config) if planned.config else planned.name
+        key = planned.name + canonical_json(planned.config) if planned.config else planned.name
         grader = self._graders.get(key)
         if grader is None:
             grader = self._graders[key] = self._registry.grader_factory(planned.name)(**planned.config)

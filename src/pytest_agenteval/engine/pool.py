@@ -34,7 +34,7 @@ from pytest_agenteval.records.transcript import NO_USAGE, UNSEEN_USAGE, Transcri
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.records.trial_redaction import redact_trial
 from pytest_agenteval.text.errors import Problem, ProblemsFound, TrialBroken, UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 T = TypeVar("T")
 LOOK_AGAIN_S = 0.05

@@ -40,14 +40,14 @@ from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
 from pytest_agenteval.engine.tracebacks import exception_line
 from pytest_agenteval.engine.trial import errored_trial
-from pytest_agenteval.processes.processes import end_owned_groups
-from pytest_agenteval.processes.trial_output import TrialLogHandler, redirect
+from pytest_agenteval.processes.captured_output import TrialLogHandler, redirect_streams
+from pytest_agenteval.processes.process_groups import end_owned_groups
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.trial import ErrorDetails, Trial
 from pytest_agenteval.registry.registration import load_registry
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 STOP_CHECK_S = 0.1
 """Seconds between two looks at whether the run has been stopped."""
@@ -174,7 +174,7 @@ def redirect_output(context: ExecutorContext) -> None:
     if context.captures_output:
         streams: list[Any] = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
         with suppress(AttributeError):
-            redirect([stream for stream in streams if stream is not None])
+            redirect_streams([stream for stream in streams if stream is not None])
 
 
 T = TypeVar("T")

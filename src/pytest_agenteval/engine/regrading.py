@@ -21,8 +21,8 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import NO_USAGE, Transcript
 from pytest_agenteval.records.trial import NO_ERROR, ErrorDetails, Trial, part_paid
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import TrialBroken
+from pytest_agenteval.text.json_values import json_digest
 
 
 class InputChanged(TrialBroken):
@@ -146,7 +146,7 @@ class _StoredReplies:
         settings: ChatSettings = DEFAULT_SETTINGS,
     ) -> Reply:
         """Give the next reply to these messages; raises JudgeUnavailable where there is none."""
-        replies = self._replies_by_prompt.get(digest(list(messages)))
+        replies = self._replies_by_prompt.get(json_digest(list(messages)))
         if not replies:
             raise JudgeUnavailable(
                 "judges would be asked something else today: --agent-judge=MODEL asks them"

@@ -40,8 +40,8 @@ from pytest_agenteval.engine.trial_resources import (
 )
 from pytest_agenteval.engine.user_turns import SimulatedUser, SimulatedUserBroken, UserTurns
 from pytest_agenteval.engine.worker_context import AgentInstance, WorkerContext
+from pytest_agenteval.processes.captured_output import CapturedOutput, current_output
 from pytest_agenteval.processes.threads import in_daemon_thread
-from pytest_agenteval.processes.trial_output import TrialOutput, current_output
 from pytest_agenteval.records.evidence import Answer, Evidence, Outcome, Tree
 from pytest_agenteval.records.limits import Budget, Clock
 from pytest_agenteval.records.plan import OWN_MODEL, Plan, is_same_model
@@ -67,8 +67,8 @@ from pytest_agenteval.records.trial import (
 )
 from pytest_agenteval.records.truncation import truncated_answer, truncated_text
 from pytest_agenteval.tasks.workspace.workspace import Workspace
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import ProblemsFound, TrialBroken, key_hint
+from pytest_agenteval.text.json_values import json_digest
 from pytest_agenteval.tools.tool import compile_schemas, planned_faults
 from pytest_agenteval.tools.toolbox import ToolBox
 
@@ -141,7 +141,7 @@ class _TrialRun:
         self.budget = budget = Budget(plan.task.limits)
         # The budget alone, not this run: a ring of all that a trial has would wait for the garbage collector.
         self.recorder = Recorder(lambda: budget.at, plan.conditions.prices)
-        self.output = TrialOutput()
+        self.output = CapturedOutput()
         self.started_at = datetime.now(UTC).isoformat(timespec="milliseconds")
         self.answer, self.before, self.after = EMPTY_ANSWER, NO_TREE, NO_TREE
         self.digests = NO_DIGESTS
@@ -163,7 +163,7 @@ class _TrialRun:
         finally:
             if self.servers is not None:
                 await self.servers.close()
-        prompts = {name: digest(text) for name, text in instance.prompts.texts.items()}
+        prompts = {name: json_digest(text) for name, text in instance.prompts.texts.items()}
         tools = tools_digest(box.specs, self.context.digest_cache)
         tool_code = self._tool_code(box.specs)
         return AgentDigests(instance.prompt_digest, instance.code_digest, tools, prompts, tool_code)

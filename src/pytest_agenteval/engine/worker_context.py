@@ -20,7 +20,7 @@ from pytest_agenteval.engine.agent_time import FirstUse, ImportTime, StallWatch
 from pytest_agenteval.engine.digests import DigestCache, code_digest
 from pytest_agenteval.engine.executor import ExecutorContext, UnusedRecordings
 from pytest_agenteval.engine.grading import GradingService
-from pytest_agenteval.processes.closers import close_clients
+from pytest_agenteval.processes.threads import close_clients
 from pytest_agenteval.records.factories import AGENT
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer, Model, Plan, PlannedTask, Variant
@@ -30,8 +30,8 @@ from pytest_agenteval.registry.lazy_names import exception_with_place
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.file_names import find_suite
-from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, TrialBroken
+from pytest_agenteval.text.json_values import canonical_json
 from pytest_agenteval.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _refused_settings(task: PlannedTask, refused: Exception) -> Problem:
         line=line,
         path=path,
         expected=f"settings that the agent {task.agent!r} can be made with",
-        found=f"{canonical(task.settings)}, and it raised {exception_with_place(refused)}",
+        found=f"{canonical_json(task.settings)}, and it raised {exception_with_place(refused)}",
     )
 
 
@@ -431,7 +431,7 @@ def _is_built_in(agent: object) -> bool:
 
 
 def _agent_key(task: PlannedTask) -> tuple[str, str, int]:
-    settings = canonical(task.settings) if task.settings else ""
+    settings = canonical_json(task.settings) if task.settings else ""
     return task.agent, settings, task.form.get("given", -1) if task.form else -1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pytest_agenteval.text.canonical import plain
+from pytest_agenteval.text.json_values import plain_json
 
 MAX_CHARS = 200
 
@@ -20,6 +20,6 @@ def brief(value: Any) -> str:
     if isinstance(value, str):
         return repr(cut(value))
     try:
-        return cut(json.dumps(value, ensure_ascii=False, default=plain))
+        return cut(json.dumps(value, ensure_ascii=False, default=plain_json))
     except (TypeError, ValueError):
         return cut(repr(value))

@@ -6,10 +6,9 @@ import re
 from collections.abc import Sequence
 
 from pytest_agenteval.graders.formatting import brief
-from pytest_agenteval.text.errors import KeyPath, dotted
-from pytest_agenteval.text.json_values import normal_text
+from pytest_agenteval.text.errors import KeyPath, key_path_text
+from pytest_agenteval.text.json_values import PathError, normal_text, parse_path
 from pytest_agenteval.text.patterns import Pattern, author_pattern
-from pytest_agenteval.text.value_paths import PathError, parse_path
 
 
 class WrongSetting(ValueError):
@@ -17,7 +16,7 @@ class WrongSetting(ValueError):
 
     def __init__(self, path: KeyPath, expected: str, found: str, hint: str = "") -> None:
         self.path, self.expected, self.found, self.hint = path, expected, found, hint
-        message = f"{dotted(path)}: expected {expected}, found {found}"
+        message = f"{key_path_text(path)}: expected {expected}, found {found}"
         super().__init__(f"{message}; {hint}" if hint else message)
 
 

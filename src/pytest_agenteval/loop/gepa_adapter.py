@@ -27,7 +27,7 @@ from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.load import LoadedTask, load_suite
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from gepa import EvaluationBatch  # type: ignore[attr-defined]  # it has no __all__

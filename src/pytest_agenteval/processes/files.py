@@ -1,9 +1,12 @@
-"""Files that several processes write, replace and point to, on systems that differ in what they allow."""
+"""Files that several processes write, replace and point to, on systems that differ, and deleting a tree."""
 
 from __future__ import annotations
 
 import os
 import re
+import shutil
+import stat
+import sys
 import time
 import unicodedata
 from collections.abc import Iterator
@@ -20,11 +23,11 @@ POSIX = os.name == "posix"
 SHORT_TEMP = "/tmp" if POSIX else None
 """A folder for temporary ones in which sockets are made: their paths have to be short; TMPDIR may be long."""
 
-FORGOTTEN_S = 30.0
+STALE_LOCK_S = 30.0
 """Seconds after which a lock that no system gives back is taken for that of a dead process."""
-WAIT_S = 0.01
+LOCK_POLL_S = 0.01
 """Seconds between two looks at a lock."""
-PATIENCE_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+REPLACE_RETRIES_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
 """Seconds between the tries to replace a file that somebody may be reading."""
 
 APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0)
@@ -35,14 +38,14 @@ _REFUSED = re.compile(r'[<>:"/\\|?*\x00-\x1f]|[. ]$')
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def file_lock(path: Path) -> Iterator[None]:
     """Hold the file's lock, ``.<name>.lock`` beside it, which is gone when nobody holds it."""
     lock = path.with_name(f".{path.name}.lock")
     handle = _lock_by_kernel(lock) if fcntl else _lock_by_creation(lock)
     try:
         yield
     finally:
-        _release(lock, handle)
+        _release_lock(lock, handle)
 
 
 def _lock_by_kernel(lock: Path) -> int:
@@ -64,12 +67,12 @@ def _lock_by_creation(lock: Path) -> int:
             return os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666)
         except (FileExistsError, PermissionError):  # Windows refuses a file that is just being removed
             with suppress(OSError):
-                if time.time() - lock.stat().st_mtime > FORGOTTEN_S:
+                if time.time() - lock.stat().st_mtime > STALE_LOCK_S:
                     lock.unlink()
-            time.sleep(WAIT_S)
+            time.sleep(LOCK_POLL_S)
 
 
-def _release(lock: Path, handle: int) -> None:
+def _release_lock(lock: Path, handle: int) -> None:
     """Remove the file and let go; without flock the other way round: Windows removes no open file."""
     if fcntl:
         lock.unlink(missing_ok=True)
@@ -85,7 +88,7 @@ def replace_file(source: Path, target: Path) -> None:
     Windows refuses it while anybody has the other one open, as a reader or a virus scanner does for a moment:
     so it is tried for about a second.
     """
-    for seconds in () if POSIX else PATIENCE_S:
+    for seconds in () if POSIX else REPLACE_RETRIES_S:
         try:
             os.replace(source, target)
         except PermissionError:
@@ -127,7 +130,7 @@ def portable_name(name: str) -> str:
     return _RESERVED.sub(r"\1_", allowed, count=1) if _RESERVED.match(allowed) else allowed
 
 
-def name_trouble(name: str) -> str:
+def unportable_name_reason(name: str) -> str:
     """Say why a name that becomes part of files' names is none for every system; empty where it is one."""
     if re.search(r"[\x00-\x1f\x7f]", name):
         return "which holds a control character"
@@ -158,3 +161,86 @@ def long_path(path: str) -> str:
         return path
     whole = os.path.abspath(path)
     return f"\\\\?\\UNC\\{whole[2:]}" if whole.startswith("\\\\") else f"\\\\?\\{whole}"
+
+
+BY_HANDLE = os.open in os.supports_dir_fd and os.rename in os.supports_dir_fd
+"""Whether the system can name a file by the folder that is open; else trees are deleted by path."""
+
+
+def remove_tree(root: Path) -> None:
+    """Delete a folder with all that is in it; what cannot be deleted is left, and nothing is raised.
+
+    A folder within a folder is first moved up to the top: so neither the length of a path nor the number of
+    open folders grows with the depth, and no function calls itself. No link is followed.
+    """
+    if not BY_HANDLE:
+        _remove_by_path(root)
+        return
+    with suppress(OSError):
+        os.chmod(root, 0o700)
+    try:
+        top = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        _empty_folder(top)
+    finally:
+        os.close(top)
+    with suppress(OSError):
+        os.rmdir(root)
+
+
+def _remove_by_path(root: Path) -> None:
+    """Delete a tree by the names of what is in it, and once more where something forbade it."""
+    place = long_path(str(root))
+    with suppress(RecursionError):  # Python 3.12 and older call themselves for each folder in a folder
+        if sys.version_info >= (3, 12):
+            shutil.rmtree(place, onexc=_permit)
+        else:
+            shutil.rmtree(place, onerror=_permit)
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _permit(function: object, path: str, error: object) -> None:
+    """Let a file be deleted that may only be read, or a folder be emptied."""
+    for place in (os.path.dirname(path), path):
+        with suppress(OSError):
+            os.chmod(place, 0o700)
+
+
+def _empty_folder(top: int) -> None:
+    waiting = _delete_files(top)
+    number = 0
+    while waiting:
+        name = waiting.pop()
+        try:
+            folder = os.open(name, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=top)
+        except OSError:
+            continue
+        try:
+            for inner in _delete_files(folder):
+                number += 1
+                moved = f".agenteval-removed-{number}"
+                with suppress(OSError):
+                    os.rename(inner, moved, src_dir_fd=folder, dst_dir_fd=top)
+                    waiting.append(moved)
+        finally:
+            os.close(folder)
+        with suppress(OSError):
+            os.rmdir(name, dir_fd=top)
+
+
+def _delete_files(folder: int) -> list[str]:
+    """Delete the files of an open folder; give the names of the folders in it."""
+    folders = []
+    for name in os.listdir(folder):
+        with suppress(OSError):
+            if stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+                folders.append(name)
+            else:
+                os.unlink(name, dir_fd=folder)
+    # A fixture or an agent made folders that may not be written to: those can be neither emptied nor moved.
+    for name in folders:
+        with suppress(OSError):
+            os.chmod(name, 0o700, dir_fd=folder)
+    return folders

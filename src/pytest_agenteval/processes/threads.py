@@ -1,4 +1,4 @@
-"""Running functions that wait, on threads that cannot hold up the end of the process."""
+"""Functions that wait run on daemon threads; what a loop opened is closed after its last trial."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import ctypes
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
@@ -145,3 +145,24 @@ def acceptable_exception(raised: BaseException) -> BaseException:
     error = RuntimeError(f"the function raised {type(raised).__name__}")
     error.__cause__ = raised
     return error
+
+
+_closers: dict[Callable[[], Awaitable[None]], None] = {}
+
+
+def close_at_end(close: Callable[[], Awaitable[None]]) -> None:
+    """Have this awaited at the end, once, on the loop of the trials; said twice it is awaited once."""
+    _closers[close] = None
+
+
+async def close_clients() -> None:
+    """Close whatever has been opened since the last time; the first that raises keeps no other from it."""
+    raised: list[Exception] = []
+    while _closers:
+        close, _ = _closers.popitem()
+        try:
+            await close()
+        except Exception as broken:
+            raised.append(broken)
+    if raised:
+        raise raised[0]

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.transcript import Message, ToolCall, Transcript, Usage
-from pytest_agenteval.text.canonical import digest
-from pytest_agenteval.text.json_values import normal_keys, normal_text, normal_texts
+from pytest_agenteval.text.json_values import json_digest, normal_keys, normal_text, normal_texts
 
 
 class Evidence(Record, frozen=True, dict=True):
@@ -174,7 +173,7 @@ class Tree(Record, frozen=True):
 
     def digest(self) -> str:
         """Give a digest of all paths and contents."""
-        return digest({path: file.digest for path, file in self.files.items()})
+        return json_digest({path: file.digest for path, file in self.files.items()})
 
 
 class TreeDiff(Record, frozen=True):

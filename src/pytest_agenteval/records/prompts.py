@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.records.record import FrozenMap
 from pytest_agenteval.records.transcript import AROUND_TAPES, STARTED_PROGRAM, UNREAD_REQUEST, Transcript
-from pytest_agenteval.text.canonical import canonical, digest, digest_text
-from pytest_agenteval.text.errors import AgentEvalError, TrialBroken, exception_text, nearest
+from pytest_agenteval.text.errors import AgentEvalError, TrialBroken, did_you_mean, exception_text
+from pytest_agenteval.text.json_values import canonical_json, json_digest, text_digest
 
 if TYPE_CHECKING:
     from jinja2 import Environment, Template
@@ -70,7 +70,7 @@ class NoPrompt(TrialBroken):
     cause = "prompt"
 
     def __init__(self, name: str, known: Collection[str]) -> None:
-        hint = nearest(name, known) or f"`prompts: {{{name}: FILE}}` in suite.yaml gives it one"
+        hint = did_you_mean(name, known) or f"`prompts: {{{name}: FILE}}` in suite.yaml gives it one"
         super().__init__(f"the agent asks for the prompt {name!r}, and there is none; {hint}")
 
 
@@ -101,7 +101,7 @@ class Prompts:
 
     def digest(self) -> str:
         """Give a digest of every text."""
-        return digest(self._texts)
+        return json_digest(self._texts)
 
     def parts(self, name: str) -> tuple[tuple[str, str], ...]:
         """Give the prompt of that name, and those that it includes, each with a digest of its text."""
@@ -116,7 +116,7 @@ class Prompts:
                 names |= dict.fromkeys(new)
                 left += new
             self._parts[name] = tuple(
-                (part, digest(self._texts[part])) for part in names if part in self._texts
+                (part, json_digest(self._texts[part])) for part in names if part in self._texts
             )
         return self._parts[name]
 
@@ -301,7 +301,7 @@ def sent_texts(transcript: Transcript, *, tools: bool = True) -> dict[str, str]:
         if message.role == "system" and not message.seeded and message.content
     )
     user = (message.content for message in transcript.messages if message.role == "user")
-    declared = sorted(canonical(tool.declaration()) for tool in transcript.tools) if tools else ()
+    declared = sorted(canonical_json(tool.declaration()) for tool in transcript.tools) if tools else ()
     texts = {
         SYSTEM_PROMPT: "\n\n".join(system),
         FIRST_MESSAGE: next(user, ""),
@@ -320,4 +320,4 @@ def sent_digests(
     """
     texts = sent_texts(transcript, tools=not has_tools)
     known = {FIRST_MESSAGE} if words is None or texts.get(FIRST_MESSAGE, "").strip() in words else set()
-    return FrozenMap({kind: digest_text(text) for kind, text in texts.items() if kind not in known})
+    return FrozenMap({kind: text_digest(text) for kind, text in texts.items() if kind not in known})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn, Self, TypeVa
 import msgspec
 
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import jsonable
 
 VERSION = 1
 

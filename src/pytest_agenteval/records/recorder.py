@@ -32,7 +32,7 @@ from pytest_agenteval.records.transcript import (
     unanswered_usage,
 )
 from pytest_agenteval.records.truncation import truncated, truncated_call, truncated_text
-from pytest_agenteval.text.errors import CassetteMiss, dotted
+from pytest_agenteval.text.errors import CassetteMiss, key_path_text
 
 
 def is_ended(call: ToolCall) -> bool:
@@ -413,7 +413,7 @@ class Recorder:
         problem = miss.problem
         details = {
             "file": problem.file,
-            "asked": dotted(problem.path),
+            "asked": key_path_text(problem.path),
             "expected": problem.expected,
             "found": problem.found,
             "hint": problem.hint,

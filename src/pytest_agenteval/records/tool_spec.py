@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_agenteval.records.record import NOTHING, Record
-from pytest_agenteval.text.canonical import compact
-from pytest_agenteval.text.json_values import whole_texts
+from pytest_agenteval.text.json_values import compact_json, mend_surrogates_in
 
 NO_PARAMETERS: Mapping[str, Any] = {"type": "object", "properties": {}}
 """The schema of a tool that takes no arguments, as it is declared."""
@@ -61,7 +60,7 @@ def tools_text(tools: tuple[ToolSpec, ...]) -> str:
     if held is None:
         if len(_texts) >= MOST_KEPT:
             _texts.clear()
-        held = _texts[key] = (tools, compact([tool.to_json() for tool in tools]))
+        held = _texts[key] = (tools, compact_json([tool.to_json() for tool in tools]))
     return held[1]
 
 
@@ -83,7 +82,7 @@ def parse_arguments(text: str) -> tuple[Mapping[str, Any], str | None]:
         args = read_json(text)
     except ValueError:
         return NOTHING, text
-    args = whole_texts(args) if "\\u" in text or not text.isascii() else args
+    args = mend_surrogates_in(args) if "\\u" in text or not text.isascii() else args
     return (args, None) if isinstance(args, dict) else (NOTHING, text)
 
 

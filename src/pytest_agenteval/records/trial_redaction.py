@@ -11,8 +11,8 @@ from pytest_agenteval.records.evidence import FileText, Outcome, Tree
 from pytest_agenteval.records.record import Record
 from pytest_agenteval.records.tool_spec import tools_text
 from pytest_agenteval.records.trial import Trial
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS, Secrets, forms
-from pytest_agenteval.text.redaction.spellings import SHORTEST_NUMBER
+from pytest_agenteval.text.redaction import KNOWN_SECRETS, Secrets, _written_forms
+from pytest_agenteval.text.secret_forms import SHORTEST_NUMBER
 
 NAMES = ("key", "kind", "bucket", "tags", "file", "limit", "cause", "workspace", "label")
 FIGURES = (
@@ -91,7 +91,7 @@ def _texts(parts: list[Any]) -> list[str]:
         elif kind is int:
             texts.append(str(part))
         else:
-            parts += forms(part)
+            parts += _written_forms(part)
     return texts
 
 

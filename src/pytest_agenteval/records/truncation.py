@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from pytest_agenteval.records.evidence import Answer, Check, Grade
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.text.json_values import whole_text
+from pytest_agenteval.text.json_values import mend_surrogates
 
 MOST_DEEP = 100
 """How deep lists and maps may be nested: readers of JSON give up somewhere above."""
@@ -48,7 +48,7 @@ def truncated(value: Any) -> Any:
 
 def truncated_text(text: str) -> str:
     """Give the text of whole characters, cut where it is too long: who joins a stream may leave halves."""
-    text = whole_text(text)
+    text = mend_surrogates(text)
     return text if len(text) <= MOST_CHARS else cut_text(text, MOST_CHARS)
 
 

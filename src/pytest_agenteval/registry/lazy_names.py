@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pytest_agenteval.text.errors import (
     AgentEvalError,
     UsageMistake,
+    did_you_mean,
     exception_text,
     key_hint,
-    nearest,
     nearest_names,
 )
 
@@ -100,7 +100,7 @@ class UnknownName(UsageMistake):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], broken: Sequence[str] = ()) -> None:
         self.kind, self.name, self.known = kind, name, sorted(known)
-        self.hint = nearest(name, self.known) or "; ".join(broken)
+        self.hint = did_you_mean(name, self.known) or "; ".join(broken)
         names = f"known: {nearest_names(name, self.known)}" if self.known else "there are none"
         rows = [f"unknown {kind} {name!r}", names, self.hint]
         super().__init__("; ".join(row for row in rows if row))
@@ -185,7 +185,7 @@ def import_suite_agent(form: Mapping[str, Any]) -> Callable[..., Agent]:
     except NotImported as missing:
         cause, near = missing.__cause__, ""
         if isinstance(cause, AttributeError) and cause.name:
-            near = nearest(cause.name, dir(cause.obj))
+            near = did_you_mean(cause.name, dir(cause.obj))
         raise AgentNotImported(form, missing.found, near) from cause
     except UsageMistake as mistake:  # it is there, and nothing that acts
         raise AgentNotImported(form, str(mistake)) from None

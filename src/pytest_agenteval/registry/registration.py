@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_agenteval.text.errors import UsageMistake, exception_text, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean, exception_text
 
 if TYPE_CHECKING:
     from pytest_agenteval.registry.registry import Registry
@@ -116,7 +116,7 @@ def check_hook_names(plugin: object) -> None:
     for name in names:
         if name not in known and callable(vars(plugin)[name]):
             place = getattr(plugin, "__file__", None) or repr(plugin)
-            hint = nearest(name, known) or f"hooks are {', '.join(known)}"
+            hint = did_you_mean(name, known) or f"hooks are {', '.join(known)}"
             raise pytest.UsageError(f"{place}: unknown hook {name!r}; {hint}")
 
 

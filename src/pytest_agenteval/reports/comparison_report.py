@@ -60,7 +60,7 @@ from pytest_agenteval.text.formatting import (
     printable,
     wrapped_lines,
 )
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 MOST_EACH_WAY = 5
 """Small buckets, and tasks, that are named of those that rose, and of those that fell."""

@@ -42,7 +42,7 @@ from pytest_agenteval.text.formatting import (
     one_line,
     pluralize,
 )
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.text.workflow_commands import workflow_command
 
 MOST = 10

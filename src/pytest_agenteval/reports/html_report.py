@@ -42,8 +42,8 @@ from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.reports.tables import ReportTable
 from pytest_agenteval.reports.trial_view import TrialView, judges_disagree, trial_view
 from pytest_agenteval.text.formatting import format_ends, format_figure, pluralize, printable
-from pytest_agenteval.text.json_form import stand_in
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import encoder_fallback
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -251,7 +251,7 @@ def write_chunks(
 
 def document_of(view: TrialView) -> bytes:
     """Give a trial as JSON, without secrets, with texts of at most ``MOST_TEXT`` characters."""
-    return page_json(_bounded(KNOWN_SECRETS.value(msgspec.to_builtins(view, enc_hook=stand_in))))
+    return page_json(_bounded(KNOWN_SECRETS.value(msgspec.to_builtins(view, enc_hook=encoder_fallback))))
 
 
 def _bounded(value: Any) -> Any:

@@ -33,7 +33,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import model_label
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 MOST_MESSAGE = 500
 """Characters of a message; all of it stands in the element's text."""

@@ -31,7 +31,7 @@ from pytest_agenteval.reports.tables import (
 )
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.text.formatting import StyledLine, ending_word, escape_markdown, pluralize, printable
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 MOST_MISSES = 50
 MOST_TRACEBACK_LINES = 8

@@ -26,7 +26,6 @@ from pytest_agenteval.reports.group_statistics import (
 from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunModel, RunSuite
 from pytest_agenteval.store.run_reader import Run, first_unreadable
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.formatting import (
     MOST_NAME,
     NOT_KNOWN,
@@ -36,6 +35,7 @@ from pytest_agenteval.text.formatting import (
     pluralize,
     printable,
 )
+from pytest_agenteval.text.json_values import json_digest
 
 
 class ActingDecisions(FrozenValue, frozen=True):
@@ -422,4 +422,4 @@ def _messages(run: Run, entry: JournalEntry) -> str:
     trial = run.trial_if_readable(entry)
     messages = trial.transcript.messages if trial else ()
     sent = [[message.role, message.content] for message in messages if message.role in ("system", "user")]
-    return digest(sent) if sent else ""
+    return json_digest(sent) if sent else ""

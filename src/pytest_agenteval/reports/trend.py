@@ -22,8 +22,8 @@ from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import RunFolder
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.text.json_values import json_digest
 
 ROUNDING = 1e-9
 CHANGES = {
@@ -575,7 +575,7 @@ def _of_all(digests: Mapping[str, tuple[str, ...]], tasks: Sequence[str]) -> str
     distinct = {digests[task] for task in tasks}
     if len(distinct) == 1 and len(only := distinct.pop()) == 1:
         return only[0]
-    return digest([[task, *digests[task]] for task in tasks])
+    return json_digest([[task, *digests[task]] for task in tasks])
 
 
 def _in_short(before: str, after: str) -> tuple[str, str]:

@@ -30,7 +30,6 @@ from pytest_agenteval.reports.trial_screen import (
     who_facts,
 )
 from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.formatting import (
     CUT,
     INDENT,
@@ -46,6 +45,7 @@ from pytest_agenteval.text.formatting import (
     wrap,
     wrapped_lines,
 )
+from pytest_agenteval.text.json_values import json_digest
 
 Lines: TypeAlias = Callable[[Detail], Iterable[StyledLine]]
 """Gives the lines of one side, as much of them as the detail says."""
@@ -239,11 +239,11 @@ def _by_claim(grade: GradeView | None) -> dict[tuple[str, int], Check]:
 def _steps(messages: Sequence[MessageView]) -> Iterator[DifferenceStep]:
     for message in messages:
         if message.content or not message.calls:
-            yield DifferenceStep(digest([message.role, message.content]), message)
+            yield DifferenceStep(json_digest([message.role, message.content]), message)
         for call in message.calls:
             error = [call.error.type, call.error.message] if call.error else []
             yield DifferenceStep(
-                digest([call.tool, call.args, call.raw_args, call.result, error]), message, call
+                json_digest([call.tool, call.args, call.raw_args, call.result, error]), message, call
             )
 
 

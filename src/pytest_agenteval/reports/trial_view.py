@@ -34,7 +34,7 @@ from pytest_agenteval.reports.run_view import acting_model
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.formatting import format_figure, one_line
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import jsonable
 
 
 class CallView(FrozenValue, frozen=True):

@@ -16,7 +16,7 @@ from pytest_agenteval.records.transcript import Usage
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.run_costs import EarlierCosts
 from pytest_agenteval.store.journal_entry import JournalEntry
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 SCATTER = 0.5
 """The standard deviation of one task's trials, as a share of their mean, where too few say what it is."""
@@ -129,7 +129,7 @@ class TaskSizes:
             return None
         prompts, tools = measured
         turns = max(1, sum(turn.get("role") == "user" for turn in task.input.get("turns") or ()))
-        base = tokens_of(compact(task.input)) + prompts + tools
+        base = tokens_of(compact_json(task.input)) + prompts + tools
         asks = (turns, turns)
         if tools:
             most = min(MOST_ASKS * turns, task.limits.steps or MOST_ASKS * turns)
@@ -142,7 +142,7 @@ class TaskSizes:
         asked = len(plan.conditions.judges) * sum(map(asks_judges, factories))
         if not asked:
             return None
-        size = tokens_of(compact(plan.task.input))
+        size = tokens_of(compact_json(plan.task.input))
         sent = Range(size * READ[0] + RUBRIC[0], size * READ[1] + RUBRIC[1] + REPLY[1])
         return Guess(sent.times(asked), Range(*map(float, VERDICT)).times(asked))
 
@@ -161,7 +161,7 @@ class TaskSizes:
         prompts = {**(templates_of(agent) or {}), **task.prompts, **variant.prompts}
         offered = self._context.tools(task)
         names: Iterable[str] = tools_of(agent) or self._context.suite_tools(task)
-        declared = [compact(offered[name].spec.declaration()) for name in names if name in offered]
+        declared = [compact_json(offered[name].spec.declaration()) for name in names if name in offered]
         made = MADE_TOOLS if hasattr(agent, "make_tools") else 0.0
         return sum(map(tokens_of, prompts.values())), sum(map(tokens_of, declared)) + made
 

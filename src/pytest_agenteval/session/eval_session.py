@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 import pytest
 
 from pytest_agenteval.agents.adapters.forms import takes_model
-from pytest_agenteval.processes.garbage import freeze_once
+from pytest_agenteval.processes.startup import freeze_once
 from pytest_agenteval.records.plan import OWN_MODEL, PlannedTask
 from pytest_agenteval.records.transcript import NO_ANSWER, used_other_models
 from pytest_agenteval.records.trial import Trial
@@ -35,7 +35,7 @@ from pytest_agenteval.session.settings_reading import read_settings
 from pytest_agenteval.session.stash import eval_session_key
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.records.plan import TrialKey

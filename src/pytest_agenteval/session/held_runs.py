@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.processes.held_files import HeldFile
-from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.process_groups import is_running
+from pytest_agenteval.processes.shared_state import PresenceLock
 from pytest_agenteval.session.stash import held_run_key
 
 HELD = ".held"
@@ -49,7 +49,7 @@ def claim_run(config: pytest.Config, folder: Path) -> str:
     return ""
 
 
-def _held_file(config: pytest.Config, folder: Path) -> HeldFile:
-    held = config.stash[held_run_key] = HeldFile(folder / HELD)
+def _held_file(config: pytest.Config, folder: Path) -> PresenceLock:
+    held = config.stash[held_run_key] = PresenceLock(folder / HELD)
     config.add_cleanup(held.release)
     return held

@@ -14,8 +14,8 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pytest_agenteval.processes.interrupts import interrupt
-from pytest_agenteval.processes.processes import GROUP, end_group
+from pytest_agenteval.processes.process_groups import GROUP, end_group
+from pytest_agenteval.processes.signals import interrupt
 from pytest_agenteval.store.runs import HEADER
 from pytest_agenteval.text.errors import AgentEvalError
 

@@ -16,7 +16,7 @@ from pytest_agenteval.records.plan import ModelPrice, PriceTier, Variant
 from pytest_agenteval.records.record import from_builtins
 from pytest_agenteval.session.options import RawValue, WrongValue, names
 from pytest_agenteval.tasks.gate_spec import Gate
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
 FORBIDDEN = frozenset("@[]: ,/")
 """What may not stand in a variant's name, which is part of test ids."""
@@ -92,7 +92,7 @@ def read_gate(raw: RawValue) -> Mapping[str, Any] | None:
         rules["buckets"] = {**own, **buckets}
     unknown = next((key for key in rules if key not in Gate.__struct_fields__ or key == "baseline"), None)
     if unknown is not None:
-        raise WrongValue(expected=f"one of {', '.join(GATE_KEYS)}", hint=nearest(unknown, GATE_KEYS))
+        raise WrongValue(expected=f"one of {', '.join(GATE_KEYS)}", hint=did_you_mean(unknown, GATE_KEYS))
     try:
         from_builtins(Gate, rules)
     except msgspec.ValidationError as wrong:
@@ -166,7 +166,9 @@ class _PriceReader:
         for key in table:
             if key not in keys:
                 found = f"unknown key {key!r}"
-                raise self._mistake(inside or key, f"one of {', '.join(keys)}", found, nearest(key, keys))
+                raise self._mistake(
+                    inside or key, f"one of {', '.join(keys)}", found, did_you_mean(key, keys)
+                )
 
     def _dollars(self, key: str, value: Any) -> float:
         if isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value) and value >= 0:

@@ -272,9 +272,9 @@ def choice(*words: Word) -> ValueType[Word]:
         for word in words:
             if word == str(raw.value):
                 return word
-        from pytest_agenteval.text.errors import nearest
+        from pytest_agenteval.text.errors import did_you_mean
 
-        raise WrongValue(hint=nearest(str(raw.value), words))
+        raise WrongValue(hint=did_you_mean(str(raw.value), words))
 
     return ValueType(parse, " or ".join(words) if len(words) == 2 else f"one of {', '.join(words)}")
 

@@ -15,18 +15,18 @@ from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.session.stop_signal import STOP
 from pytest_agenteval.store.planned_trials import PLANNED_TRIALS, read_planned_trials
 from pytest_agenteval.store.run_audit import AUDIT
-from pytest_agenteval.store.run_metadata import RepetitionRule, RunHeader, RunShards, planned_groups
+from pytest_agenteval.store.run_metadata import planned_groups
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import LATEST, damage_text, find_run, list_runs, read_header
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import pluralize
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 
 def check_plan(
     run: Run, settings: Settings, items: Sequence[PlannedItem], judges: Sequence[Model], user: Model | None
 ) -> None:
-    """Refuse to go on with a run where something is asked for that it has not set out to do."""
+    """Refuse to resume a run for anything that it did not set out to do."""
     problem = next(_problems(run, settings, items, judges, user), "")
     if problem:
         raise UsageMistake(
@@ -39,8 +39,11 @@ def _problems(
     run: Run, settings: Settings, items: Sequence[PlannedItem], judges: Sequence[Model], user: Model | None
 ) -> Iterator[str]:
     header = run.header
-    if (part := _shard(header.shards)) != (told := str(settings.shard or "")):
-        yield f"expected {f'--agent-shard={part}' if part else 'no --agent-shard'}; found {told or 'none'}"
+    # Shards that were merged are resumed one by one.
+    shards = header.shards
+    part = f"{','.join(map(str, shards.numbers))}/{shards.total}" if shards else ""
+    if part != (shard := str(settings.shard or "")):
+        yield f"expected {f'--agent-shard={part}' if part else 'no --agent-shard'}; found {shard or 'none'}"
     if header.seed != settings.seed:
         yield f"expected --agent-seed={header.seed}; found {settings.seed}"
     before, now = [judge.id for judge in header.judges], [judge.id for judge in judges]
@@ -48,8 +51,10 @@ def _problems(
         yield f"expected judges {', '.join(before) or 'none'}; found {', '.join(now) or 'none'}"
     if header.user and header.user != (user.id if user else ""):
         yield f"expected --agent-user={header.user}; found {user.id if user else 'none'}"
-    if (rule := _range(header.repetition_rule)) != (found := str(settings.repetition_range or "")):
-        yield f"expected --repetitions={rule or 'a number, or none'}; found {found or 'no range'}"
+    rule = header.repetition_rule
+    before_range = f"{rule.low}..{rule.high}" if rule else ""
+    if before_range != (found := str(settings.repetition_range or "")):
+        yield f"expected --repetitions={before_range or 'a number, or none'}; found {found or 'no range'}"
     models = {model.name: model.id for model in header.models}
     for model in {item.case.model.name: item.case.model for item in items}.values():
         if models.get(model.name, model.id) != model.id:
@@ -57,19 +62,9 @@ def _problems(
     yield from _unplanned(run, items)
 
 
-def _shard(shards: RunShards | None) -> str:
-    """Give what a shard is called; shards that were merged are gone on with one by one."""
-    return "/".join((",".join(map(str, shards.numbers)), str(shards.total))) if shards else ""
-
-
-def _range(rule: RepetitionRule | None) -> str:
-    return f"{rule.low}..{rule.high}" if rule else ""
-
-
 def _unplanned(run: Run, items: Sequence[PlannedItem]) -> Iterator[str]:
     if not run.planned:  # it was cut short before it had a plan: today's is its first
         return
-    keys = [trial_key(item) for item in items]
     try:
         planned = read_planned_trials(run.folder)
     except (OSError, ValueError, LookupError, TypeError) as broken:
@@ -78,26 +73,25 @@ def _unplanned(run: Run, items: Sequence[PlannedItem]) -> Iterator[str]:
     if planned is None:  # an older version's: it knows numbers alone
         yield from _too_many(run, items)
         return
-    strange = [key for key in keys if key not in planned and _stored_key(key) not in planned]
-    if strange:
-        yield f"{pluralize(len(strange), 'trial')} not in its plan: {_differing(strange, planned)}"
+    unplanned = []
+    for key in map(trial_key, items):
+        stored = TrialKey._make([*map(KNOWN_SECRETS.text, key[:-1]), key.repetition])
+        if key not in planned and stored not in planned:
+            unplanned.append(key)
+    if unplanned:
+        yield f"{pluralize(len(unplanned), 'trial')} not in its plan: {_new_parts(unplanned, planned)}"
 
 
-def _stored_key(key: TrialKey) -> TrialKey:
-    return TrialKey._make([*map(KNOWN_SECRETS.text, key[:-1]), key.repetition])
-
-
-def _differing(strange: Sequence[TrialKey], planned: Iterable[TrialKey]) -> str:
-    """Name what is new in keys: a model, a variant, a suite; else the first of them."""
+def _new_parts(unplanned: Sequence[TrialKey], planned: Iterable[TrialKey]) -> str:
+    """Name the models, variants or suites that are new in these keys; else the first key."""
     keys = list(planned)
     for field in ("model", "variant", "suite"):
         known = {getattr(key, field) for key in keys}
-        names = dict.fromkeys(getattr(key, field) for key in strange if getattr(key, field) not in known)
+        names = dict.fromkeys(getattr(key, field) for key in unplanned if getattr(key, field) not in known)
         if names:
-            return (
-                f"{'prompt' if field == 'variant' else field} {', '.join(name or 'none' for name in names)}"
-            )
-    return strange[0].label
+            title = "prompt" if field == "variant" else field
+            return f"{title} {', '.join(name or 'none' for name in names)}"
+    return unplanned[0].label
 
 
 def _too_many(run: Run, items: Sequence[PlannedItem]) -> Iterator[str]:
@@ -113,7 +107,7 @@ def _too_many(run: Run, items: Sequence[PlannedItem]) -> Iterator[str]:
 def check_first_failures(
     config: pytest.Config, settings: Settings, run: Run, items: Sequence[PlannedItem]
 ) -> None:
-    """Refuse ``-x`` and its like where what has failed before would end the run before anything is tried."""
+    """Refuse ``-x`` and its like where earlier failures would end the run before anything runs."""
     most = config.getoption("maxfail", 0)
     endings = ("failed", "missed") if settings.strict else ("failed",)
     selected = set(map(trial_key, items))
@@ -126,20 +120,10 @@ def check_first_failures(
 
 
 def run_to_resume(config: pytest.Config, settings: Settings) -> tuple[Path, str]:
-    """Give the folder of the run that is to go on, taken over by this process, and when it began.
+    """Give the folder of the run to resume, claimed by this process, and when the run began.
 
-    Raises UsageMistake where it cannot go on.
+    Raises UsageMistake where it cannot be resumed.
     """
-    _refuse_beside(settings)
-    folder = _find(config, settings)
-    header = read_header(folder)
-    _refuse_kind(folder, header)
-    if not (config.getoption("collectonly", False) or settings.dry_run):
-        _claim(config, folder)
-    return folder, header.started_at
-
-
-def _refuse_beside(settings: Settings) -> None:
     for attribute, why in (
         ("regrade", "grading again costs no agent: begin it anew"),
         ("reuse", "one goes on with a run, the other begins a new one"),
@@ -147,6 +131,19 @@ def _refuse_beside(settings: Settings) -> None:
     ):
         if getattr(settings, attribute):
             raise UsageMistake(f"--agent-resume: expected no --agent-{attribute} beside it: {why}")
+    folder = _find(config, settings)
+    header = read_header(folder)
+    if header.regraded:
+        again = ",".join(header.regraded)
+        raise UsageMistake(
+            f"--agent-resume: {folder.name} graded trials again, which costs no agent: "
+            f"begin it anew with --agent-regrade={again}"
+        )
+    if (folder / AUDIT).exists():
+        raise UsageMistake(f"--agent-resume: {folder.name} is an audit: begin it anew with --agent-audit")
+    if not (config.getoption("collectonly", False) or settings.dry_run):
+        _claim(config, folder)
+    return folder, header.started_at
 
 
 def _find(config: pytest.Config, settings: Settings) -> Path:
@@ -169,19 +166,8 @@ def _find(config: pytest.Config, settings: Settings) -> Path:
     return folder
 
 
-def _refuse_kind(folder: Path, header: RunHeader) -> None:
-    if header.regraded:
-        again = ",".join(header.regraded)
-        raise UsageMistake(
-            f"--agent-resume: {folder.name} graded trials again, which costs no agent: "
-            f"begin it anew with --agent-regrade={again}"
-        )
-    if (folder / AUDIT).exists():
-        raise UsageMistake(f"--agent-resume: {folder.name} is an audit: begin it anew with --agent-audit")
-
-
 def _claim(config: pytest.Config, folder: Path) -> None:
-    """Take the run over from whoever made it; raises UsageMistake while that one is at work."""
+    """Take the run over from the process that made it; raises UsageMistake while that one still runs."""
     try:
         holder = claim_run(config, folder)
         if not holder:

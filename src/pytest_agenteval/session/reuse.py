@@ -25,7 +25,7 @@ from pytest_agenteval.records.transcript import (
 )
 from pytest_agenteval.records.trial import Digests, Trial
 from pytest_agenteval.session.earlier_trials import EarlierTrial, EarlierTrials
-from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.json_values import canonical_json
 
 if TYPE_CHECKING:
     from pytest_agenteval.engine.jobs import TrialJob
@@ -173,7 +173,7 @@ class ReusePlan:
         task = plan.task
         key = (
             task.agent,
-            canonical(task.settings) if task.settings else "",
+            canonical_json(task.settings) if task.settings else "",
             id(task.form) if task.form else 0,
             id(task.prompts) if task.prompts else 0,
             id(plan.variant.prompts) if plan.variant.prompts else 0,

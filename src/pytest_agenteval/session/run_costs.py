@@ -19,8 +19,8 @@ from pytest_agenteval.engine.run_budget import (
 )
 from pytest_agenteval.engine.trial_resources import chat_cassette_file
 from pytest_agenteval.processes.files import POSIX
-from pytest_agenteval.processes.locked_state import LockedState
-from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.process_groups import is_running
+from pytest_agenteval.processes.shared_state import LockedState
 from pytest_agenteval.records.plan import OWN_MODEL, Plan
 from pytest_agenteval.records.transcript import PARTLY_UNKNOWN, Figure, Usage, cost_figure, token_figure
 from pytest_agenteval.session.held_runs import LEDGERS

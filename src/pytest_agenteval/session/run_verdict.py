@@ -1,7 +1,8 @@
 """The verdict on a run that has ended: its comparison, broken tasks run again, and its gates.
 
 Made by the process that speaks for the run, which has collected nothing where workers do: what suites require
-is read from the run's folder."""
+is read from the run's folder.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.session.ended_run import ended_run
 from pytest_agenteval.session.inner_pytest import (
+    NO_REPORTS,
     UNCACHED,
     inner_environment,
     last_line,
@@ -37,30 +39,24 @@ from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import HEADER, LATEST
 from pytest_agenteval.text.errors import AgentEvalError
 from pytest_agenteval.text.formatting import model_label, pluralize
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 FOLDER = "recheck"
 OUTPUT = "pytest.txt"
-OWN = (
-    "repetitions",
-    "max_trials",
-    "only",
-    "sample",
-    "regrade",
-    "results",
-    "baseline",
-    "gate",
-    "reports",
-    "seed",
-    "comment",
-    "run_name",
+_SET_ANEW = (
+    *("repetitions", "max_trials", "only", "sample", "regrade", "results", "baseline", "gate", "reports"),
+    *("seed", "comment", "run_name"),
 )
-"""Settings that the other pytest is told in its own way, or not at all."""
+"""Settings of this run that a recheck is given with other values, or not at all."""
 
 
 def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTasks:
-    """Try each of these tasks again, as often as its gate says; raises KeyboardInterrupt for Ctrl-C."""
-    _announce(config, f"{pluralize(len(broken), 'broken task')} tried again")
+    """Run each of these tasks again, as often as its gate says; raises KeyboardInterrupt for Ctrl-C."""
+    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None:
+        if reporter._tw.width_of_current_line:  # pytest ends the line of its dots later
+            reporter.line("")
+        reporter.write_line(f"agenteval: recheck: {pluralize(len(broken), 'broken task')} tried again")
     tasks: list[tuple[BrokenTask, int, int]] = []
     lines: list[str] = []
     for times, group in groupby(sorted(broken, key=lambda task: task.times), key=lambda task: task.times):
@@ -69,31 +65,30 @@ def recheck(config: pytest.Config, broken: Sequence[BrokenTask]) -> RecheckedTas
             run = _run_again(config, own, times)
         except (AgentEvalError, OSError) as failed:
             return RecheckedTasks(tuple(tasks), str(failed), tuple(lines))
-        results = [(task, *_count(run, task)) for task in own]
+        # Of the trials that were to be made: one that errored has not passed.
+        results = [(task, _passed(run, task), task.times) for task in own]
         tasks += results
-        lines.append(_line(results, times, run.folder, config))
+        lines.append(_result_line(results, times, run.folder, config))
     return RecheckedTasks(tuple(tasks), "", tuple(lines))
 
 
-def _announce(config: pytest.Config, text: str) -> None:
-    reporter: Any = config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None:
-        if reporter._tw.width_of_current_line:  # pytest ends the line of its dots later
-            reporter.line("")
-        reporter.write_line(f"agenteval: recheck: {text}")
+def _passed(run: Run, task: BrokenTask) -> int:
+    own = (task.suite, task.task, task.model, task.variant)
+    return sum(
+        entry.ending == "passed"
+        and (entry.key.suite, entry.key.task, entry.key.model, entry.key.variant) == own
+        for entry in run.entries
+    )
 
 
-def _line(
+def _result_line(
     results: Sequence[tuple[BrokenTask, int, int]], times: int, folder: Path, config: pytest.Config
 ) -> str:
     several = len({(task.model, task.variant) for task, _, _ in results}) > 1
-    names = [
-        f"{task.task}[{model_label(task.model, task.variant)}]" if several else task.task
-        for task, _, _ in results
-    ]
     each = ", ".join(
-        f"{name} passed {passed} of {trials}"
-        for name, (_, passed, trials) in zip(names, results, strict=True)
+        f"{task.task}{f'[{model_label(task.model, task.variant)}]' if several else ''}"
+        f" passed {passed} of {trials}"
+        for task, passed, trials in results
     )
     info: RunInfo = config.stash[run_info_key]
     here = config.invocation_params.dir
@@ -103,24 +98,18 @@ def _line(
     return f"recheck: {tasks} tried {more} more: {each}{where}"
 
 
-def _count(run: Run, task: BrokenTask) -> tuple[int, int]:
-    """Count the trials that passed, of those that were to be made: what errored has not passed."""
-    own = (task.suite, task.task, task.model, task.variant)
-    endings = [
-        entry.ending
-        for entry in run.entries
-        if (entry.key.suite, entry.key.task, entry.key.model, entry.key.variant) == own
-    ]
-    return endings.count("passed"), task.times
-
-
 def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -> Run:
     """Start pytest on these tasks alone; raises AgentEvalError where it left no run."""
     info: RunInfo = config.stash[run_info_key]
     folder = info.folder / FOLDER
     folder.mkdir(exist_ok=True)
     before = set(folder.glob(f"*/{HEADER}"))
-    arguments = [*_arguments(config, folder, times), *_node_ids(config, tasks)]
+    node_ids = [
+        f"{config.rootpath / task.file}::{task.task}[{model_label(task.model, task.variant)}-{repetition}]"
+        for task in tasks
+        for repetition in range(1, task.times + 1)
+    ]
+    arguments = [*_recheck_options(config, folder, times), *node_ids]
     environment = inner_environment("AGENTEVAL_SPLIT", "AGENTEVAL_PROMPT")
     here = config.invocation_params.dir
     with (folder / OUTPUT).open("ab") as output:
@@ -131,14 +120,7 @@ def _run_again(config: pytest.Config, tasks: Sequence[BrokenTask], times: int) -
     return load_run(runs[0].parent)
 
 
-def _node_ids(config: pytest.Config, tasks: Sequence[BrokenTask]) -> Iterator[str]:
-    for task in tasks:
-        who = model_label(task.model, task.variant)
-        for repetition in range(1, task.times + 1):
-            yield f"{config.rootpath / task.file}::{task.task}[{who}-{repetition}]"
-
-
-def _arguments(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:
+def _recheck_options(config: pytest.Config, folder: Path, times: int) -> Iterator[str]:
     """Give the options that matter, as this run was given them; no workers, reports, gates or caches."""
     option = config.option
     yield from ("-q", *UNCACHED, f"--rootdir={config.rootpath}")
@@ -155,41 +137,29 @@ def _arguments(config: pytest.Config, folder: Path, times: int) -> Iterator[str]
     for warning in getattr(option, "pythonwarnings", None) or ():
         yield from ("-W", str(warning))
     yield f"--import-mode={option.importmode}"
-    yield from _own_options(config)
-    settings = read_settings(config)
-    if settings.only:  # of pyproject.toml, perhaps: there is no way to unsay it
-        yield f"--agent-only={','.join(ENDINGS)}@{folder.parent}"
-    seed = settings.seed + _most_repetitions(folder.parent)
-    yield from (f"--agent-results={folder}", f"--repetitions={times}", f"--agent-seed={seed}")
-    none = ("baseline", "gate", "report", "comment")
-    yield from (f"--agent-{name}=none" for name in none)
-
-
-def _own_options(config: pytest.Config) -> Iterator[str]:
     for row in Settings.rows():
         typed: Any = row.on_command_line(config)
-        if typed is None or row.attribute in OWN:
+        if typed is None or row.attribute in _SET_ANEW:
             continue
-        if not row.metavar:
-            yield str(row.flag)
-            continue
-        for value in typed if isinstance(typed, list) else [typed]:
-            yield f"{row.flag}={value}"
-
-
-def _most_repetitions(folder: Path) -> int:
-    """Give how many seeds this run has used: those who try again draw others."""
-    return max((entry.key.repetition for entry in load_run(folder).entries), default=0)
+        values = typed if isinstance(typed, list) else [typed]
+        yield from (f"{row.flag}={value}" for value in values) if row.metavar else (str(row.flag),)
+    settings = read_settings(config)
+    if settings.only:  # of pyproject.toml, perhaps, where no option can take it back
+        yield f"--agent-only={','.join(ENDINGS)}@{folder.parent}"
+    # Other seeds than those that this run has used.
+    used = max((entry.key.repetition for entry in load_run(folder.parent).entries), default=0)
+    yield from (f"--agent-results={folder}", f"--repetitions={times}", f"--agent-seed={settings.seed + used}")
+    yield from NO_REPORTS
 
 
 JUDGED = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 
 
 class RunVerdict(FrozenValue, frozen=True):
-    """What is said of a run as a whole.
+    """The verdict on a run as a whole.
 
-    ``comparison`` is None where there is no baseline, whose trials are ``old``. ``lines`` say what was tried
-    again, and what came of the gates; ``interrupted`` that somebody ended that.
+    ``comparison`` is None where there is no baseline, whose trials are ``old``. ``lines`` say which tasks ran
+    again and what came of the gates; ``interrupted`` says that Ctrl-C ended the recheck.
     """
 
     comparison: Comparison | None = None
@@ -200,80 +170,65 @@ class RunVerdict(FrozenValue, frozen=True):
 
 
 def verdict_on(config: pytest.Config, status: int) -> RunVerdict | None:
-    """Compare a run that has ended, try broken tasks again where a gate says so, and judge the gates.
+    """Compare a run that has ended, run broken tasks again where a gate says so, and judge the gates.
 
     None where the run has neither a baseline nor a gate, and for one without trials.
     """
     info: RunInfo = config.stash[run_info_key]
     run = ended_run(config)
     judged = JudgedRun(run, config.rootpath, info.baseline)
-    if run.header.shards is not None:
-        return _of_shard(judged)
+    if run.header.shards is not None:  # no suite is there as a whole
+        when = "when the shards are merged (agenteval merge)"
+        if judged.gates:
+            return RunVerdict(lines=(f"gate: judged {when}",))
+        return RunVerdict(lines=(f"baseline: compared {when}",)) if judged.has_baseline else None
     if not run.planned or not (judged.gates or judged.has_baseline):
         return None
-    comparison = judged.comparison(judged.tolerance)
     if status not in JUDGED:
-        return RunVerdict(
-            comparison,
-            lines=judged.trouble_lines(_not_judged(status) if judged.gates else ""),
-            old=judged.old,
-        )
+        is_interrupted = status == pytest.ExitCode.INTERRUPTED
+        return _unjudged(judged, "the run was interrupted" if is_interrupted else f"exit status {status}")
+    comparison = judged.comparison(judged.tolerance)
     try:
-        rechecked = _rechecked(judged, config)
+        if judged.broken and not run.header.regraded:
+            rechecked = recheck(config, judged.broken)
+        else:
+            rechecked = not_tried_again(judged.broken, "while regrading")
     except KeyboardInterrupt:
         line = "gate: not judged, the recheck was interrupted"
         return RunVerdict(comparison, lines=(line,), interrupted=True, old=judged.old)
-    outcome = judged.outcome(rechecked)
-    lines = judged.trouble_lines(*rechecked.lines, outcome.line, judged.risk_line)
-    return RunVerdict(comparison, outcome, lines, old=judged.old)
-
-
-def _of_shard(judged: JudgedRun) -> RunVerdict | None:
-    """Say when it is judged: no suite is there as a whole."""
-    when = "when the shards are merged (agenteval merge)"
-    if judged.gates:
-        return RunVerdict(lines=(f"gate: judged {when}",))
-    return RunVerdict(lines=(f"baseline: compared {when}",)) if judged.has_baseline else None
+    return _judge(judged, rechecked)
 
 
 def verdict_on_parts(run: Run, root: Path, named: Path | None, missing: str) -> RunVerdict | None:
     """Compare a run that was put together from parts, and judge its gates; no agent acts.
 
     ``named`` is the baseline that comes before those of suites, which are looked up from ``root``.
-    ``missing`` says what is not there of the run, where that is so: then nobody judges the gates.
+    ``missing`` says what the run lacks, where it lacks anything: then its gates are not judged.
     """
     judged = JudgedRun(run, root, named)
     if not run.planned or not (judged.gates or judged.has_baseline):
         return None
-    comparison = judged.comparison(judged.tolerance)
     if missing:
-        line = f"gate: not judged, {missing}" if judged.gates else ""
-        return RunVerdict(comparison, lines=judged.trouble_lines(line), old=judged.old)
-    outcome = judged.outcome(not_tried_again(judged.broken, "while merging"))
-    return RunVerdict(
-        comparison, outcome, judged.trouble_lines(outcome.line, judged.risk_line), old=judged.old
-    )
+        return _unjudged(judged, missing)
+    return _judge(judged, not_tried_again(judged.broken, "while merging"))
+
+
+def _unjudged(judged: JudgedRun, why: str) -> RunVerdict:
+    comparison = judged.comparison(judged.tolerance)
+    lines = judged.trouble_lines(f"gate: not judged, {why}" if judged.gates else "")
+    return RunVerdict(comparison, lines=lines, old=judged.old)
+
+
+def _judge(judged: JudgedRun, rechecked: RecheckedTasks) -> RunVerdict:
+    comparison, outcome = judged.comparison(judged.tolerance), judged.outcome(rechecked)
+    lines = judged.trouble_lines(*rechecked.lines, outcome.line, judged.risk_line)
+    return RunVerdict(comparison, outcome, lines, old=judged.old)
 
 
 def write_comparison(folder: Path, verdict: RunVerdict) -> None:
     """Leave what came of the gates in the run's folder, with every figure of a comparison."""
     comparison = comparison_json(verdict.comparison) if verdict.comparison is not None else {}
-    gate = {
-        "broken": verdict.outcome.broken,
-        "held": verdict.outcome.held,
-        "unjudged": verdict.outcome.unjudged,
-    }
-    replace_json(
-        folder / COMPARISON, KNOWN_SECRETS.value({**comparison, "gate": gate, "lines": verdict.lines})
-    )
-
-
-def _not_judged(status: int) -> str:
-    why = "the run was interrupted" if status == pytest.ExitCode.INTERRUPTED else f"exit status {status}"
-    return f"gate: not judged, {why}"
-
-
-def _rechecked(judged: JudgedRun, config: pytest.Config) -> RecheckedTasks:
-    if judged.broken and not judged.run.header.regraded:
-        return recheck(config, judged.broken)
-    return not_tried_again(judged.broken, "while regrading")
+    outcome = verdict.outcome
+    gate = {"broken": outcome.broken, "held": outcome.held, "unjudged": outcome.unjudged}
+    document = {**comparison, "gate": gate, "lines": verdict.lines}
+    replace_json(folder / COMPARISON, KNOWN_SECRETS.value(document))

@@ -24,7 +24,7 @@ from pytest_agenteval.engine.executor import (
 from pytest_agenteval.engine.jobs import Admission, Admissions, TrialJob
 from pytest_agenteval.engine.local_executor import LocalExecutor
 from pytest_agenteval.engine.pool import Pool
-from pytest_agenteval.processes.trial_output import redirect_trial_output
+from pytest_agenteval.processes.captured_output import redirect_trial_output
 from pytest_agenteval.records.plan import Model, Plan, PlannedTask, TrialKey
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.registry.registry import Registry
@@ -43,7 +43,7 @@ from pytest_agenteval.session.run_journal import RunJournal
 from pytest_agenteval.session.settings import RATE_OPTIONS, Settings
 from pytest_agenteval.session.stash import budget_key
 from pytest_agenteval.session.stop_signal import StopListener, watch_controller, watch_interrupts
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.calibration.plan import CalibrationPlan

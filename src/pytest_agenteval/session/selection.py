@@ -6,7 +6,7 @@ import argparse
 import hashlib
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple, TypeVar, get_args
@@ -22,7 +22,7 @@ from pytest_agenteval.session.settings import RESULTS, Settings
 from pytest_agenteval.store.json_lines import encode_line
 from pytest_agenteval.store.run_reader import first_unreadable, load_run
 from pytest_agenteval.store.runs import find_run
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.formatting import pluralize
 
 ENDINGS = (*get_args(Ending), "limited", "not_run")
@@ -31,7 +31,7 @@ T = TypeVar("T", bound=PlannedItem)
 
 
 def select(settings: Settings, trials: Iterable[T], earlier: Path | None) -> list[T]:
-    """Keep the trials that are to be run; each question narrows what the one before has left.
+    """Keep the trials that are to be run; each option narrows what the one before has left.
 
     ``earlier`` is the run that ``--agent-only`` chooses from.
     """
@@ -87,8 +87,11 @@ def sample(tasks: Iterable[PlannedTask], size: int, seed: int) -> Collection[tup
     buckets: dict[tuple[str, str], set[tuple[str, str]]] = {}
     for task in tasks:
         buckets.setdefault((task.suite, task.bucket), set()).add((task.suite, task.id))
-    place: Callable[[tuple[str, str]], bytes] = lambda name: _rank(name, seed)  # noqa: E731
-    return {name for names in buckets.values() for name in sorted(names, key=place)[:size]}
+
+    def rank(name: tuple[str, str]) -> bytes:
+        return hashlib.sha256(f"{seed}\0{name[0]}\0{name[1]}".encode()).digest()
+
+    return {name for names in buckets.values() for name in sorted(names, key=rank)[:size]}
 
 
 def earlier_run(settings: Settings, root: Path) -> Path:
@@ -102,10 +105,6 @@ def _of_split(settings: Settings, trials: Iterable[T]) -> list[T]:
     return [trial for trial in trials if settings.split in ("all", trial.task.split)]
 
 
-def _rank(name: tuple[str, str], seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}\0{name[0]}\0{name[1]}".encode()).digest()
-
-
 def _parse_only(only: str) -> tuple[list[str], str]:
     """Read ``missed,errored`` or ``missed,errored@RUN``: endings, and the run's name."""
     names, _, run = only.partition("@")
@@ -113,7 +112,7 @@ def _parse_only(only: str) -> tuple[list[str], str]:
     choices = ", ".join(ENDINGS)
     for name in endings or [only]:
         if name not in ENDINGS:
-            rows = [f"expected endings: {choices}; found {name!r}", nearest(name, ENDINGS)]
+            rows = [f"expected endings: {choices}; found {name!r}", did_you_mean(name, ENDINGS)]
             raise UsageMistake("; ".join(row for row in rows if row))
     return endings, run.strip()
 
@@ -147,12 +146,17 @@ class ShardedItems(NamedTuple):
 
 
 def shard_items(items: Sequence[pytest.Item], shard: Shard) -> ShardedItems:
-    """Tell the tests of a shard from those of the others; both stay in order."""
+    """Separate the tests of a shard from those of the others; both stay in order.
+
+    A task's shard is drawn by its suite and id, so that its models, variants and repetitions stay together;
+    any other test's by its node id without parameters. A test that is added moves no other.
+    """
     numbers: dict[str, int] = {}
     own: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        name = _name(item)
+        is_trial = isinstance(item, PlannedItem)
+        name = f"{item.task.suite}\0{item.task.id}" if is_trial else item.nodeid.partition("[")[0]
         if name not in numbers:
             numbers[name] = shard_number(name, shard.total)
         (own if numbers[name] == shard.number else others).append(item)
@@ -168,24 +172,16 @@ def shard_number(name: str, total: int) -> int:
 def tasks_digest(tasks: Iterable[PlannedTask]) -> str:
     """Give the digest of what tasks ask and how they are graded, in whichever order they come.
 
-    Equal in all shards of one commit that were told the same. No path of a machine is in it.
+    Equal in all shards of one commit with the same options. No path of a machine is in it.
     """
-    lines = {_line(task) for task in {id(task): task for task in tasks}.values()}
+    lines = set()
+    for task in {id(task): task for task in tasks}.values():
+        graders = [
+            (grader.name, grader.label, grader.config, grader.weight, grader.threshold, grader.required)
+            for grader in task.graders
+        ]
+        names = (task.suite, task.id, task.agent, task.kind, task.bucket, task.split, task.label)
+        given = (task.input, task.texts, task.settings, task.prompts, task.user, task.clock)
+        limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
+        lines.add(_ADDRESS.sub(b"", encode_line({"task": (*names, given, limits, graders)})))
     return hashlib.sha256(b"".join(sorted(lines))).hexdigest()[:16]
-
-
-def _name(item: pytest.Item) -> str:
-    if isinstance(item, PlannedItem):
-        return f"{item.task.suite}\0{item.task.id}"
-    return item.nodeid.partition("[")[0]
-
-
-def _line(task: PlannedTask) -> bytes:
-    graders = [
-        (grader.name, grader.label, grader.config, grader.weight, grader.threshold, grader.required)
-        for grader in task.graders
-    ]
-    asked = (task.input, task.texts, task.settings, task.prompts, task.user, task.clock)
-    limits = task.limits.steps, task.limits.seconds, task.limits.tokens, task.limits.cost_usd
-    kept = (task.suite, task.id, task.agent, task.kind, task.bucket, task.split, task.label)
-    return _ADDRESS.sub(b"", encode_line({"task": (*kept, asked, limits, graders)}))

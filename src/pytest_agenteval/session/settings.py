@@ -455,7 +455,7 @@ def nearest_options(parser: pytest.Parser, args: Sequence[str]) -> dict[str, str
     unknown = passed - options - {"--"}
     if not unknown:
         return {}
-    from pytest_agenteval.text.errors import nearest
+    from pytest_agenteval.text.errors import did_you_mean
 
-    hints = {name: nearest(name, sorted(options)) for name in sorted(unknown)}
+    hints = {name: did_you_mean(name, sorted(options)) for name in sorted(unknown)}
     return {name: hint for name, hint in hints.items() if "--agent-" in hint or "--repetitions" in hint}

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agenteval.session.options import PROJECT, Option, RawValue
 from pytest_agenteval.session.settings import RESULTS, Settings
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
 AUDIT_MARK = "agenteval_audit"
 LATEST = "latest"
@@ -121,7 +121,7 @@ def _project_table(path: Path) -> Mapping[str, Any]:
     keys = [row.name for row in Settings.rows()]
     for key in table:
         if key not in keys:
-            known = nearest(key, keys) or f"it is one of {', '.join(keys)}"
+            known = did_you_mean(key, keys) or f"it is one of {', '.join(keys)}"
             raise UsageMistake(f"{PROJECT}.{key}: unknown key; {known}")
     return table
 

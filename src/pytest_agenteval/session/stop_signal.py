@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.processes import interrupts, processes
-from pytest_agenteval.processes.trial_output import is_captured
+from pytest_agenteval.processes import process_groups, signals
+from pytest_agenteval.processes.captured_output import is_captured
 
 STOP = "stop"
 """The file in a run's folder by which the controller tells its workers to end early."""
@@ -88,7 +88,7 @@ def watch_interrupts(config: pytest.Config, folder: Path, is_kept: bool) -> Call
         finally:
             capture.resume_global_capture()
 
-    return interrupts.watch_interrupts(stop, start, notice)
+    return signals.watch_interrupts(stop, start, notice)
 
 
 def watch_controller(controller: int, close: Callable[[], object]) -> None:
@@ -98,4 +98,4 @@ def watch_controller(controller: int, close: Callable[[], object]) -> None:
     nobody would ever see what comes of it. A worker that was started by another process than the controller,
     as on another machine, is not watched; on Windows xdist's own channel ends it, seconds later.
     """
-    processes.end_with_parent(controller, close)
+    process_groups.end_with_parent(controller, close)

@@ -16,7 +16,6 @@ from pytest_agenteval.compare.comparison import (
     TOLERANCE,
     Comparison,
     SuiteComparison,
-    TaskChange,
     compare_sides,
 )
 from pytest_agenteval.compare.gate import GatedSuite, GateOutcome, Recheck, judge_gates
@@ -33,14 +32,20 @@ from pytest_agenteval.store.run_gates import GATES, SuiteGate, read_gates
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.documents import short_path
 from pytest_agenteval.tasks.gate_spec import NO_GATE, Gate
-from pytest_agenteval.text.errors import AgentEvalError, ProblemsFound, UsageMistake, nearest, nearest_names
+from pytest_agenteval.text.errors import (
+    AgentEvalError,
+    ProblemsFound,
+    UsageMistake,
+    did_you_mean,
+    nearest_names,
+)
 
 WITH_BASELINE = {"not_worse": True, "errored": 0.05}
-"""What is asked where a baseline is named and nothing else."""
+"""The rules of a gate that names a baseline and nothing else."""
 
 
 def effective_gate(own: Gate, settings: Settings) -> Gate:
-    """Put what was said for this run over a suite's own gate; a baseline without any rule brings two."""
+    """Put this run's options over a suite's own gate; a baseline without any rule brings two."""
     gate = written_gate(own, settings)
     if settings.gate is None or gate.asks or not (settings.baseline or gate.baseline):
         return gate
@@ -48,7 +53,7 @@ def effective_gate(own: Gate, settings: Settings) -> Gate:
 
 
 def written_gate(own: Gate, settings: Settings) -> Gate:
-    """Give what somebody asks of a suite: its own gate, and over it what was said for this run."""
+    """Give what is written for a suite: its own gate, and over it the options of this run."""
     if settings.gate is None:
         return NO_GATE
     rules = {**_rules_of(own), **settings.gate}
@@ -58,7 +63,6 @@ def written_gate(own: Gate, settings: Settings) -> Gate:
 
 
 def _rules_of(gate: Gate) -> dict[str, Any]:
-    """Give what a gate says, as JSON values."""
     return {key: value for key, value in gate.to_json().items() if value is not None and value != {}}
 
 
@@ -73,7 +77,7 @@ class CollectedTasks(FrozenValue, frozen=True):
     suites: Suites
 
     def buckets(self, name: str, split: str) -> Counter[str]:
-        """Count the tasks of a suite by bucket, run or not; nothing where nobody can tell."""
+        """Count the tasks of a suite by bucket, run or not; nothing where a file cannot be read."""
         file, suite = self.suites.file_named(name), self.suites.suite_of_name(name)
         known: Iterable[tuple[str, str]] = self.met[name].values()
         if file and suite and not any(file.parent.is_relative_to(path) for path in self.covered):
@@ -107,16 +111,12 @@ def planned_gates(settings: Settings, tasks: CollectedTasks, root: Path) -> tupl
         gate = replace(gate, buckets={key: gate.buckets[key] for key in gate.buckets if key not in others})
         rules = _stored_rules(gate, tasks.suites.file_named(name), settings, root)
         gates.append(SuiteGate(name, rules, dict(counts), assumed=not written_gate(own, settings).asks))
-    _refuse_unknown([name for name in sorted(typed) if name not in known], known, settings)
-    return tuple(gates)
-
-
-def _refuse_unknown(unknown: list[str], known: set[str], settings: Settings) -> None:
-    if unknown and known:
-        name = unknown[0]
+    unknown = next((name for name in sorted(typed) if name not in known), None)
+    if unknown is not None and known:
         place = settings.places.get("gate", "--agent-gate")
-        hint = nearest(name, known) or f"buckets there: {nearest_names(name, known)}"
-        raise UsageMistake(f"{place}: expected a bucket of the suites; found {name!r}; {hint}")
+        hint = did_you_mean(unknown, known) or f"buckets there: {nearest_names(unknown, known)}"
+        raise UsageMistake(f"{place}: expected a bucket of the suites; found {unknown!r}; {hint}")
+    return tuple(gates)
 
 
 def _stored_rules(gate: Gate, file: Path | None, settings: Settings, root: Path) -> dict[str, Any]:
@@ -141,7 +141,7 @@ WORTH_A_LINE = 0.05
 
 
 class Floor(FrozenValue, frozen=True):
-    """A figure of a suite, and the least that its gate wants of it: None where it wants nothing."""
+    """A figure of a suite, and the least that its gate requires of it; None where it requires nothing."""
 
     figure: Literal["score", "pass_hat_k", "bucket"]
     least: float | None = None
@@ -223,7 +223,7 @@ def percent_text(chance: float) -> str:
 
 
 class BrokenTask(FrozenValue, frozen=True):
-    """A task whose trials all passed before, and of which none passes now; ``times`` it is tried again."""
+    """A task whose trials all passed before, and of which none passes now; it runs ``times`` again."""
 
     suite: str
     task: str
@@ -234,9 +234,9 @@ class BrokenTask(FrozenValue, frozen=True):
 
 
 class RecheckedTasks(FrozenValue, frozen=True):
-    """What became of the tasks that were tried again, each with its trials that passed, and of how many.
+    """What became of the tasks that ran again: each with the number that passed, and of how many trials.
 
-    ``trouble`` says why nobody knows. ``lines`` are for the screen.
+    ``trouble`` says why that is not known. ``lines`` are for the screen.
     """
 
     tasks: tuple[tuple[BrokenTask, int, int], ...] = ()
@@ -253,7 +253,7 @@ class RecheckedTasks(FrozenValue, frozen=True):
 
 
 def not_tried_again(broken: Sequence[BrokenTask], when: str) -> RecheckedTasks:
-    """Say that nobody knows whether chance has broken tasks, where no agent acts."""
+    """Say that it is not known whether chance broke the tasks, where no agent acts."""
     names = ", ".join(dict.fromkeys(task.task for task in broken))
     return RecheckedTasks(trouble=f"no agent acts {when}, to try {names} again" if broken else "")
 
@@ -271,15 +271,15 @@ class JudgedRun:
         gates = read_gates(run.folder)
         try:
             self.gates = {each.suite: from_builtins(Gate, dict(each.gate)) for each in gates}
-        except msgspec.ValidationError as odd:  # of a later version, perhaps
-            raise UsageMistake(f"{run.folder / GATES}: the run's gates cannot be read ({odd})") from None
+        except msgspec.ValidationError as wrong:  # of a later version, perhaps
+            raise UsageMistake(f"{run.folder / GATES}: the run's gates cannot be read ({wrong})") from None
         self._planned = {each.suite: each for each in gates}
         self.troubles: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
     @property
     def has_baseline(self) -> bool:
-        """Whether anything was named that the run is compared with."""
+        """Whether anything is named that the run is compared with."""
         return self._named is not None or any(gate.baseline for gate in self.gates.values())
 
     @cached_property
@@ -358,16 +358,16 @@ class JudgedRun:
     @cached_property
     def broken(self) -> list[BrokenTask]:
         """The broken tasks that gates want tried again."""
-        return [task for suite in self.suites for task in self._broken(suite)]
-
-    def _broken(self, suite: SuiteView) -> Iterator[BrokenTask]:
-        times, comparison = self.gates[suite.suite].recheck, self.suite_comparison(suite)
-        changes: Sequence[TaskChange] = comparison.tasks if times and comparison else ()
-        for change in changes:
-            if change.broken:
-                yield BrokenTask(
-                    suite.suite, change.task, suite.model, suite.variant, change.file, times or 0
-                )
+        broken = []
+        for suite in self.suites:
+            times, who = self.gates[suite.suite].recheck, (suite.model, suite.variant)
+            if times and (comparison := self.suite_comparison(suite)):
+                broken += [
+                    BrokenTask(suite.suite, change.task, *who, change.file, times)
+                    for change in comparison.tasks
+                    if change.broken
+                ]
+        return broken
 
     def outcome(self, rechecked: RecheckedTasks) -> GateOutcome:
         """Judge every gate, with what became of the broken tasks."""
@@ -381,12 +381,13 @@ class JudgedRun:
 
     def _gated(self, suite: SuiteView, rechecked: RecheckedTasks) -> GatedSuite:
         """Put together what the gate of a suite is judged by."""
-        total = suite.total
-        own = [
-            group
-            for group in self.run.planned
-            if (group.suite, group.model, group.variant) == _group_of(suite)
-        ]
+        total, group = suite.total, (suite.suite, suite.model, suite.variant)
+        own = [each for each in self.run.planned if (each.suite, each.model, each.variant) == group]
+        names_baseline = self._named is not None or bool(self.gates[suite.suite].baseline)
+        if self.old is None and not self.has_baseline:  # this looks for it, and fills ``troubles``
+            trouble = "no baseline is named (--agent-baseline, or baseline: in suite.yaml)"
+        else:
+            trouble = self.troubles.get(suite.suite, "") if names_baseline else "its gate names no baseline"
         return GatedSuite(
             label=self.view.label(suite),
             gate=self.gates[suite.suite],
@@ -396,36 +397,24 @@ class JudgedRun:
             planned=total.planned,
             lost=sum(total.errored.values()) + total.not_run,
             buckets={row.name: row.mean.mean if row.mean else None for row in suite.rows},
-            tried={group.bucket: group.tasks for group in own},
+            tried={each.bucket: each.tasks for each in own},
             whole=self._planned[suite.suite].tasks,
             comparison=self.suite_comparison(suite),
-            trouble=self._trouble(suite.suite),
-            baseline_named=self._names_baseline(suite.suite),
+            trouble=trouble,
+            baseline_named=names_baseline,
             alone=len(self.suites) == 1,
             assumed=self._planned[suite.suite].assumed,
-            rechecks=rechecked.of(*_group_of(suite)),
+            rechecks=rechecked.of(*group),
             recheck_trouble=rechecked.trouble,
         )
 
-    def _trouble(self, suite: str) -> str:
-        if self.old is None and not self.has_baseline:
-            return "no baseline is named (--agent-baseline, or baseline: in suite.yaml)"
-        return self.troubles.get(suite, "") if self._names_baseline(suite) else "its gate names no baseline"
-
-    def _names_baseline(self, suite: str) -> bool:
-        return self._named is not None or bool(self.gates[suite].baseline)
-
     def trouble_lines(self, *lines: str) -> tuple[str, ...]:
         """Give lines; before them why nothing is compared where no gate says so, and what stopped early."""
-        untold = [text for name, text in self.troubles.items() if name not in self.gates]
-        troubles = dict.fromkeys(f"baseline: {text}" for text in untold)
+        ungated = [text for name, text in self.troubles.items() if name not in self.gates]
+        troubles = dict.fromkeys(f"baseline: {text}" for text in ungated)
         return tuple(filter(None, (*troubles, *look_lines(self.run), *lines)))
 
 
 def _tolerance(gate: Gate) -> float:
     """Give the fall that a gate lets pass, or the default: ``true`` is no figure."""
     return gate.not_worse if isinstance(gate.not_worse, float) else TOLERANCE
-
-
-def _group_of(suite: SuiteView) -> tuple[str, str, str]:
-    return suite.suite, suite.model, suite.variant

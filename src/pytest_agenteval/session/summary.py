@@ -14,7 +14,7 @@ from pytest_agenteval.calibration.storage import page_path, read_calibrations
 from pytest_agenteval.chat.local.loading import loading_note
 from pytest_agenteval.chat.models import transport_note
 from pytest_agenteval.graders.grader import asks_judges
-from pytest_agenteval.processes.garbage import garbage_uncollected
+from pytest_agenteval.processes.startup import garbage_collection_paused
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.reports.junit_properties import MOST_LINE
 from pytest_agenteval.reports.run_screen import (
@@ -95,7 +95,7 @@ def _introduce(model: Model) -> str:
     return f"{model.name} ({told})" if told else model.name
 
 
-@garbage_uncollected()
+@garbage_collection_paused()
 def summarize(reporter: Any, config: pytest.Config) -> None:
     """Write the end of a run, the misses above it, and leave a summary where CI wants one."""
     run = ended_run(config)

@@ -8,12 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pytest_agenteval.processes.files import APPEND, make_pointer, replace_file, replace_pointer
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 
 def replace_json(path: Path, value: object) -> None:
     """Write a JSON value as a file's whole content."""
-    replace_text(path, compact(value) + "\n")
+    replace_text(path, compact_json(value) + "\n")
 
 
 def replace_text(path: Path, text: str) -> None:

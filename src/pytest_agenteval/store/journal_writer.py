@@ -34,8 +34,8 @@ from pytest_agenteval.store.json_lines import (
     if_too_long,
     usage_line,
 )
-from pytest_agenteval.text.canonical import digest_text
 from pytest_agenteval.text.errors import UsageMistake, exception_text
+from pytest_agenteval.text.json_values import text_digest
 
 MOST_TOLD = 2000
 FRAMES = 10
@@ -111,7 +111,7 @@ class JournalWriter:
             file.close()
 
     def _keep(self, text: str, known_digest: str) -> str:
-        digest = known_digest or digest_text(text)
+        digest = known_digest or text_digest(text)
         if digest not in self._stored:
             self._waiting[digest] = text
         return digest

@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 
 from pytest_agenteval.records.transcript import Usage
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.json_form import jsonable, stand_in
+from pytest_agenteval.text.json_values import compact_json, encoder_fallback, jsonable
 
 VERSION = 1
 
 Line = dict[str, Any]
-_encode = msgspec.json.Encoder(enc_hook=stand_in).encode
+_encode = msgspec.json.Encoder(enc_hook=encoder_fallback).encode
 _decode = msgspec.json.Decoder().decode
 
 
@@ -28,10 +27,10 @@ def encode_line(line: Line) -> bytes:
         # Seven times as quick as the standard library's encoder, and every trial writes three lines.
         text = _encode(line)
         if b"null" in text:  # it writes null for infinity too, which the standard library refuses
-            compact(line)
+            compact_json(line)
         return text + b"\n"
     except (TypeError, ValueError, RecursionError):  # infinity, odd keys, half pairs, what holds itself
-        return compact(jsonable(line)).encode("utf-8", "backslashreplace") + b"\n"
+        return compact_json(jsonable(line)).encode("utf-8", "backslashreplace") + b"\n"
 
 
 CHECKSUM = b',"crc":"'

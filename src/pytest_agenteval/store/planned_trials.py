@@ -10,7 +10,7 @@ from pytest_agenteval.records.plan import TrialKey
 from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.json_lines import VERSION, check_version
 from pytest_agenteval.store.runs import read_json
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 PLANNED_TRIALS = "planned-trials.json"
 

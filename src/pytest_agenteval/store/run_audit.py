@@ -10,7 +10,7 @@ from pytest_agenteval.store.file_writing import replace_json
 from pytest_agenteval.store.json_lines import VERSION, check_version
 from pytest_agenteval.store.runs import damage_text, read_json
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 AUDIT = "audit.json"
 

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agenteval.processes.garbage import garbage_uncollected
+from pytest_agenteval.processes.startup import garbage_collection_paused
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal import Journal
 from pytest_agenteval.store.journal_entry import JournalEntry, NotRunTrial, StartedAttempt
@@ -19,8 +19,8 @@ from pytest_agenteval.text.errors import TranscriptLost
 
 if TYPE_CHECKING:
     from pytest_agenteval.store.repetitions import SuiteLook
-    from pytest_agenteval.store.rows.pandas_frame import DataFrame as PandasFrame
-    from pytest_agenteval.store.rows.polars_frame import DataFrame as PolarsFrame
+    from pytest_agenteval.store.rows.pandas_frame import PandasFrame
+    from pytest_agenteval.store.rows.polars_frame import PolarsFrame
     from pytest_agenteval.store.transcript_reader import TextIndex
 
 MOST_ODD = 10
@@ -185,7 +185,7 @@ def load_run(run: str | PathLike[str], results: str | PathLike[str] = ROOT) -> R
     is_name = isinstance(run, str) and not Path(run).is_dir()
     folder = find_run(Path(results), str(run)) if is_name else Path(run)
     (header, odd), journal = read_header_or_name(folder), Journal()
-    with garbage_uncollected():
+    with garbage_collection_paused():
         for path in sorted(folder.glob("journal-*.jsonl")):
             journal.read(path)
         journal.settle()

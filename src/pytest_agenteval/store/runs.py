@@ -18,7 +18,7 @@ from pytest_agenteval.store.json_lines import check_version
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, planned_json
 from pytest_agenteval.tasks.file_names import holds_baseline
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 ROOT = Path(".agenteval") / "runs"
 HEADER = "run.json"

@@ -11,8 +11,8 @@ from math import isinf
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
-from pytest_agenteval.text.canonical import JSON, compact
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.text.json_values import JSON, compact_json
 
 _SURROGATE = re.compile(r"\\(?:u|U0000)[dD][89abAB]")
 # What stands before `id` is looked at behind it: a pattern that begins with letters is searched for by these.
@@ -98,7 +98,7 @@ def parse_document(path: Path, data: bytes) -> Document:
         if _SURROGATE.search(
             text
         ):  # JSON's escapes can spell half a character, which no file of ours could hold
-            compact(value).encode()
+            compact_json(value).encode()
     except RecursionError:
         _refuse(file, None, "lists and maps not nested too deeply", "more levels than can be read")
     except UnicodeEncodeError:

@@ -31,8 +31,8 @@ from pytest_agenteval.tasks.task_detection import (
 )
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.tasks.validation_errors import value_text, without_consequences
-from pytest_agenteval.text.canonical import JSON
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.text.json_values import JSON
 
 if TYPE_CHECKING:
     from pytest_agenteval.tasks.rows.row_tasks import RowTask

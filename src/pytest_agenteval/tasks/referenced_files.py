@@ -15,7 +15,7 @@ from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_detection import is_task
 from pytest_agenteval.tasks.task_settings import resolve_settings
 from pytest_agenteval.tasks.task_spec import Task
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
 _LAYERS = ("base_fixture", "fixture_dir")
 _EXISTS: Mapping[str, Callable[[Path], bool]] = {
@@ -142,7 +142,7 @@ class _PathLookup(FrozenValue, frozen=True):
         return path.relative_to(self.root).as_posix() if path.is_relative_to(self.root) else str(path)
 
     def _hint(self, name: str) -> str:
-        return nearest(name, dict.fromkeys(self._neighbours(name)))
+        return did_you_mean(name, dict.fromkeys(self._neighbours(name)))
 
     def _neighbours(self, name: str) -> Iterator[str]:
         for place in self.places:

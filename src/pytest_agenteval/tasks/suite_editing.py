@@ -11,8 +11,8 @@ from pathlib import Path
 from pytest_agenteval.tasks.documents import is_json, parse_document, short_path
 from pytest_agenteval.tasks.suite_spec import Regression
 from pytest_agenteval.tasks.text_spans import TextSpan, insert_at_end, insert_before, newline_of, remove_part
-from pytest_agenteval.text.canonical import JSON
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
+from pytest_agenteval.text.json_values import JSON
 
 _KEY = "regression"
 _LISTS = ("buckets", "tasks")

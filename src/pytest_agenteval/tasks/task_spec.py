@@ -28,7 +28,7 @@ from pytest_agenteval.tasks.field_types import (
     check_clock,
     expects,
 )
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 SOURCES = ("manual", "captured", "synthesized")
 FaultKind = Literal[
@@ -159,7 +159,7 @@ class Task(Spec, frozen=True, kw_only=True):
         check_clock(self.clock)
         if not all(isinstance(value, str) for value in self.metadata.values()):
             texts = {
-                key: value if isinstance(value, str) else compact(value)
+                key: value if isinstance(value, str) else compact_json(value)
                 for key, value in self.metadata.items()
             }
             force_setattr(self, "metadata", texts)

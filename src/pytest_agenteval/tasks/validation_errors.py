@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.tasks.field_types import SPELLINGS
-from pytest_agenteval.text.errors import KeyPath, Problem, nearest, nearest_names
+from pytest_agenteval.text.errors import KeyPath, Problem, did_you_mean, nearest_names
 
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails, ValidationError
@@ -115,7 +115,7 @@ class _ProblemWriter:
         if key in properties:
             expected = f"the same value as {SPELLINGS[key]!r}, or only one of the two"
             return self._problem(path, expected, value_text(_at(self._document.value, (*self._base, *path))))
-        hint = self._below(properties, key) or nearest(key, names)
+        hint = self._below(properties, key) or did_you_mean(key, names)
         return self._problem(path, f"one of {nearest_names(key, names)}", f"unknown key {key!r}", hint)
 
     def _below(self, properties: Mapping[str, Any], key: str) -> str:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pytest_agenteval.text.canonical import JSON
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
+from pytest_agenteval.text.json_values import JSON
 
 if TYPE_CHECKING:
     from pytest_agenteval.tasks.text_spans import TextSpan

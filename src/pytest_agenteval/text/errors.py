@@ -25,19 +25,19 @@ class Problem:
     def __str__(self) -> str:
         place = self.file if self.line is None else f"{self.file}:{self.line}"
         rows = [
-            f"{place}: {dotted(self.path)}" if self.path else place,
+            f"{place}: {key_path_text(self.path)}" if self.path else place,
             f"  expected: {self.expected}",
             f"  found:    {self.found}",
         ]
         return "\n".join([*rows, f"  hint:     {self.hint}"] if self.hint else rows)
 
 
-def dotted(path: KeyPath) -> str:
+def key_path_text(path: KeyPath) -> str:
     """Write a key path as authors write it: ``graders[1].weight``."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
 
 
-def nearest(name: str, options: Iterable[str]) -> str:
+def did_you_mean(name: str, options: Iterable[str]) -> str:
     """Give the hint ``did you mean …?``, or nothing when no known name is near."""
     import difflib
 

@@ -1,23 +1,172 @@
-"""JSON values: when two are equal, what is left of a text once it is folded, what a number is.
-
-There is one meaning of each; ``fold_compact`` takes away what ``fold_text`` leaves, the space between words.
-"""
+"""JSON values: canonical text, digests, a JSON form of anything, equality, folded texts and paths."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from enum import Enum
+from math import isfinite, isnan
+from numbers import Integral, Rational, Real
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from pytest_agenteval.text.errors import KeyPath
+
+JSON: TypeAlias = "None | bool | int | float | str | list[JSON] | dict[str, JSON]"
+
+DIGEST_CHARS = 16
+
+
+def plain_json(value: object) -> object:
+    """Turn read-only mappings and sets into what JSON knows; sets come out sorted."""
+    if isinstance(value, Mapping | MappingProxyType):
+        return dict(value)
+    if isinstance(value, set | frozenset):
+        return sorted(value)
+    if isinstance(value, tuple):
+        return list(value)
+    raise TypeError(f"not a JSON value: {value!r} ({type(value).__name__})")
+
+
+# Kept: making an encoder for each line costs more than the line.
+_encode_canonical = json.JSONEncoder(
+    ensure_ascii=False, sort_keys=True, separators=(",", ":"), allow_nan=False, default=plain_json
+).encode
+_encode_compact = json.JSONEncoder(
+    ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=plain_json
+).encode
+
+
+def canonical_json(value: object) -> str:
+    """Write a JSON value with sorted keys and no spaces: equal values, equal text."""
+    return _encode_canonical(value)
+
+
+def compact_json(value: object) -> str:
+    """Write a JSON value in one line, its keys in their own order."""
+    return _encode_compact(value)
+
+
+def json_digest(value: object) -> str:
+    """Give 16 hex digits of the SHA-256 of a JSON value's canonical text."""
+    return text_digest(_encode_canonical(value))
+
+
+def text_digest(text: str) -> str:
+    """Give 16 hex digits of the SHA-256 of a text."""
+    # Models send halves of surrogate pairs: a text that holds one has a digest like any other.
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:DIGEST_CHARS]
+
+
+_LISTS = (list, tuple, deque)
+
+
+class _HoldsItself(ValueError):
+    """A value was met within itself."""
+
+    def __init__(self, value: object) -> None:
+        super().__init__("it holds itself")
+        self.identity = id(value)
+
+
+def jsonable(value: Any) -> Any:
+    """Turn a value into what JSON knows: maps with texts as keys, lists, texts, finite numbers.
+
+    Records, dataclasses and models become maps, sets are sorted, dates and bytes are texts, infinity is its
+    name; anything else is its ``repr``, as is an object that holds itself.
+    """
+    return _json_form(value, ())
+
+
+def encoder_fallback(value: Any) -> Any:
+    """Give what is written for a value that msgspec does not know: what it holds, or else its ``repr``."""
+    if value is None or isinstance(value, bool):  # as a key, which has to be a text
+        return compact_json(value)
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, deque):
+        return list(value)
+    if isinstance(value, PurePath | Rational) and not isinstance(value, Integral):
+        return str(value)
+    if isinstance(value, Real):  # numpy's numbers are numbers
+        return int(value) if isinstance(value, Integral) else float(value)
+    if hasattr(type(value), "__pydantic_serializer__"):  # a model; pydantic need not be there
+        return value.model_dump()
+    return repr(value)
+
+
+def float_name(number: float) -> str:
+    """Name what is no number as a run's files do."""
+    return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
+
+
+def _json_form(value: Any, around: tuple[int, ...]) -> Any:
+    """Give the form of a value that lies within others, whose identities are known."""
+    if value is None or isinstance(value, bool | str):
+        return value
+    if isinstance(value, int | float):
+        return value if isinstance(value, int) or isfinite(value) else float_name(value)
+    if isinstance(value, Mapping):
+        return {_json_key(key): _json_form(inner, around) for key, inner in value.items()}
+    if isinstance(value, _LISTS):
+        return [_json_form(inner, around) for inner in value]
+    if isinstance(value, set | frozenset):
+        return sorted([_json_form(inner, around) for inner in value], key=repr)
+    return _json_form_of_object(value, around)
+
+
+def _json_form_of_object(value: Any, around: tuple[int, ...]) -> Any:
+    if id(value) in around:
+        raise _HoldsItself(value)
+    within = (*around, id(value))
+    try:
+        if (names := _field_names(value)) is not None:
+            # One that was declared and never set is left out, as msgspec does.
+            return {name: _json_form(getattr(value, name), within) for name in names if hasattr(value, name)}
+        return _json_form(msgspec.to_builtins(value, enc_hook=encoder_fallback), within)
+    except _HoldsItself as again:
+        if again.identity != id(value):
+            raise
+    except (TypeError, ValueError, RecursionError):  # nobody can say what it holds
+        pass
+    return repr(value)
+
+
+def _json_key(key: Any) -> str:
+    """Give a key as a text, as encoders of JSON do; the ``repr`` of what they do not know."""
+    form = key if isinstance(key, str) else _json_form(key, ())
+    if isinstance(form, str):
+        return form
+    return compact_json(form) if form is None or isinstance(form, bool | int | float) else repr(key)
+
+
+def _field_names(value: object) -> Iterable[str] | None:
+    """Give the names of the fields of a record or a dataclass; of anything else None."""
+    if isinstance(value, msgspec.Struct):
+        return value.__struct_fields__
+    if is_dataclass(value) and not isinstance(value, type):
+        return [field.name for field in fields(value)]
+    return None
+
 
 # Bounded, so that a short text with a huge exponent cannot become a number that fills the memory.
 _JSON_NUMBER = re.compile(r"\s*[-+]?[0-9]{1,100}(?:\.[0-9]{1,100})?(?:[eE][-+]?[0-9]{1,3})?\s*")
 _LONG_RUN_OF_MARKS = re.compile(rb"[^\0]{33}")
 
 
-def equal(left: Any, right: Any) -> bool:
+def json_equal(left: Any, right: Any) -> bool:
     """Whether two JSON values are equal: 1 is 1.0, but true is not 1, and a list is a list in its order.
 
     Tuples are lists. NaN, which is no JSON, equals nothing.
@@ -26,13 +175,13 @@ def equal(left: Any, right: Any) -> bool:
         return (
             isinstance(right, Mapping)
             and left.keys() == right.keys()
-            and all(equal(value, right[key]) for key, value in left.items())
+            and all(json_equal(value, right[key]) for key, value in left.items())
         )
     if _is_list(left):
         return (
             _is_list(right)
             and len(left) == len(right)
-            and all(equal(mine, other) for mine, other in zip(left, right, strict=True))
+            and all(json_equal(mine, other) for mine, other in zip(left, right, strict=True))
         )
     return _equal_scalars(left, right)
 
@@ -158,7 +307,7 @@ def _normalize(form: Literal["NFC", "NFKC"], text: str) -> str:
     return unicodedata.normalize(form, text)
 
 
-def whole_text(text: str) -> str:
+def mend_surrogates(text: str) -> str:
     """Give a text in which halves of one character that came apart are one; what stays half is U+FFFD.
 
     The halves are surrogates that a server escaped in two events, or bytes of UTF-8 that a reader kept as
@@ -167,20 +316,113 @@ def whole_text(text: str) -> str:
     if text.isascii() or not _SURROGATE.search(text):
         return text
     paired = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-    from_bytes = _KEPT_BYTES.sub(
+    from_bytes = _ESCAPED_BYTES.sub(
         lambda match: match[0].encode("utf-8", "surrogateescape").decode("utf-8", "replace"), paired
     )
     return _SURROGATE.sub("\ufffd", from_bytes)
 
 
-def whole_texts(value: Any) -> Any:
+def mend_surrogates_in(value: Any) -> Any:
     """Give a JSON value whose texts and keys are whole, as by ``whole_text``."""
     if isinstance(value, str):
-        return whole_text(value)
+        return mend_surrogates(value)
     if isinstance(value, dict):
-        return {whole_text(key): whole_texts(inner) for key, inner in value.items()}
-    return list(map(whole_texts, value)) if isinstance(value, list) else value
+        return {mend_surrogates(key): mend_surrogates_in(inner) for key, inner in value.items()}
+    return list(map(mend_surrogates_in, value)) if isinstance(value, list) else value
 
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_KEPT_BYTES = re.compile("[\udc80-\udcff]+")
+_ESCAPED_BYTES = re.compile("[\udc80-\udcff]+")
+
+
+_BARE_PATTERN = r'[^\s."\[\]](?:[^."\[\]\x00-\x1f]*[^\s."\[\]])?'
+_QUOTED = r'"(?:[^"\\\x00-\x1f]|\\.)*"'
+_INDEX = r"\[(?:0|-?[1-9][0-9]{0,8})\]"
+_BARE_KEY = re.compile(_BARE_PATTERN)
+_STEP = re.compile(rf"(?P<dot>\.?)(?:(?P<bare>{_BARE_PATTERN})|(?P<quoted>{_QUOTED}))|(?P<index>{_INDEX})")
+# What stands in brackets and is no number, as in items[*].name, is no step of any kind.
+_LOOSE_STEP = re.compile(r"([^.\[\]]+)(?![^\[]*\])|\[([0-9]+)\]")
+
+
+class Missing(Enum):
+    """Says that there is no value, which no JSON value can say."""
+
+    ABSENT = "nothing"
+
+
+ABSENT: Final = Missing.ABSENT
+"""What ``value_at`` gives where nothing stands at the path."""
+
+
+class PathError(ValueError):
+    """Raised for a text that is no path; ``rest`` is the part from where it cannot be read."""
+
+    def __init__(self, text: str, rest: str) -> None:
+        super().__init__(f"{text!r} cannot be read from {rest!r} on" if text else "an empty text is no path")
+        self.rest = rest
+
+
+def parse_path(text: str) -> KeyPath:
+    """Read a path strictly; raises PathError, also for an empty text."""
+    steps: list[str | int] = []
+    end = 0
+    while end < len(text):
+        match = _STEP.match(text, end)
+        step = None if match is None else _read_step(match, first=not end)
+        if match is None or step is None:
+            break
+        steps.append(step)
+        end = match.end()
+    if not steps or end < len(text):
+        raise PathError(text, text[end:])
+    return tuple(steps)
+
+
+def loose_path(text: str) -> KeyPath:
+    """Read a path that others wrote: keys, and places such as ``[0]``; whatever else is passed over.
+
+    An empty text is the path of the whole value.
+    """
+    return tuple(key or int(place) for key, place in _LOOSE_STEP.findall(text))
+
+
+def format_path(path: Iterable[str | int]) -> str:
+    """Write a path so that ``parse_path`` reads it back."""
+    text = ""
+    for step in path:
+        if isinstance(step, int):
+            text += f"[{step}]"
+        else:
+            key = step if _BARE_KEY.fullmatch(step) else json.dumps(step)
+            text += f".{key}" if text else key
+    return text
+
+
+def value_at(value: Any, path: KeyPath) -> Any:
+    """Give what stands at a path, or ABSENT."""
+    for step in path:
+        value = _value_below(value, step)
+    return value
+
+
+def _read_step(match: re.Match[str], *, first: bool) -> str | int | None:
+    """Give one step; a key has a dot before it unless it comes first."""
+    if match["index"] is not None:
+        return int(match["index"][1:-1])
+    if bool(match["dot"]) is first:
+        return None
+    if match["bare"] is not None:
+        return match["bare"]
+    try:
+        key: str = json.loads(match["quoted"])
+    except ValueError:
+        return None
+    return key
+
+
+def _value_below(value: Any, step: str | int) -> Any:
+    if isinstance(step, str):
+        return value.get(step, ABSENT) if isinstance(value, Mapping) else ABSENT
+    if isinstance(value, list | tuple) and -len(value) <= step < len(value):
+        return value[step]
+    return ABSENT

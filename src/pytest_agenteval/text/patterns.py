@@ -134,12 +134,12 @@ def with_bounded_patterns(validator: type[Validator]) -> type[Validator]:
     keywords: dict[str, Any] = dict(validator.VALIDATORS)
     spaces: dict[str, dict[str, Any]] = {}
     made: type[Validator] = extend(
-        validator, {name: _with_our_re(check, spaces) for name, check in keywords.items()}
+        validator, {name: _with_timed_re(check, spaces) for name, check in keywords.items()}
     )
     return made
 
 
-class _Re:
+class _TimedRe:
     """What jsonschema uses of ``re``."""
 
     @staticmethod
@@ -148,11 +148,11 @@ class _Re:
         return Pattern(pattern).search(text)
 
 
-def _with_our_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
+def _with_timed_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
     """Give a copy of a function of jsonschema that finds our ``re`` by that name, as do those it calls."""
     if not isinstance(function, FunctionType) or not function.__module__.startswith("jsonschema."):
         return function
-    space = _space(function.__module__, spaces)
+    space = _namespace_of(function.__module__, spaces)
     own = FunctionType(
         function.__code__, space, function.__name__, function.__defaults__, function.__closure__
     )
@@ -160,11 +160,11 @@ def _with_our_re(function: Any, spaces: dict[str, dict[str, Any]]) -> Any:
     return own
 
 
-def _space(module: str, spaces: dict[str, dict[str, Any]]) -> dict[str, Any]:
+def _namespace_of(module: str, spaces: dict[str, dict[str, Any]]) -> dict[str, Any]:
     """Give the names that functions of a module see."""
     if module not in spaces:
         names = spaces[module] = dict(vars(sys.modules[module]))
-        names |= {name: _with_our_re(value, spaces) for name, value in names.items()}
+        names |= {name: _with_timed_re(value, spaces) for name, value in names.items()}
         if "re" in names:
-            names["re"] = _Re
+            names["re"] = _TimedRe
     return spaces[module]

@@ -18,7 +18,7 @@ from pytest_agenteval.cassettes.request_matching import MATCHER_WORDS
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.tasks.field_types import Count, Map, Named, Number, Positive, Spec, expects
 from pytest_agenteval.tasks.validation_errors import value_text
-from pytest_agenteval.text.errors import KeyPath, nearest
+from pytest_agenteval.text.errors import KeyPath, did_you_mean
 from pytest_agenteval.tools.request_values import TemplateValue, compile_value, is_chosen
 
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD"]
@@ -262,7 +262,12 @@ def _leads_somewhere(ref: Any, root: Any) -> bool:
 def _kind_problems(kind: Any, path: KeyPath) -> Iterator[SchemaProblem]:
     for type_name in kind if isinstance(kind, list) else [kind]:
         if type_name not in KINDS:
-            yield path, f"one of {', '.join(KINDS)}", value_text(type_name), nearest(str(type_name), KINDS)
+            yield (
+                path,
+                f"one of {', '.join(KINDS)}",
+                value_text(type_name),
+                did_you_mean(str(type_name), KINDS),
+            )
 
 
 def _inner_schemas(schema: Mapping[str, Any]) -> Iterator[tuple[KeyPath, Any]]:
@@ -365,7 +370,7 @@ def _parameters_problems(parameters: Mapping[str, Any]) -> Iterator[DeclarationP
     properties, required = parameters.get("properties", {}), parameters.get("required", ())
     for index, name in enumerate(() if wrong else required):
         if name not in properties:
-            hint = nearest(name, properties)
+            hint = did_you_mean(name, properties)
             yield DeclarationProblem(
                 ("parameters", "required", index), "a name in `properties`", value_text(name), hint
             )
@@ -430,7 +435,7 @@ def _unknown_names(
 ) -> Iterator[DeclarationProblem]:
     for name in dict.fromkeys(used):
         if name not in names:
-            yield DeclarationProblem(path, expected, f"unknown name {name!r}", nearest(name, names))
+            yield DeclarationProblem(path, expected, f"unknown name {name!r}", did_you_mean(name, names))
 
 
 def _address_problems(tool: ToolDeclaration, provider: ProviderSpec | None) -> Iterator[DeclarationProblem]:
@@ -466,7 +471,7 @@ def _matching_problems(matching: Mapping[str, Any], names: Iterable[str]) -> Ite
         if not number and rule not in MATCHER_WORDS:
             expected = f"one of {', '.join(MATCHER_WORDS)}, or {{number: TOLERANCE}}"
             yield DeclarationProblem(
-                ("matching", name), expected, value_text(rule), nearest(str(rule), MATCHER_WORDS)
+                ("matching", name), expected, value_text(rule), did_you_mean(str(rule), MATCHER_WORDS)
             )
 
 
@@ -517,4 +522,4 @@ def _value_path_problems(path: KeyPath, given: str) -> Iterator[SchemaProblem]:
 def _unknown_parameter(path: KeyPath, given: Any, names: Collection[str]) -> Iterator[SchemaProblem]:
     for name in compile_value(given).names:
         if name not in names:
-            yield path, "a parameter of the tool", f"unknown name {name!r}", nearest(name, names)
+            yield path, "a parameter of the tool", f"unknown name {name!r}", did_you_mean(name, names)

@@ -16,10 +16,9 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from weakref import WeakKeyDictionary
 
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
-from pytest_agenteval.processes.closers import close_at_end
-from pytest_agenteval.text.canonical import compact, digest_text
-from pytest_agenteval.text.redaction.spellings import MARK
-from pytest_agenteval.text.value_paths import ABSENT, loose_path, value_at
+from pytest_agenteval.processes.threads import close_at_end
+from pytest_agenteval.text.json_values import ABSENT, compact_json, loose_path, text_digest, value_at
+from pytest_agenteval.text.secret_forms import MARK
 from pytest_agenteval.tools.http_declaration import Chosen, ProviderSpec, RequestSpec, TokenSpec
 from pytest_agenteval.tools.request_values import (
     Args,
@@ -131,7 +130,7 @@ class RequestTemplate:
             return None
         if self._as == "form":
             return _pairs(body)
-        return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", compact(body))
+        return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", compact_json(body))
 
     def _read_body(self, text: str) -> Any:
         if self._as == "form":
@@ -322,7 +321,7 @@ async def _exchange(
 
 async def _token(endpoint: ToolEndpoint, token: TokenRequest, base: str) -> tuple[str, str]:
     """Give the key of a token and the token; asked for once by those who need it at the same time."""
-    key = digest_text(repr([token.template.request({}, os.environ.__getitem__, base)]))
+    key = text_digest(repr([token.template.request({}, os.environ.__getitem__, base)]))
     of_loop = await _of_this_loop()
     async with of_loop.locks.setdefault(key, asyncio.Lock()):
         held = _tokens.get(key)

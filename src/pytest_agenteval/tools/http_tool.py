@@ -15,11 +15,10 @@ from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolError
 from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.spec_reading import read_spec
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake
+from pytest_agenteval.text.json_values import ABSENT, compact_json, loose_path, value_at
 from pytest_agenteval.text.patterns import Pattern
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.text.value_paths import ABSENT, loose_path, value_at
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.http_declaration import (
     TOKEN,
     DeclarationProblem,
@@ -86,7 +85,7 @@ class _ErrorRule:
         message = self._message(body) if self._message else ABSENT
         code = value if isinstance(value, str | int | float) else ABSENT
         parts = [part for part in (message, code) if part is not ABSENT and part not in (None, "")]
-        return _short(" / ".join(dict.fromkeys(map(str, parts))) or compact(value))
+        return _short(" / ".join(dict.fromkeys(map(str, parts))) or compact_json(value))
 
 
 def _at(path: str) -> Callable[[Any], Any]:
@@ -222,7 +221,7 @@ def _number(value: Any) -> int | float:
 _CONVERT: dict[str, Callable[[Any], Any]] = {
     "number": _number,
     "integer": lambda value: int(_number(value)),
-    "text": lambda value: value if isinstance(value, str) else compact(value),
+    "text": lambda value: value if isinstance(value, str) else compact_json(value),
     "count": len,
 }
 _STEPS: dict[str, Callable[[PartSpec], Picker]] = {

@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_agenteval.cassettes.http.patch_system import without_socket_guard
-from pytest_agenteval.processes.processes import GROUP, end_group
+from pytest_agenteval.processes.process_groups import GROUP, end_group
 from pytest_agenteval.processes.threads import in_daemon_thread
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.text.errors import AgentEvalError, McpServerDown, NoKey
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools import mcp_client
 from pytest_agenteval.tools.mcp_client import (
     ConnectionLost,

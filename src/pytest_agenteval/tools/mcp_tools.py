@@ -15,14 +15,14 @@ import msgspec
 from pytest_agenteval.cassettes.cassette import RecordMode
 from pytest_agenteval.cassettes.interaction import Request, tool_answer, tool_request, tool_response
 from pytest_agenteval.cassettes.tape import Library, Tape
-from pytest_agenteval.processes.files import locked, portable_name
+from pytest_agenteval.processes.files import file_lock, portable_name
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.tasks.agent_specs import ServedTools
 from pytest_agenteval.text.errors import McpServerDown
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.http_declaration import schema_problems
 from pytest_agenteval.tools.mcp_client import ServedTool, read_served_tool
 from pytest_agenteval.tools.mcp_servers import START_S, LoopThread, ServerPool
@@ -61,7 +61,7 @@ class SchemaSource(FrozenValue, frozen=True):
             path = tape.cassette.path
             path.parent.mkdir(parents=True, exist_ok=True)
             # Not the cassette's own lock, which saving takes. Workers collect at once, and one asks.
-            with locked(path.with_suffix(".server")):
+            with file_lock(path.with_suffix(".server")):
                 tape = self._tape(server)
                 recorded = tape.find((request,)) or _record_schemas(server, request, tape)
         if recorded is None:

@@ -20,7 +20,7 @@ from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 from pytest_agenteval.tools.mcp_servers import LoopThread
 from pytest_agenteval.tools.tool import ToolResult
 from pytest_agenteval.tools.toolbox import ToolBox
@@ -172,4 +172,4 @@ def _error_message(id: Any, code: int, message: str) -> Mapping[str, Any]:
 
 
 def _json_response(value: Mapping[str, Any] | Sequence[Any]) -> Response:
-    return Response(200, "OK", {"Content-Type": "application/json"}, compact(value))
+    return Response(200, "OK", {"Content-Type": "application/json"}, compact_json(value))

@@ -21,7 +21,7 @@ from pytest_agenteval.tasks.documents import Document, read_document, short_path
 from pytest_agenteval.tasks.field_types import Map, Named, NamedBesideOthers, Spec, check_named, expects
 from pytest_agenteval.tasks.spec_reading import read_spec
 from pytest_agenteval.tasks.validation_errors import value_text
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 from pytest_agenteval.tools.http_declaration import (
     ErrorSpec,
     ProviderSpec,
@@ -117,7 +117,9 @@ class OpenApiSource:
                 value = value[step]
             else:
                 keys = value if isinstance(value, Mapping) else ()
-                self.refuse((*place, "$ref"), "a reference to something", f"{ref!r}", nearest(step, keys))
+                self.refuse(
+                    (*place, "$ref"), "a reference to something", f"{ref!r}", did_you_mean(step, keys)
+                )
         return value
 
     def problem(self, place: KeyPath, expected: str, found: str, hint: str = "") -> Problem:
@@ -161,7 +163,10 @@ def _add_key(keys: SecurityKeys, source: OpenApiSource, name: str, variable: str
     if name not in schemes:
         scheme_names = ", ".join(schemes) or "no security scheme"
         source.refuse(
-            ("components", "securitySchemes"), f"the scheme {name!r}", scheme_names, nearest(name, schemes)
+            ("components", "securitySchemes"),
+            f"the scheme {name!r}",
+            scheme_names,
+            did_you_mean(name, schemes),
         )
     scheme: Mapping[str, Any] = source.followed(schemes[name], place)
     kind, secret = scheme.get("type"), f"${{{variable}}}"
@@ -519,7 +524,7 @@ def _make_tools(document: Document, source: OpenApiSource, read: OpenApiFile) ->
         place: KeyPath = ("operations", index, *(("id",) if isinstance(given, OperationSpec) else ()))
         if spec.id not in by_name:
             found = f"unknown operation {spec.id!r}"
-            yield _problem(document, place, _list_some(by_name), found, nearest(spec.id, by_name))
+            yield _problem(document, place, _list_some(by_name), found, did_you_mean(spec.id, by_name))
             continue
         operation = by_name[spec.id]
         if spec.id in again:

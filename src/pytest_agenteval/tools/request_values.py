@@ -8,8 +8,7 @@ from itertools import groupby, zip_longest
 from typing import Any, TypeAlias
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import canonical, compact
-from pytest_agenteval.text.value_paths import ABSENT
+from pytest_agenteval.text.json_values import ABSENT, canonical_json, compact_json
 
 Args: TypeAlias = Mapping[str, Any]
 SecretLookup: TypeAlias = Callable[[str], str]
@@ -117,7 +116,7 @@ class TableValue(TemplateValue):
         self._name, self._table = name, table
         self.names = (name, *(inner_name for value in inner for inner_name in value.names))
         self.readable = tuple(inner_name for value in inner for inner_name in value.readable)
-        constants = [canonical(value.write({}, str)) for value in inner if not value.names]
+        constants = [canonical_json(value.write({}, str)) for value in inner if not value.names]
         if len(set(constants)) == len(constants):
             self.readable = (name, *self.readable)
         self.secrets = tuple(secret for value in inner for secret in value.secrets)
@@ -231,7 +230,7 @@ def text_of_value(value: Any) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, bool) or value is None or isinstance(value, Mapping | list | tuple):
-        return compact(value)
+        return compact_json(value)
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     return repr(value) if isinstance(value, float) else str(value)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, ToolError
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -77,8 +77,8 @@ class ToolResult(Record, frozen=True):
     def content(self) -> str:
         """The text that the model is shown."""
         if self.error is not None:
-            return compact({"error": self.error.message, "error_type": self.error.type})
-        return self.value if isinstance(self.value, str) else compact(self.value)
+            return compact_json({"error": self.error.message, "error_type": self.error.type})
+        return self.value if isinstance(self.value, str) else compact_json(self.value)
 
     def message(self, call: ToolCall) -> dict[str, Any]:
         """Give the result as the message that answers a call."""

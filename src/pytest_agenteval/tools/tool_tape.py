@@ -30,9 +30,8 @@ from pytest_agenteval.cassettes.request_matching import (
 from pytest_agenteval.cassettes.tape import Tape
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.transcript import TapeStatus, ToolCall
-from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import CassetteMiss, NoKey, UsageMistake
-from pytest_agenteval.text.json_values import equal
+from pytest_agenteval.text.json_values import canonical_json, json_equal
 from pytest_agenteval.tools.tool import (
     Tool,
     ToolFailed,
@@ -71,7 +70,7 @@ def tool_call_matcher(
         return normalize_arguments(wire.args(request), schema)
 
     return CallMatcher(
-        (tool, matchers.ident, canonical(schema), id(wire)), read_recorded, read_asked, matchers
+        (tool, matchers.ident, canonical_json(schema), id(wire)), read_recorded, read_asked, matchers
     )
 
 
@@ -119,7 +118,7 @@ def _args_if_of_tool(request: Request, wire: RequestCodec) -> Mapping[str, Any] 
 
 
 def _same(left: Any, right: Any) -> bool:
-    return equal(left, right) or str(left) == str(right)
+    return json_equal(left, right) or str(left) == str(right)
 
 
 _SCALARS = frozenset({str, int, bool, float})

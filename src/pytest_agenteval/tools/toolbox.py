@@ -29,7 +29,7 @@ from pytest_agenteval.text.errors import (
     RequestRefused,
     TrialBroken,
     UsageMistake,
-    nearest,
+    did_you_mean,
 )
 from pytest_agenteval.tools.tool import (
     Fault,
@@ -88,7 +88,7 @@ class ToolBox:
         """Put registered tools into the box by name; raises UsageMistake for any other name."""
         for name in names:
             if name not in self._registered:
-                hint = nearest(name, self._registered)
+                hint = did_you_mean(name, self._registered)
                 raise UsageMistake("; ".join(filter(None, (f"unknown tool {name!r}", hint))))
         self.offer(*(self._registered[name] for name in names))
 

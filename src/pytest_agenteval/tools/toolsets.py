@@ -20,8 +20,8 @@ from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.truncation import truncated
 from pytest_agenteval.tasks.documents import read_document, short_path
-from pytest_agenteval.text.canonical import digest_text
-from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake, nearest
+from pytest_agenteval.text.errors import Problem, ProblemsFound, UsageMistake, did_you_mean
+from pytest_agenteval.text.json_values import text_digest
 from pytest_agenteval.tools.tool import Tool, ToolFailed
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def _is_defined_in(function: object, module: ModuleType) -> bool:
 
 def _import_file(path: Path) -> ModuleType:
     """Import the file under a name of its own, so that several suites may have a ``tools.py``."""
-    name = f"agenteval_tools_{path.stem}_{digest_text(str(path.resolve()))}"
+    name = f"agenteval_tools_{path.stem}_{text_digest(str(path.resolve()))}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ProblemsFound([Problem(short_path(path), None, (), "a Python file", f"a {path.suffix} file")])
@@ -326,7 +326,7 @@ def _find_file(
         if (place / entry).is_file():
             return (place / entry).absolute()
     looked = " and ".join(dict.fromkeys(short_path(place / entry) for place in places))
-    hint = nearest(entry, toolsets)
+    hint = did_you_mean(entry, toolsets)
     raise ProblemsFound([Problem(entry, None, (), _KINDS, f"neither; looked for {looked}", hint)])
 
 

@@ -23,7 +23,7 @@ from pytest_agenteval.cassettes.http.loopback import trial_address
 from pytest_agenteval.cassettes.http.loopback_address import HOST, Connections, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import Scope
 from pytest_agenteval.cassettes.tape import Library
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.cassettes.http.server import Answers
 
 CANARY = "sk-canary-4711-in-no-child"

@@ -10,7 +10,7 @@ import pytest
 from pytest_agenteval.cassettes.interaction import Response
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.cassettes.wire.traffic import text_of_body
-from pytest_agenteval.text.redaction.secrets import Secrets
+from pytest_agenteval.text.redaction import Secrets
 
 SECRET = "hunter2-XYZZY-9876"
 PIECES = ["It is hunter", "2-XYZ", "ZY-9876, ok"]

@@ -22,7 +22,7 @@ from pytest_agenteval.chat.local.vllm_chat import (
     serve_command,
     tool_call_parser,
 )
-from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.text.errors import ProviderDown
 from tests.stand_ins.vllm import StandIn, put_on_path

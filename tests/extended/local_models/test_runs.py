@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.process_groups import is_running
 from tests.stand_ins.vllm import StandIn, put_on_path
 from tests.suites import only_our_plugin, task, write
 

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.graders.matching.matchers import check_value, matcher_of
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.text.json_values import equal, fold_text, is_part_of
-from pytest_agenteval.text.value_paths import ABSENT
+from pytest_agenteval.text.json_values import ABSENT, fold_text, is_part_of, json_equal
 
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 JSON = st.recursive(
@@ -43,8 +42,8 @@ def test_a_value_matches_itself(value: Any) -> None:
 @given(JSON, JSON)
 def test_being_the_same_is_mutual(one: Any, other: Any) -> None:
     """And whatever is the same is part of each other."""
-    assert equal(one, other) == equal(other, one)
-    if equal(one, other):
+    assert json_equal(one, other) == json_equal(other, one)
+    if json_equal(one, other):
         assert is_part_of(one, other)
         assert is_part_of(other, one)
 
@@ -102,7 +101,7 @@ def test_a_part_of_a_part_is_a_part(triple: tuple[tuple[Any, Any], Any]) -> None
 )
 def test_what_is_equal_and_what_is_part(expected: Any, found: Any, same: bool, part: bool) -> None:
     """Numbers are compared as numbers, true is no number, and order counts only where all is wanted."""
-    assert (equal(expected, found), is_part_of(expected, found)) == (same, part)
+    assert (json_equal(expected, found), is_part_of(expected, found)) == (same, part)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_agenteval.graders.outcome.file_contents import FileValue, FrontMatter
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.text.value_paths import ABSENT, PathError, format_path, parse_path, value_at
+from pytest_agenteval.text.json_values import ABSENT, PathError, format_path, parse_path, value_at
 from tests.graders.sample_evidence import BINARY, Content, files_evidence
 
 NOTE = """---

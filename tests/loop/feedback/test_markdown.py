@@ -16,7 +16,7 @@ from pytest_agenteval.loop.feedback.tokens import cut_to_tokens, estimate_tokens
 from pytest_agenteval.records.evidence import Check, Grade
 from pytest_agenteval.records.transcript import Ask, Event, Message, Transcript, Usage
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.loop.feedback.feedback_runs import call, failed_grade, failing, feedback_on, passing
 from tests.reports.runs import key
 

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agenteval.loop.improve import coding_agent
 from pytest_agenteval.loop.improve.coding_agent import CodingAgentEnding, run_coding_agent
-from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.process_groups import is_running
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="a shell of POSIX")
 

@@ -19,7 +19,7 @@ from pytest_agenteval.reports.exports.atif import trajectory, write_trajectories
 from pytest_agenteval.reports.exports.trial_identity import trial_path
 from pytest_agenteval.store.run_metadata import RunHeader
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.exports.atif_rules import check_trajectory
 from tests.reports.exports.talk import NEVER_BEGUN, TALK, store_talks
 from tests.store.samples import FULL_TODAY, TRIALS

@@ -17,7 +17,7 @@ from pytest_agenteval.reports.comparison_report import comparison_json
 from pytest_agenteval.reports.exports.json_report import write_json
 from pytest_agenteval.reports.leaderboard import leaderboards_json, leaderboards_of
 from pytest_agenteval.reports.report_source import ReportSource, report_source
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.runs import MIXED, PLANNED, store_run, trial
 from tests.store.samples import FULL
 from tests.store.samples import trial as plain_trial

@@ -29,7 +29,7 @@ from pytest_agenteval.reports.exports.otel import provider_name, send_run, trial
 from pytest_agenteval.reports.exports.otel_sdk import Collector, otlp_json, service
 from pytest_agenteval.store.run_metadata import RunHeader, RunModel
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.exports.collector import collecting
 from tests.reports.exports.talk import CLAUDE, NEVER_BEGUN, TALK, store_talks
 from tests.store.samples import TRIALS

@@ -22,7 +22,7 @@ from pytest_agenteval.reports.exports.row_files import write_csv, write_parquet
 from pytest_agenteval.reports.report_source import ReportSource
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS
 from pytest_agenteval.store.run_reader import load_run
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from tests.reports.runs import store_run
 from tests.store.samples import FULL, trial
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from pytest_agenteval.processes.process_table import is_running
+from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.records.transcript import ToolCall
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.session.planning.suites import Suites
-from pytest_agenteval.text.errors import ProblemsFound, dotted
+from pytest_agenteval.text.errors import ProblemsFound, key_path_text
 from tests.journals import trials
 from tests.suites import run, suite, write
 
@@ -325,7 +325,7 @@ def test_a_wrong_entry_is_told_where_it_stands(
     problems = Suites(tmp_path).of(tmp_path / "evals" / "t.json")
     assert isinstance(problems, ProblemsFound)
     (problem,) = problems.problems
-    assert (dotted(problem.path), problem.line) == (path, 4)
+    assert (key_path_text(problem.path), problem.line) == (path, 4)
     assert problem.expected.startswith(expected)
 
 

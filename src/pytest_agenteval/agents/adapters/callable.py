@@ -22,7 +22,7 @@ from pytest_agenteval.cassettes.http.scope import current
 from pytest_agenteval.records.factories import are_names, is_map_of_texts
 from pytest_agenteval.records.plan import OWN_MODEL, Model
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
 Parameters = Mapping[str, inspect.Parameter]
 _NAMED_KINDS = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
@@ -181,10 +181,10 @@ class CallableFactory:
         for key, source in self._args.items():
             if key not in self._parameters:
                 named = f"a parameter of {self.name}: {', '.join(self._parameters) or 'it has none'}"
-                wrong.append((("agent", "args", key), named, repr(key), nearest(key, self._parameters)))
+                wrong.append((("agent", "args", key), named, repr(key), did_you_mean(key, self._parameters)))
             elif source not in FILLED:
                 expected = f"one of {', '.join(FILLED)}"
-                wrong.append((("agent", "args", key), expected, repr(source), nearest(source, FILLED)))
+                wrong.append((("agent", "args", key), expected, repr(source), did_you_mean(source, FILLED)))
         lacking = (
             [] if wrong or self.content_parameter(settings, prompts) else self._unfilled(settings, prompts)
         )

@@ -12,8 +12,8 @@ from urllib.parse import urlsplit
 
 from pytest_agenteval.agents.adapters.model_upstreams import ADDRESSES, DUMMY_KEYS, KEYS
 from pytest_agenteval.agents.agent import InputProblem
-from pytest_agenteval.text.canonical import digest, digest_text
-from pytest_agenteval.text.errors import nearest
+from pytest_agenteval.text.errors import did_you_mean
+from pytest_agenteval.text.json_values import json_digest, text_digest
 
 OWN_PREFIX = "AGENTEVAL_"
 PROXY_VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy")
@@ -62,7 +62,7 @@ def project_files(form: Mapping[str, Any]) -> list[Path]:
 def files_digest(form: Mapping[str, Any]) -> str:
     """Give a digest of the files that the command names: the same wherever the project lies."""
     texts = [file.read_text(encoding="utf-8", errors="surrogateescape") for file in project_files(form)]
-    return digest([digest_text(text) for text in texts]) if texts else ""
+    return json_digest([text_digest(text) for text in texts]) if texts else ""
 
 
 def command_problems(form: Mapping[str, Any]) -> Sequence[InputProblem]:
@@ -154,4 +154,4 @@ def _is_file(path: Path) -> bool:
 def _near(folder: Path, name: str) -> str:
     place = (folder / name).parent
     names: Collection[str] = [path.name for path in place.iterdir()] if place.is_dir() else []
-    return nearest(Path(name).name, names)
+    return did_you_mean(Path(name).name, names)

@@ -12,7 +12,7 @@ from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.transcript import ToolCall, ToolError
 from pytest_agenteval.records.truncation import truncated
 from pytest_agenteval.text.errors import TrialBroken
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 Event = Mapping[str, Any]
 _BEGINS_AS_EVENT = re.compile(r'\s*\{\s*"type"\s*:\s*"(?:tool_call|tool_result|answer)"')

@@ -10,7 +10,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from pytest_agenteval.processes.processes import GROUP, disown_group, end_group, own_group, prepare_to_own
+from pytest_agenteval.processes.process_groups import (
+    GROUP,
+    disown_group,
+    end_group,
+    own_group,
+    prepare_to_own,
+)
 from pytest_agenteval.text.errors import TrialBroken
 
 GRACE_S = 5.0

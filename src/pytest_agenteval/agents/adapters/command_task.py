@@ -10,7 +10,7 @@ from pytest_agenteval.agents.adapters.model_upstreams import bare_name
 from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.agents.conversation import is_user_turn, last_user_turn, turn_text
 from pytest_agenteval.text.errors import TrialBroken
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 VERSION = 1
 """The form of the lines."""

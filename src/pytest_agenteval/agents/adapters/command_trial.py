@@ -20,14 +20,14 @@ from pytest_agenteval.agents.agent import AgentContext
 from pytest_agenteval.cassettes.http.loopback import open_address
 from pytest_agenteval.cassettes.http.loopback_address import HOST, TrialAddress, Upstream
 from pytest_agenteval.cassettes.http.scope import current
-from pytest_agenteval.processes.processes import NEEDED_VARIABLES
-from pytest_agenteval.processes.tree_removal import remove_tree
-from pytest_agenteval.processes.trial_output import current_output
+from pytest_agenteval.processes.captured_output import current_output
+from pytest_agenteval.processes.files import remove_tree
+from pytest_agenteval.processes.process_groups import NEEDED_VARIABLES
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.transcript import NO_ANSWER, Message, Role, Transcript
 from pytest_agenteval.text.errors import TrialBroken
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.text.redaction.spellings import worth_hiding
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
+from pytest_agenteval.text.secret_forms import worth_hiding
 from pytest_agenteval.tools.offered_tools import OfferedTools
 
 AROUND, CUT = "around_the_tapes", "output_cut"

@@ -8,11 +8,11 @@ run, and each repetition has a recording of its own. What is sent holds what is 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import random
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -21,10 +21,10 @@ from pytest_agenteval.cassettes.http.scope import Scope, current, untaped
 from pytest_agenteval.cassettes.interaction import Request, Response, text_of
 from pytest_agenteval.cassettes.redaction import Redactor
 from pytest_agenteval.chat.provider_failures import retry_after_s
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import NoKey, ProviderDown, TrialBroken
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
-from pytest_agenteval.text.redaction.spellings import MARK
+from pytest_agenteval.text.json_values import compact_json
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
+from pytest_agenteval.text.secret_forms import MARK
 from pytest_agenteval.tools.request_values import NestedValue, TemplateValue, compile_value
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class Endpoint:
         repetition = ctx.trial.repetition
         question = self._request({**values, "session": "session"}, {})
         if repetition > 1:
-            question = replace(question, uri=f"{question.uri}#repetition={repetition}")
+            question = dataclasses.replace(question, uri=f"{question.uri}#repetition={repetition}")
         scope = (current() or Scope(passing=True)).without_traffic()
         response = scope.play(question)
         taped = response is not None
@@ -128,7 +128,7 @@ class Endpoint:
         headers = {name: str(value) for name, value in self._headers.write(values, secret).items()}
         if "content-type" not in {name.lower() for name in headers}:
             headers["Content-Type"] = "application/json"
-        text = compact(self._body.write(values, secret))
+        text = compact_json(self._body.write(values, secret))
         body = _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
         return Request("POST", str(self._uri.write(values, secret)), body, headers)
 

@@ -24,7 +24,7 @@ from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool_spec import shown_value
 from pytest_agenteval.records.transcript import ToolCall, ToolError, Usage
 from pytest_agenteval.text.errors import KeyPath, TrialBroken
-from pytest_agenteval.text.value_paths import ABSENT, parse_path, value_at
+from pytest_agenteval.text.json_values import ABSENT, parse_path, value_at
 
 PATHS = ("answer", "state", "calls", "usage")
 """The keys of a form that are paths into a reply."""

@@ -5,7 +5,7 @@ Its own requests of models are made where it runs, and not seen: the transcript 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import uuid4
@@ -20,7 +20,7 @@ from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.records.evidence import Answer
 from pytest_agenteval.records.plan import OWN_MODEL
 from pytest_agenteval.records.transcript import Ask, ToolCall
-from pytest_agenteval.text.value_paths import PathError, parse_path
+from pytest_agenteval.text.json_values import PathError, parse_path
 
 MOST_TOKENS = 4096
 """What an endpoint of Anthropic's shape is allowed to write: that shape demands a number."""
@@ -42,13 +42,8 @@ BODIES: Mapping[str, Mapping[str, Any]] = {
 VERSION_HEADER = {"anthropic-version": "2023-06-01"}
 
 
-def agent_factory(form: Mapping[str, Any]) -> Callable[..., Agent]:
-    """Give what makes the agent of a form, with the settings of suite and task."""
-    return _HttpFactory(form)
-
-
-class _HttpFactory:
-    """Makes agents of one form; ``takes_model`` says whether the endpoint is told a run's model."""
+class HttpFactory:
+    """Makes the agents of one form; ``takes_model`` says whether the endpoint is told a run's model."""
 
     prompt_names = ()
     prompt_hint = "an endpoint is sent none: change its own, and compare two runs (--agent-baseline)"

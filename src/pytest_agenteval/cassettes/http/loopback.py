@@ -41,10 +41,9 @@ from pytest_agenteval.cassettes.http.scope import (
     untaped,
 )
 from pytest_agenteval.cassettes.interaction import Request, Response
-from pytest_agenteval.processes.closers import close_at_end
-from pytest_agenteval.processes.threads import in_daemon_thread
+from pytest_agenteval.processes.threads import close_at_end, in_daemon_thread
 from pytest_agenteval.text.errors import RequestRefused, exception_text
-from pytest_agenteval.text.redaction.spellings import MARK, worth_hiding
+from pytest_agenteval.text.secret_forms import MARK, worth_hiding
 
 if TYPE_CHECKING:
     from pytest_agenteval.cassettes.http.messages import Pairs

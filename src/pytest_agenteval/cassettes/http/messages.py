@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from pytest_agenteval.cassettes.interaction import Body, Request, Response
-from pytest_agenteval.text.redaction.spellings import MARK
+from pytest_agenteval.text.secret_forms import MARK
 
 Headers = Iterable[tuple[str, str]]
 

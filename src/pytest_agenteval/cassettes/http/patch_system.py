@@ -27,9 +27,9 @@ from pytest_agenteval.cassettes.http.scope import (
     of_nobody,
     untaped,
 )
-from pytest_agenteval.processes.process_table import FORK_EVENTS, kill_descendants
+from pytest_agenteval.processes.process_groups import FORK_EVENTS, kill_descendants
 from pytest_agenteval.records.transcript import CHANGED_PROCESS, STARTED_PROGRAM
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 _TABLES = "_agenteval_audit_tables"
 

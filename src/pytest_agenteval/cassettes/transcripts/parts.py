@@ -21,10 +21,8 @@ from pytest_agenteval.records.transcript import (
     Transcript,
     Usage,
 )
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import KeyPath, TrialBroken
-from pytest_agenteval.text.json_form import jsonable
-from pytest_agenteval.text.value_paths import format_path
+from pytest_agenteval.text.json_values import compact_json, format_path, jsonable
 
 MOST_CHARS = 60
 
@@ -214,7 +212,7 @@ class TranscriptBuilder:
 
 def shown_text(value: Any) -> str:
     """Give a value as the text that a model is shown: a text as it is, anything else as JSON."""
-    return value if isinstance(value, str) else compact(jsonable(value))
+    return value if isinstance(value, str) else compact_json(jsonable(value))
 
 
 def _ended(call: ToolCall, outcome: CallResult) -> ToolCall:

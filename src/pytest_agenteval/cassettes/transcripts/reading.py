@@ -29,7 +29,7 @@ from pytest_agenteval.cassettes.transcripts.span_reading import read_spans
 from pytest_agenteval.cassettes.transcripts.spans import are_spans, plain_spans
 from pytest_agenteval.records.transcript import ToolError, Transcript, Usage
 from pytest_agenteval.text.errors import KeyPath
-from pytest_agenteval.text.value_paths import format_path
+from pytest_agenteval.text.json_values import format_path
 
 PROMPT_ROLES = {"system": "system", "developer": "system", "user": "user"}
 LANGCHAIN = ("human", "ai")

@@ -18,8 +18,7 @@ from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.recorder import Recorder, is_ended
 from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments, shown_value
 from pytest_agenteval.records.transcript import Ask, ToolCall, ToolError, Transcript, Usage
-from pytest_agenteval.text.canonical import canonical
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import canonical_json, jsonable
 
 OPENINFERENCE_KIND = "openinference.span.kind"
 MODEL_OPERATIONS = (names.CHAT, "text_completion", "generate_content")
@@ -207,9 +206,9 @@ def _message_of(role: str, text: str, calls: list[dict[str, Any]]) -> OpenAIMess
 def _call(id: Any, name: Any, arguments: Any) -> dict[str, Any]:
     if isinstance(arguments, str):
         args, raw = parse_arguments(arguments or "{}")
-        text = canonical(args) if raw is None else raw
+        text = canonical_json(args) if raw is None else raw
     else:
-        text = canonical(jsonable(arguments or {}))
+        text = canonical_json(jsonable(arguments or {}))
     return {
         "id": str(id or ""),
         "type": "function",

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall, usage_of
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
-    as_count,
     as_map,
     as_text,
     base64_placeholder,
@@ -20,10 +19,10 @@ from pytest_agenteval.cassettes.wire.traffic import (
     tool_spec,
     url_placeholder,
 )
-from pytest_agenteval.records.replies import PricedApart
+from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
 from pytest_agenteval.records.tool_spec import ToolSpec
-from pytest_agenteval.records.transcript import ToolError, Usage
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.records.transcript import ToolError
+from pytest_agenteval.text.json_values import compact_json
 
 FORMAT = "anthropic.messages"
 NUMBERED = False
@@ -128,7 +127,7 @@ def _error(answer: Json, result: Any) -> ToolError | None:
     code = as_text(as_map(result).get("error_code"))
     if not code and answer.get("is_error") is not True:
         return None
-    message = as_text(as_map(result).get("error_message")) or text_of(result) or code or compact(result)
+    message = as_text(as_map(result).get("error_message")) or text_of(result) or code or compact_json(result)
     return ToolError(code or "tool_error", message)
 
 
@@ -144,31 +143,18 @@ def read_reply(body: Json) -> ReplyParts:
     if not isinstance(body.get("content"), list):
         raise UnreadableTraffic("the reply holds no content")
     blocks, reason = maps_in(body["content"]), as_text(body.get("stop_reason"))
+    usage, priced_apart = read_usage(FORMAT, as_map(body.get("usage")))
     return ReplyParts(
         text_of(blocks, ""),
         _calls(blocks),
-        _usage(as_map(body.get("usage"))),
+        usage,
         _FINISHES.get(reason, reason),
         reason == "refusal",
         "\n\n".join(as_text(block.get("thinking")) for block in blocks if block.get("thinking")),
         as_text(body.get("model")),
         as_text(body.get("id")),
-        priced_apart=_priced_apart(as_map(body.get("usage"))),
+        priced_apart=priced_apart,
     )
-
-
-def _usage(usage: Json) -> Usage:
-    cached = usage.get("cache_read_input_tokens")
-    written_to_cache = as_count(usage.get("cache_creation_input_tokens"))
-    read = usage.get("input_tokens")
-    read = None if read is None else as_count(read) + as_count(cached) + written_to_cache
-    thought = as_map(usage.get("output_tokens_details")).get("thinking_tokens")
-    return usage_of(read, usage.get("output_tokens"), cached=cached, reasoning=thought)
-
-
-def _priced_apart(usage: Json) -> PricedApart:
-    for_an_hour = as_map(usage.get("cache_creation")).get("ephemeral_1h_input_tokens")
-    return PricedApart(as_count(usage.get("cache_creation_input_tokens")), as_count(for_an_hour))
 
 
 def join(events: Iterable[Json]) -> Json:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall, usage_of
+from pytest_agenteval.cassettes.wire.normal_form import Conversation, ReplyParts, WireCall
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
-    as_count,
     as_map,
     as_text,
     base64_placeholder,
@@ -19,10 +18,10 @@ from pytest_agenteval.cassettes.wire.traffic import (
     rest_of,
     tool_spec,
 )
-from pytest_agenteval.records.replies import PricedApart
+from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
 from pytest_agenteval.records.tool_spec import ToolSpec
-from pytest_agenteval.records.transcript import ToolError, Usage
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.records.transcript import ToolError
+from pytest_agenteval.text.json_values import compact_json
 
 FORMAT = "bedrock.converse"
 NUMBERED = False
@@ -82,7 +81,7 @@ def _block_text(block: Json) -> str:
         if held := as_map(block.get(kind)):
             return _attached(kind, held)
     if "json" in block:
-        return compact(block["json"])
+        return compact_json(block["json"])
     if guarded := as_map(block.get("guardContent")):
         return as_text(as_map(guarded.get("text")).get("text"))
     if cited := as_map(block.get("citationsContent")):
@@ -120,33 +119,20 @@ def read_reply(body: Json) -> ReplyParts:
         raise UnreadableTraffic("the reply holds no message")
     blocks, reason = maps_in(message["content"]), as_text(body.get("stopReason"))
     router = as_map(as_map(body.get("trace")).get("promptRouter"))
+    usage, priced_apart = read_usage(FORMAT, as_map(body.get("usage")))
     return ReplyParts(
         text_of(blocks, ""),
         _calls(blocks),
-        _usage(as_map(body.get("usage"))),
+        usage,
         _FINISHES.get(reason, reason),
         reasoning="\n\n".join(filter(None, map(_thought, blocks))),
         model=as_text(router.get("invokedModelId")),
-        priced_apart=_priced_apart(as_map(body.get("usage"))),
+        priced_apart=priced_apart,
     )
 
 
 def _thought(block: Json) -> str:
     return as_text(as_map(as_map(block.get("reasoningContent")).get("reasoningText")).get("text"))
-
-
-def _usage(usage: Json) -> Usage:
-    cached = usage.get("cacheReadInputTokens")
-    written_to_cache = as_count(usage.get("cacheWriteInputTokens"))
-    read = usage.get("inputTokens")
-    read = None if read is None else as_count(read) + as_count(cached) + written_to_cache
-    return usage_of(read, usage.get("outputTokens"), cached=cached)
-
-
-def _priced_apart(usage: Json) -> PricedApart:
-    kept = [it for it in maps_in(usage.get("cacheDetails")) if it.get("ttl") == "1h"]
-    for_an_hour = sum(as_count(it.get("inputTokens")) for it in kept)
-    return PricedApart(as_count(usage.get("cacheWriteInputTokens")), for_an_hour)
 
 
 def join(events: Iterable[Json]) -> Json:

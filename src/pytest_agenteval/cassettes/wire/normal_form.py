@@ -15,16 +15,12 @@ from pytest_agenteval.cassettes.wire.traffic import (
     ModelReply,
     ModelRequest,
     UnreadableTraffic,
-    as_count,
-    as_map,
-    as_text,
 )
 from pytest_agenteval.records.record import NOTHING, FrozenValue
-from pytest_agenteval.records.replies import UNKNOWN, PricedApart, credible_usage, finish_of, split_thoughts
+from pytest_agenteval.records.replies import UNKNOWN, PricedApart, finish_of, split_thoughts
 from pytest_agenteval.records.tool_spec import parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, ToolError, Usage
-from pytest_agenteval.text.canonical import canonical, compact, digest_text
-from pytest_agenteval.text.json_values import whole_text
+from pytest_agenteval.text.json_values import canonical_json, compact_json, mend_surrogates, text_digest
 
 CALLS_MARK, OBSERVATION_MARK = "Calling tools:\n", "Observation:\n"
 _CODE = "python_interpreter"
@@ -100,7 +96,7 @@ class WireCall(FrozenValue, frozen=True):
         if self.arguments is None:
             return "{}"
         try:
-            return compact(self.arguments)
+            return compact_json(self.arguments)
         except ValueError:  # a number that JSON does not know: no arguments, and shown as they were written
             return json.dumps(self.arguments, ensure_ascii=False)
 
@@ -167,7 +163,7 @@ def normal_role(role: str) -> str:
 
 def assistant_message(content: str, calls: Sequence[WireCall], ids: Sequence[str]) -> dict[str, Any]:
     """Write what a model said, without its thoughts and without blanks at either end: clients drop both."""
-    text = split_thoughts(whole_text(content)).text.strip()
+    text = split_thoughts(mend_surrogates(content)).text.strip()
     message: dict[str, Any] = {"role": "assistant", "content": with_closed_code(text)}
     if calls:
         message["tool_calls"] = [_entry(call, id) for call, id in zip(calls, ids, strict=True)]
@@ -194,7 +190,7 @@ def normal_ids(calls: Sequence[WireCall], prior: int, *, numbered: bool = False)
 
 def _id_of_place(call: WireCall, place: int) -> str:
     asked = f"{call.name} {canonical_arguments(call.arguments_text)}"
-    return f"call_{place}_{digest_text(asked)[:8]}"
+    return f"call_{place}_{text_digest(asked)[:8]}"
 
 
 def canonical_arguments(text: str) -> str:
@@ -205,7 +201,7 @@ def canonical_arguments(text: str) -> str:
     wrapped = args.get(_WRAPPED)
     if len(args) == 1 and isinstance(wrapped, str):
         return wrapped
-    return canonical(_whole_numbers(args))
+    return canonical_json(_whole_numbers(args))
 
 
 def _entry(call: WireCall, id: str) -> dict[str, Any]:
@@ -265,7 +261,7 @@ class AnsweredRequest:
         return ModelReply(
             assistant_message(parts.content, own, ids),
             tool_calls(parts.calls, dict(zip(places, ids, strict=True))),
-            credible_usage(parts.usage),
+            parts.usage,
             finish_of(parts.finish, calls=bool(own), refused=parts.refused),
             parts.reasoning,
             parts.model or (self.request.model if self.request else ""),
@@ -280,27 +276,3 @@ class AnsweredRequest:
         if not needed or self.request is None:
             return 0
         return sum(len(message.get("tool_calls", ())) for message in self.request.messages)
-
-
-def usage_of(
-    read: object, written: object, *, cached: object = None, reasoning: object = None, cost: object = None
-) -> Usage:
-    """Give the usage of one reply of counts that may be missing; ``cost`` is in dollars, if it is known.
-
-    Perplexity says of what it is made up, too: searches, which tokens say nothing of, are most of it.
-    """
-    cost = as_map(cost).get("total_cost", cost)
-    known = cost if isinstance(cost, int | float) and not isinstance(cost, bool) else None
-    counts = [None if count is None else as_count(count) for count in (read, written, cached, reasoning)]
-    return Usage(counts[0], counts[1], counts[2], counts[3], None if known is None else float(known), 1, 1)
-
-
-def priced_apart(usage: Json, service_tier: object, *, read: str, written: str) -> PricedApart:
-    """Give what a usage in OpenAI's words says of tokens that have prices of their own."""
-    of_prompt, of_reply = as_map(usage.get(read)), as_map(usage.get(written))
-    return PricedApart(
-        as_count(of_prompt.get("cache_write_tokens")),
-        audio_input=as_count(of_prompt.get("audio_tokens")),
-        audio_output=as_count(of_reply.get("audio_tokens")),
-        service_tier=as_text(service_tier),
-    )

@@ -11,14 +11,11 @@ from pytest_agenteval.cassettes.wire.normal_form import (
     ReplyParts,
     WireCall,
     normal_role,
-    priced_apart,
-    usage_of,
 )
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
-    as_count,
     as_map,
     as_text,
     base64_placeholder,
@@ -29,9 +26,9 @@ from pytest_agenteval.cassettes.wire.traffic import (
     rest_of,
     url_placeholder,
 )
-from pytest_agenteval.records.replies import PricedApart
-from pytest_agenteval.records.transcript import ToolError, Usage
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
+from pytest_agenteval.records.transcript import ToolError
+from pytest_agenteval.text.json_values import compact_json
 
 OWN_CALLS = (
     "function_call",
@@ -81,7 +78,7 @@ def output_text(output: Any) -> str:
         return text_of(output)
     if isinstance(output, dict) and output.get("type") == "computer_screenshot":
         return _part(output)
-    return output if isinstance(output, str) else "" if output is None else compact(output)
+    return output if isinstance(output, str) else "" if output is None else compact_json(output)
 
 
 def messages_text(items: Iterable[Json]) -> str:
@@ -122,7 +119,7 @@ def _error(item: Json) -> ToolError | None:
     if not error and item.get("status") != "failed":
         return None
     kind = as_text(as_map(error).get("type")) or "tool_error"
-    message = as_text(as_map(error).get("message")) or (as_text(error) or compact(error or "failed"))
+    message = as_text(as_map(error).get("message")) or (as_text(error) or compact_json(error or "failed"))
     return ToolError(kind, message)
 
 
@@ -204,17 +201,18 @@ def read_reply(body: Json) -> ReplyParts:
         raise UnreadableTraffic(f"the reply has the status {status}")
     items = maps_in(body["output"])
     parts = [part for item in items for part in maps_in(item.get("content")) if kind_of(item) == "message"]
+    usage, priced_apart = read_usage(FORMAT, as_map(body.get("usage")), body.get("service_tier"))
     return ReplyParts(
         messages_text(items),
         calls_in(items),
-        _usage(as_map(body.get("usage"))),
+        usage,
         _finish(body),
         any(part.get("type") == "refusal" for part in parts),
         "\n\n".join(filter(None, map(_thought, items))),
         as_text(body.get("model")),
         as_text(body.get("id")),
         {item["id"]: item for item in items if as_text(item.get("id"))},
-        _priced_apart(body),
+        priced_apart,
     )
 
 
@@ -231,23 +229,6 @@ def _finish(body: Json) -> str:
         return "stop"
     reason = as_text(as_map(body.get("incomplete_details")).get("reason"))
     return "length" if reason == "max_output_tokens" else reason or status
-
-
-def _usage(usage: Json) -> Usage:
-    return usage_of(
-        usage.get("input_tokens"),
-        usage.get("output_tokens"),
-        cached=as_map(usage.get("input_tokens_details")).get("cached_tokens"),
-        reasoning=as_map(usage.get("output_tokens_details")).get("reasoning_tokens"),
-        cost=usage.get("cost"),
-    )
-
-
-def _priced_apart(body: Json) -> PricedApart:
-    usage = as_map(body.get("usage"))
-    return priced_apart(
-        usage, body.get("service_tier"), read="input_tokens_details", written="output_tokens_details"
-    )
 
 
 def join(events: Iterable[Json]) -> Json:

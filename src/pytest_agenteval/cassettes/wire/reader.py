@@ -27,8 +27,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
 )
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.replies import split_thoughts
-from pytest_agenteval.text.canonical import DIGEST_CHARS, digest, plain
-from pytest_agenteval.text.json_values import whole_texts
+from pytest_agenteval.text.json_values import DIGEST_CHARS, json_digest, mend_surrogates_in, plain_json
 
 FORMATS = {
     "openai.chat": "openai_chat",
@@ -40,7 +39,7 @@ FORMATS = {
 }
 """The wire formats, and the module beside this one that reads each."""
 
-_sorted = msgspec.json.Encoder(enc_hook=plain, order="sorted").encode
+_sorted = msgspec.json.Encoder(enc_hook=plain_json, order="sorted").encode
 
 IGNORED_SETTINGS = frozenset(
     {
@@ -117,7 +116,7 @@ def whole_reply(format: str, response: Response, *, streamed: bool = True) -> Js
             if refused := refusal_in(response.status, event):
                 raise refused
         whole = _reader(format).join(parts.objects) if parts.streamed else parts.objects[0]
-        return cast(Json, whole_texts(whole))
+        return cast(Json, mend_surrogates_in(whole))
     except _STUMBLES as odd:
         raise UnreadableTraffic(f"no reply in the format {format}: {odd}") from odd
 
@@ -142,7 +141,7 @@ def prompt_identity(request: ModelRequest) -> str:
     # msgspec writes a long prompt ten times as quickly; models send halves of surrogate pairs, it does not.
     with suppress(UnicodeError, TypeError):
         return sha256(_sorted(asked)).hexdigest()[:DIGEST_CHARS]
-    return digest(asked)
+    return json_digest(asked)
 
 
 def _with_items(body: Json, items: Mapping[str, Json]) -> Json:

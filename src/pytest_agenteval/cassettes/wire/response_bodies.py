@@ -1,4 +1,4 @@
-"""Bodies of responses: server-sent events, JSON lines, AWS frames or one JSON value; and the errors in them."""
+"""Bodies of responses: server-sent events, JSON lines, AWS frames or one JSON value; and their errors."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
 )
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import JSON_DECODER
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 _PRELUDE = Struct(">III")
 _U32, _U16 = Struct(">I"), Struct(">H")
@@ -254,7 +254,7 @@ def error_response(format: str, status: int, kind: str, message: str) -> Respons
     headers = {"Content-Type": ("application/json",), "x-should-retry": ("false",)}
     if format.startswith("bedrock."):
         headers["x-amzn-ErrorType"] = (kind,)
-    return Response(status, "", headers, compact(_body(format, status, kind, message)))
+    return Response(status, "", headers, compact_json(_body(format, status, kind, message)))
 
 
 def _body(format: str, status: int, kind: str, message: str) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def _error_parts(body: Json) -> tuple[tuple[str, ...], str]:
     """Give an error's words, the most telling last, and its message."""
     error = body.get("error", body)
     if not isinstance(error, dict):
-        return (), as_text(error) or compact(error)
+        return (), as_text(error) or compact_json(error)
     words = (as_text(error.get(name)) for name in ("type", "status", "code", "__type"))
     message = as_text(error.get("message")) or as_text(error.get("Message"))
-    return tuple(word for word in words if word and word != "error"), message or compact(error)
+    return tuple(word for word in words if word and word != "error"), message or compact_json(error)

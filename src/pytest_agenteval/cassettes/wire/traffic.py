@@ -1,4 +1,4 @@
-"""Requests to models and their replies as plain values, and how values are read out of JSON that others wrote."""
+"""Requests to models and their replies as plain values, and values read out of JSON that others wrote."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.records.replies import PricedApart
 from pytest_agenteval.records.tool_spec import JSON_DECODER, ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import AgentEvalError
+from pytest_agenteval.text.json_values import compact_json
 
 Json: TypeAlias = Mapping[str, Any]
 """A JSON object that somebody else wrote: any key may be missing, any value of another type."""
@@ -145,15 +145,6 @@ def as_text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
 
-def as_count(value: Any) -> int:
-    """Give a whole number, or 0; a float that is whole is one, and so are digits as a text."""
-    if isinstance(value, str) and value.isdecimal() and len(value) <= 18:
-        return int(value)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return 0
-    return int(value) if value == value and abs(value) < 1e18 else 0
-
-
 def rest_of(body: Json, *read: str) -> dict[str, Any]:
     """Give what a body holds besides the keys that were read; what is null counts as absent."""
     return {name: value for name, value in body.items() if name not in read and value is not None}
@@ -172,7 +163,7 @@ def wrapped_result(result: Any) -> tuple[str, bool]:
 
 
 def _result_text(value: Any) -> str:
-    return value if isinstance(value, str) else "" if value is None else compact(value)
+    return value if isinstance(value, str) else "" if value is None else compact_json(value)
 
 
 _FAILED = ("error", "call_error")

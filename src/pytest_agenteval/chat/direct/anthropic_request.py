@@ -21,7 +21,7 @@ from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.provider_schemas import anthropic_input_schema, anthropic_reply_schema
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.records.tool_spec import NO_PARAMETERS
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 LONGEST_NAME = 128
 REPLY_TOOL = "json_tool_call"
@@ -333,8 +333,10 @@ def _with_plain_maps(ask: ModelAsk) -> ModelAsk:
     """Give the ask with plain maps, whatever kind its settings are."""
     return replace(
         ask,
-        response_schema=None if ask.response_schema is None else json.loads(compact(ask.response_schema)),
-        settings=json.loads(compact(ask.settings)),
-        further=json.loads(compact(ask.further)),
-        extra_body=json.loads(compact(ask.extra_body)),
+        response_schema=None
+        if ask.response_schema is None
+        else json.loads(compact_json(ask.response_schema)),
+        settings=json.loads(compact_json(ask.settings)),
+        further=json.loads(compact_json(ask.further)),
+        extra_body=json.loads(compact_json(ask.extra_body)),
     )

@@ -6,7 +6,7 @@ import asyncio
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from pytest_agenteval.cassettes.interaction import Response
-from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
 from pytest_agenteval.cassettes.wire.reader import read_parts, whole_reply
 from pytest_agenteval.cassettes.wire.traffic import Json, ModelRefused, UnreadableTraffic, raw_body
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
@@ -38,7 +38,7 @@ from pytest_agenteval.chat.direct.model_request import (
     table_name,
     url_of,
 )
-from pytest_agenteval.chat.model_prices import price_entry, with_own_price, with_price
+from pytest_agenteval.chat.model_prices import price_entry, with_own_price, with_table_price
 from pytest_agenteval.chat.models import DIRECT_SETTINGS, REQUEST_GRACE_S, REQUEST_SECONDS, key_names
 from pytest_agenteval.chat.provider_failures import (
     UNUSABLE,
@@ -47,97 +47,30 @@ from pytest_agenteval.chat.provider_failures import (
     cause_of_refusal,
     check_key,
     failed_attempt,
-    import_failure,
     import_off_loop,
     no_reply_message,
     one_line,
 )
-from pytest_agenteval.processes.closers import close_at_end
+from pytest_agenteval.processes.threads import close_at_end
 from pytest_agenteval.records.plan import NO_PRICES, Model, Prices, own_price
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.records.replies import INCOMPLETE, credible_usage, finish_of
+from pytest_agenteval.records.replies import INCOMPLETE, finish_of
 from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import NO_USAGE, ToolCall, Usage
-from pytest_agenteval.text.canonical import compact, plain
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import compact_json, plain_json
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
-
-def _format_of(model: Model, ask: ModelAsk) -> DirectFormat:
-    """Give the module that writes the request for an ask of a model; only that one is imported."""
-    provider, _, name = model.id.partition("/")
-    if provider == "anthropic":
-        from pytest_agenteval.chat.direct import anthropic_request
-
-        return anthropic_request
-    from pytest_agenteval.chat.direct import openai_chat_request
-
-    if name.startswith(RESPONSES) or openai_chat_request.wants_responses(ask, provider):
-        from pytest_agenteval.chat.direct import openai_responses_request
-
-        return openai_responses_request
-    return openai_chat_request
-
-
-def _account_headers_of(model: Model) -> dict[str, str]:
-    """Give the headers with the user's organization and project, for OpenAI's own host alone."""
-    if not model.id.startswith("openai/") or not is_own_host(model):
-        return {}
-    from pytest_agenteval.chat.direct.openai_chat_request import account_headers
-
-    return account_headers(os.environ)
-
-
+CUT_OFF = "the stream ended before the reply did"
+_SETTINGS = (*DIRECT_SETTINGS, "tool_choice")
 _CAUSES_IN_STREAMS: Mapping[str, str] = {
     "authentication_error": "auth",
     "insufficient_quota": "quota",
     "rate_limit_error": "rate_limit",
     "rate_limit_exceeded": "rate_limit",
 }
-"""Causes that the words of an error within a stream tell, whose status says that all is well."""
-_OVERLOADED_KIND = "overloaded_error"
+"""Causes by the word of an error within a stream, whose status says that all is well."""
 
-
-class Redirected(UnreadableTraffic):
-    """A server is elsewhere, at a host that nobody has named: to ask again would change nothing."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-def direct_failure(raised: Exception, timeout_s: float, headers: Mapping[str, Any]) -> AttemptFailed:
-    """Give what was raised as a failed attempt; ``headers`` are those of the response, if one came."""
-    if isinstance(raised, TimeoutError):
-        return failed_attempt("timeout", no_reply_message(timeout_s))
-    if isinstance(raised, ModelRefused):
-        return _refusal_failure(raised, headers)
-    words = one_line(KNOWN_SECRETS.text(str(raised))) or type(raised).__name__
-    if isinstance(raised, Redirected):
-        return failed_attempt("bad_request", words, raised.status)
-    if isinstance(raised, NoConnection):
-        return failed_attempt("connection", words)
-    return failed_attempt("provider", f"{UNUSABLE}: {words}")
-
-
-def _refusal_failure(refused: ModelRefused, headers: Mapping[str, Any]) -> AttemptFailed:
-    words = one_line(KNOWN_SECRETS.text(refused.message)) or refused.kind or "no word of why"
-    if refused.status >= 300:
-        cause = cause_of_refusal(refused.status, " ".join((*refused.words, refused.message)))
-        return failed_attempt(cause, words, refused.status, headers)
-    cause = next(
-        (_CAUSES_IN_STREAMS[word] for word in refused.words if word in _CAUSES_IN_STREAMS), "provider"
-    )
-    failed = failed_attempt(cause, words if cause != "provider" else f"{UNUSABLE}: {words}")
-    failed.puts_off = failed.puts_off or _OVERLOADED_KIND in refused.words
-    return failed
-
-
-_UPLIFT = "regional_processing_uplift_multiplier_"
-"""How the table says what a token costs more at an address for one part of the world."""
-CUT_OFF = "the stream ended before the reply did"
-
-_encode = msgspec.json.Encoder(enc_hook=plain).encode
-_SETTINGS = (*DIRECT_SETTINGS, "tool_choice")
+_encode = msgspec.json.Encoder(enc_hook=plain_json).encode
 
 
 class DirectChat:
@@ -149,6 +82,7 @@ class DirectChat:
 
     def __init__(self, model: Model, prices: Prices = NO_PRICES) -> None:
         self.model, self._price = model, own_price(prices, model.name, model.id)
+        self._has_family, self._table_name = has_family(model), table_name(model)
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._streamed = bool(model.params.get("stream"))
         self._optional = OptionalSettings()
@@ -164,12 +98,8 @@ class DirectChat:
     async def prepare(self, *, tools: bool = False) -> None:
         """Import what a request needs without holding up the loop."""
         secure = address_of(self.model).startswith("https:")
-        if http_pool.is_loaded(secure):
-            return
-        try:
+        if not http_pool.is_loaded(secure):
             await import_off_loop(http_pool.load_secure if secure else http_pool.load)
-        except ImportError as broken:
-            raise import_failure(broken) or broken from None
 
     async def ask(
         self,
@@ -184,13 +114,15 @@ class DirectChat:
         self._asks += 1
         try:
             ask = self._model_ask(messages, tools, response_schema, settings)
-        except (TypeError, ValueError) as odd:
-            raise failed_attempt("bad_request", one_line(f"the messages are no JSON: {odd}")) from odd
+        except (TypeError, ValueError) as not_json:
+            words = one_line(f"the messages are no JSON: {not_json}")
+            raise failed_attempt("bad_request", words) from not_json
         format = _format_of(self.model, ask)
         headers: dict[str, str] = {}
         usage = NO_USAGE
         try:
-            whole, first_token_s = await self._send(format, ask, headers)
+            answer, first_token_s = await self._send(format, ask, headers)
+            whole = _whole_body(format.FORMAT, answer, ask.streamed)
             parts = read_parts(format.FORMAT, whole)
             usage = self._priced(parts)
             if parts.finish == INCOMPLETE:
@@ -200,45 +132,21 @@ class DirectChat:
             failed = self._failure(raised, ask, headers)
             failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
-        reply = self._reply(parts, usage)
-        if reply.calls and (echo := format.echo_of(whole)) is not None:
-            reply = self._with_echo(reply, echo)
-        return replace(reply, first_token_s=first_token_s)
-
-    def _with_echo(self, reply: Reply, echo: Any) -> Reply:
-        """Remember thoughts by the call that they led to, which must have an id of its own for that."""
-        first, *others = reply.calls
-        if first.id in self._echoes:  # some servers count from 0 in each turn
-            first = replace(first, id=f"call_{self._asks}_0")
-        self._echoes[first.id] = echo
-        return replace(reply, calls=(first, *others))
-
-    async def _send(
-        self, format: DirectFormat, ask: ModelAsk, answered: dict[str, str]
-    ) -> tuple[Json, float | None]:
-        """Send a request; give the reply's whole body and, where it was streamed, when its first token came.
-
-        ``answered`` gets the response's headers.
-        """
-        body = _body_of(format, ask)
-        headers = {**format.headers_of(self._key(), body), **_account_headers_of(self.model)}
-        sent = _encode(body)
-        url, first_token_s = url_of(self.model, format.PATH), None
-        async with asyncio.timeout(self._timeout_s):
-            began = time.perf_counter()
-            async with http_pool.post(url, sent, headers) as response:
-                answered.update(response.headers)
-                if ask.streamed and response.status < 300:
-                    content, first_token_s = await read_event_stream(response, began)
-                    if not content.strip():
-                        raise UnreadableTraffic(CUT_OFF)
-                else:
-                    content = await response.read()
-        if 300 <= response.status < 400:
-            elsewhere = redirect_base(url, response.headers.get("Location", ""), format.PATH)
-            raise Redirected(response.status, f"it redirects to {elsewhere}: name that as api_base")
-        answer = Response(response.status, response.reason or "", body=content)
-        return _whole_body(format.FORMAT, answer, ask.streamed), first_token_s
+        calls = self._agent_calls(parts)
+        if calls and (echo := format.echo_of(whole)) is not None:
+            # Thoughts are found again by the call that they led to, so it needs an id of its own: some
+            # servers count calls from 0 in each turn.
+            if calls[0].id in self._echoes:
+                calls[0] = replace(calls[0], id=f"call_{self._asks}_0")
+            self._echoes[calls[0].id] = echo
+        return Reply(
+            text=parts.content,
+            calls=tuple(calls),
+            usage=usage,
+            finish=finish_of(parts.finish, calls=bool(calls), refused=parts.refused),
+            reasoning=parts.reasoning,
+            first_token_s=first_token_s,
+        )
 
     def _model_ask(
         self,
@@ -265,64 +173,103 @@ class DirectChat:
             table_entry(self.model),
             is_own_host(self.model),
             _plain_copy(further),
-            has_family(self.model),
+            self._has_family,
         )
 
-    def _key(self) -> str:
+    async def _send(
+        self, format: DirectFormat, ask: ModelAsk, answered: dict[str, str]
+    ) -> tuple[Response, float | None]:
+        """Send a request; give the response and, where it was streamed, when its first token came.
+
+        ``answered`` gets the response's headers.
+        """
+        try:
+            body = format.body_of(ask)
+        except (TypeError, ValueError, LookupError, AttributeError) as foreign:  # not in OpenAI's shape
+            words = one_line(f"the messages cannot be written in the format {format.FORMAT}: {foreign!r}")
+            raise failed_attempt("bad_request", words) from foreign
         key = api_key_of(self.model)
         if key or needs_key(self.model):
             check_key(key, key_names(self.model))
-        return key or NO_KEY
-
-    def _reply(self, parts: ReplyParts, usage: Usage) -> Reply:
-        calls = tuple(_agent_calls(parts.calls, f"call_{self._asks}"))
-        return Reply(
-            text=parts.content,
-            calls=calls,
-            usage=usage,
-            finish=finish_of(parts.finish, calls=bool(calls), refused=parts.refused),
-            reasoning=parts.reasoning,
-        )
+        headers = {**format.headers_of(key or NO_KEY, body), **_account_headers(self.model)}
+        sent = _encode(body)
+        url, first_token_s = url_of(self.model, format.PATH), None
+        async with asyncio.timeout(self._timeout_s):
+            began = time.perf_counter()
+            async with http_pool.post(url, sent, headers) as response:
+                answered.update(response.headers)
+                if ask.streamed and response.status < 300:
+                    content, first_token_s = await read_event_stream(response, began)
+                    if not content.strip():
+                        raise UnreadableTraffic(CUT_OFF)
+                else:
+                    content = await response.read()
+        if 300 <= response.status < 400:
+            elsewhere = redirect_base(url, response.headers.get("Location", ""), format.PATH)
+            raise Redirected(response.status, f"it redirects to {elsewhere}: name that as api_base")
+        return Response(response.status, response.reason or "", body=content), first_token_s
 
     def _priced(self, parts: ReplyParts) -> Usage:
         """Give what a reply took, at the user's own price, else at the table's."""
-        usage = credible_usage(parts.usage)
+        usage = parts.usage
         if self._price is not None and usage.tokens:
             return with_own_price(self._price, usage, parts.priced_apart)
-        if not has_family(self.model):  # nobody else's price is that of a server of the user's own
+        # Nobody else's price is that of a server of the user's own.
+        if usage.cost_usd or not self._has_family:
             return replace(usage, cost_usd=usage.cost_usd or None)
-        name = self._priced_as(parts.model)
-        priced = with_price(name, usage, parts.priced_apart)
-        if usage.cost_usd or priced.cost_usd is None:
-            return priced
-        uplift = (price_entry(name) or NOTHING).get(f"{_UPLIFT}{region_of(self.model)}") or 1
-        return replace(priced, cost_usd=priced.cost_usd * uplift)
+        # Who replied, where the provider has it, is more exact than who was asked.
+        provider = self.model.id.partition("/")[0]
+        name = f"{provider}/{parts.model}"
+        if (price_entry(name) or NOTHING).get("litellm_provider") != provider:
+            name = self._table_name if price_entry(self._table_name) is not None else parts.model
+        return with_table_price(name, usage, parts.priced_apart, region_of(self.model))
 
-    def _priced_as(self, replied: str) -> str:
-        """Give the name whose price holds: who replied, where the provider has it, else who was asked."""
-        provider, asked = self.model.id.partition("/")[0], table_name(self.model)
-        own = f"{provider}/{replied}"
-        if (price_entry(own) or NOTHING).get("litellm_provider") == provider:
-            return own
-        return asked if price_entry(asked) is not None else replied
+    def _agent_calls(self, parts: ReplyParts) -> list[ToolCall]:
+        """Give the calls that are the agent's to answer, each with an id of its own.
+
+        One that comes twice would leave open which result answers which call.
+        """
+        calls: list[ToolCall] = []
+        used_ids: set[str] = set()
+        for place, call in enumerate(call for call in parts.calls if call.by == "agent"):
+            id = call.id if call.id and call.id not in used_ids else f"call_{self._asks}_{place}"
+            used_ids.add(id)
+            args, raw = parse_arguments(call.arguments_text)
+            calls.append(ToolCall(id, 0, place, call.name, args, raw))
+        return calls
 
     def _failure(self, raised: Exception, ask: ModelAsk, headers: Mapping[str, str]) -> AttemptFailed:
         KNOWN_SECRETS.know_variables(key_names(self.model))
-        failed = direct_failure(raised, self._timeout_s, headers)
+        failed = _failed_attempt(raised, self._timeout_s, headers)
         sent = {*ask.settings}
         sent |= {"response_format"} if ask.response_schema is not None else set()
         sent |= {"stream_options"} if ask.streamed and ask.counts_streamed else set()
-        told = getattr(raised, "message", "")
-        return self._optional.without_what_it_names(failed, told, sent)
+        return self._optional.without_what_it_names(failed, getattr(raised, "message", ""), sent)
 
 
-def _body_of(format: DirectFormat, ask: ModelAsk) -> dict[str, Any]:
-    """Write a body; messages that are none in OpenAI's shape are a request that nobody can take."""
-    try:
-        return format.body_of(ask)
-    except (TypeError, ValueError, LookupError, AttributeError) as odd:
-        words = one_line(f"the messages cannot be written in the format {format.FORMAT}: {odd!r}")
-        raise failed_attempt("bad_request", words) from odd
+def _format_of(model: Model, ask: ModelAsk) -> DirectFormat:
+    """Give the module that writes the request for an ask of a model; only that one is imported."""
+    provider, _, name = model.id.partition("/")
+    if provider == "anthropic":
+        from pytest_agenteval.chat.direct import anthropic_request
+
+        return anthropic_request
+    from pytest_agenteval.chat.direct import openai_chat_request
+
+    if name.startswith(RESPONSES) or openai_chat_request.wants_responses(ask, provider):
+        from pytest_agenteval.chat.direct import openai_responses_request
+
+        return openai_responses_request
+    return openai_chat_request
+
+
+def _account_headers(model: Model) -> dict[str, str]:
+    """Give the headers with the user's organization and project, for OpenAI's own host alone."""
+    if not model.id.startswith("openai/") or not is_own_host(model):
+        return {}
+    from pytest_agenteval.chat.direct.openai_chat_request import account_headers
+
+    return account_headers(os.environ)
 
 
 def _whole_body(format: str, answer: Response, streamed: bool) -> Json:
@@ -343,14 +290,38 @@ def _plain_copy(value: Any) -> Any:
     """Give a plain copy; lone surrogates, which no request can hold, become question marks."""
     with suppress(UnicodeError, TypeError):
         return msgspec.json.decode(_encode(value))
-    return msgspec.json.decode(compact(value).encode("utf-8", "replace"))
+    return msgspec.json.decode(compact_json(value).encode("utf-8", "replace"))
 
 
-def _agent_calls(calls: Iterable[WireCall], call_ids: str) -> Iterator[ToolCall]:
-    """Give the model's own calls; an id that comes twice would leave open which result answers which call."""
-    used_ids: set[str] = set()
-    for place, call in enumerate(call for call in calls if call.by == "agent"):
-        id = call.id if call.id and call.id not in used_ids else f"{call_ids}_{place}"
-        used_ids.add(id)
-        args, raw = parse_arguments(call.arguments_text)
-        yield ToolCall(id, 0, place, call.name, args, raw)
+class Redirected(UnreadableTraffic):
+    """A server is elsewhere, at a host that nobody has named: to ask again would change nothing."""
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+def _failed_attempt(raised: Exception, timeout_s: float, headers: Mapping[str, Any]) -> AttemptFailed:
+    """Give what was raised as a failed attempt; ``headers`` are those of the response, if one came."""
+    if isinstance(raised, TimeoutError):
+        return failed_attempt("timeout", no_reply_message(timeout_s))
+    if isinstance(raised, ModelRefused):
+        return _refused_attempt(raised, headers)
+    words = one_line(KNOWN_SECRETS.text(str(raised))) or type(raised).__name__
+    if isinstance(raised, Redirected):
+        return failed_attempt("bad_request", words, raised.status)
+    if isinstance(raised, NoConnection):
+        return failed_attempt("connection", words)
+    return failed_attempt("provider", f"{UNUSABLE}: {words}")
+
+
+def _refused_attempt(refused: ModelRefused, headers: Mapping[str, Any]) -> AttemptFailed:
+    words = one_line(KNOWN_SECRETS.text(refused.message)) or refused.kind or "no word of why"
+    if refused.status >= 300:
+        cause = cause_of_refusal(refused.status, " ".join((*refused.words, refused.message)))
+        return failed_attempt(cause, words, refused.status, headers)
+    causes = (_CAUSES_IN_STREAMS[word] for word in refused.words if word in _CAUSES_IN_STREAMS)
+    cause = next(causes, "provider")
+    failed = failed_attempt(cause, words if cause != "provider" else f"{UNUSABLE}: {words}")
+    failed.puts_off = failed.puts_off or "overloaded_error" in refused.words
+    return failed

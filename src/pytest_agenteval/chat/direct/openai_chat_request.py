@@ -14,7 +14,7 @@ from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_
 from pytest_agenteval.chat.direct.model_request import ModelAsk
 from pytest_agenteval.chat.direct.provider_schemas import openai_tool, response_format, tool_choice
 from pytest_agenteval.records.tool_spec import parse_arguments
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 RESPONSES_PREFIX = "responses/"
 SUMMARY_SETTINGS = ("reasoning_summary", "reasoningSummary")
@@ -188,7 +188,7 @@ def _parallel_calls(call: WireCall) -> Iterator[WireCall]:
         yield call
     for place, use in enumerate(uses):
         name = as_text(use.get("recipient_name")).removeprefix("functions.")
-        yield WireCall(f"{call.id}_{place}", name, compact(as_map(use.get("parameters"))))
+        yield WireCall(f"{call.id}_{place}", name, compact_json(as_map(use.get("parameters"))))
 
 
 FORMAT = "openai.chat"

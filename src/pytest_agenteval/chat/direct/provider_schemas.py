@@ -9,12 +9,12 @@ from functools import reduce
 from typing import Any
 
 from pytest_agenteval.cassettes.wire.traffic import as_map, as_text
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 
 def plain_copy(value: Any) -> Any:
     """Give a plain copy, as litellm writes into what it gets; lone surrogates become question marks."""
-    return json.loads(compact(value).encode("utf-8", "replace"))
+    return json.loads(compact_json(value).encode("utf-8", "replace"))
 
 
 def tool_choice(choice: Any) -> Any:

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import parse_arguments
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 
 class OutOfMemory(Exception):
@@ -130,7 +130,7 @@ def template_messages(
     short_ids: dict[str, str] = {}
     ready = [_template_message(message, names, short_ids, thoughts or {}) for message in messages]
     if response_schema is not None:
-        _add_to_system(ready, HOW_TO_ANSWER.format(schema=compact(response_schema)))
+        _add_to_system(ready, HOW_TO_ANSWER.format(schema=compact_json(response_schema)))
     return ready
 
 
@@ -189,7 +189,7 @@ def with_tools_in_words(
 ) -> list[dict[str, Any]]:
     """Give the conversation for a template without tools: they are described, calls and results are texts."""
     words = [_message_in_words(message) for message in messages]
-    described = "\n".join(compact(tool["function"]) for tool in tools)
+    described = "\n".join(compact_json(tool["function"]) for tool in tools)
     _add_to_system(words, HOW_TO_CALL.format(tools=described))
     return _alternating(words)
 
@@ -203,7 +203,7 @@ def _message_in_words(message: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call_in_words(function: Mapping[str, Any]) -> str:
-    written = compact({"name": function["name"], "arguments": function["arguments"]})
+    written = compact_json({"name": function["name"], "arguments": function["arguments"]})
     return f"<tool_call>\n{written}\n</tool_call>"
 
 

@@ -24,14 +24,13 @@ from pytest_agenteval.chat.local.loading import Loading, loading_of, note_loadin
 from pytest_agenteval.chat.local.written_calls import opening_of, read_reply_text
 from pytest_agenteval.chat.model_prices import with_own_price
 from pytest_agenteval.chat.provider_failures import AttemptFailed
-from pytest_agenteval.processes.closers import close_at_end
-from pytest_agenteval.processes.threads import in_daemon_thread
+from pytest_agenteval.processes.threads import close_at_end, in_daemon_thread
 from pytest_agenteval.records.plan import NO_PRICES, Model, own_price
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import AgentEvalError
+from pytest_agenteval.text.json_values import json_digest
 
 REQUEST_SECONDS = 600.0
 GRACE_S = 1.0
@@ -135,7 +134,7 @@ class HfChat:
             raise _failed("context_length", f"the conversation has {tokens}")
         stop = params.get("stop") or ()
         self._asks += 1
-        own = {"seed": int(digest([self._seed, self._asks]), 16)} if self._seed else {}
+        own = {"seed": int(json_digest([self._seed, self._asks]), 16)} if self._seed else {}
         sampling = Sampling(
             **{**own, **{name: params[name] for name in SAMPLED_BY if params.get(name) is not None}},
             stop=(stop,) if isinstance(stop, str) else tuple(stop),

@@ -12,9 +12,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_agenteval.processes.interrupts import ended_like_ctrl_c
-from pytest_agenteval.processes.process_table import is_running
-from pytest_agenteval.processes.processes import GROUP, end_group
+from pytest_agenteval.processes.process_groups import GROUP, end_group, is_running
+from pytest_agenteval.processes.signals import signals_as_ctrl_c
 
 LOOK_S = 0.1
 GRACE_S = 10.0
@@ -54,5 +53,5 @@ def _write_ending(folder: Path, name: str, how: str) -> None:
 
 
 if __name__ == "__main__":
-    with ended_like_ctrl_c():
+    with signals_as_ctrl_c():
         keep_server(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4:])

@@ -32,17 +32,15 @@ from pytest_agenteval.chat.local.server_keeper import GRACE_S, process_marker
 from pytest_agenteval.chat.models import REQUEST_GRACE_S
 from pytest_agenteval.chat.provider_failures import AttemptFailed
 from pytest_agenteval.chat.retries import http_chat
-from pytest_agenteval.processes.closers import close_at_end
-from pytest_agenteval.processes.files import locked
-from pytest_agenteval.processes.process_table import is_running
-from pytest_agenteval.processes.processes import GROUP, end_marked
-from pytest_agenteval.processes.threads import in_daemon_thread
+from pytest_agenteval.processes.files import file_lock
+from pytest_agenteval.processes.process_groups import GROUP, end_processes_with_variable, is_running
+from pytest_agenteval.processes.threads import close_at_end, in_daemon_thread
 from pytest_agenteval.records.plan import NO_PRICES, Model
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.tool_spec import ToolSpec
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import ProviderDown
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import json_digest
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.chat.direct.direct_chat import DirectChat
@@ -194,7 +192,7 @@ class ModelServers:
         """Give the run's server of a model; the first process that asks starts it, while others wait."""
         name = _server_name(loading)
         state = self._place(f"{name}.json")
-        with locked(state):
+        with file_lock(state):
             if state.exists():
                 return ModelServer(**json.loads(state.read_text(encoding="utf-8")))
             server = self._start(loading, name)
@@ -242,14 +240,16 @@ def end_servers(folder: Path) -> None:
         until = time.monotonic() + 2 * GRACE_S
         while is_running(keeper) and time.monotonic() < until:
             time.sleep(LOOK_S)
-        end_marked(process_marker(folder, state.stem), 0)  # where the keeper itself was killed
+        end_processes_with_variable(
+            process_marker(folder, state.stem), 0
+        )  # where the keeper itself was killed
         for ending in (".json", ".stop", ".ended"):
             state.with_suffix(ending).unlink(missing_ok=True)
 
 
 def _server_name(loading: Loading) -> str:
     fields = {name: getattr(loading, name) for name in loading.__struct_fields__}
-    return f"vllm-{digest(fields)[:8]}"
+    return f"vllm-{json_digest(fields)[:8]}"
 
 
 def _free_port() -> int:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from pytest_agenteval.chat.offline.text_changes import TextSpans, is_prose, new_spans, words_of
 from pytest_agenteval.records.plan import PlannedTask
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 Turns = list[dict[str, Any]]
 """Turns as a task's file has them, each with ``text`` and ``calls``; ours to change."""
@@ -275,7 +275,7 @@ class ReferenceSolution:
     def task_text(self) -> str:
         """All that the task says of itself: its input, and what is to be true afterwards."""
         outcome = (self.task.reference or {}).get("expected_outcome")
-        return f"{compact(self.task.input)} {compact(outcome)}".casefold()
+        return f"{compact_json(self.task.input)} {compact_json(outcome)}".casefold()
 
     @cached_property
     def named_words(self) -> frozenset[str]:

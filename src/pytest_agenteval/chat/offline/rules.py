@@ -16,8 +16,8 @@ from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettin
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import ToolSpec
 from pytest_agenteval.records.transcript import ToolCall, Usage
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import TrialBroken
+from pytest_agenteval.text.json_values import compact_json
 
 MOST_QUOTED = 2000
 TRIES = ((0, 4), (0, 2), (1, 3))
@@ -208,7 +208,7 @@ class RulesChat:
             ToolCall(f"rules_{next(self._numbers)}", 0, index, tool, args)
             for index, (tool, args) in enumerate(move.calls)
         )
-        output = move.text + "".join(compact(call.args) for call in calls)
+        output = move.text + "".join(compact_json(call.args) for call in calls)
         length_read = sum(len(text_of(message)) for message in messages)
         usage = Usage(length_read // 4, len(output) // 4, cost_usd=0.0, asks=1, attempts=1)
         return Reply(move.text, calls, usage, "tool_calls" if calls else "stop")
@@ -244,7 +244,7 @@ def _is_valid_call(call: object) -> bool:
 
 def _is_json(value: object) -> bool:
     try:
-        compact(value)
+        compact_json(value)
     except (TypeError, ValueError):
         return False
     return True

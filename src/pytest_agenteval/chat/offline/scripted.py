@@ -14,8 +14,8 @@ from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettin
 from pytest_agenteval.records.plan import Model, Plan
 from pytest_agenteval.records.tool_spec import ToolSpec, parse_arguments
 from pytest_agenteval.records.transcript import ToolCall, Usage
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import NothingToActOut, ScriptEnded
+from pytest_agenteval.text.json_values import compact_json
 
 ArgumentFiller = Callable[[Any], Any]
 _REFERENCE = re.compile(r"\$\$|\$(\d+)((?:\.\w+|\[\d+\])*)")
@@ -172,11 +172,11 @@ def _json_or_text(content: Any) -> Any:
 
 
 def _inserted(value: Any) -> str:
-    return value if isinstance(value, str) else compact(value)
+    return value if isinstance(value, str) else compact_json(value)
 
 
 def _shortened(value: Any) -> str:
-    text = compact(value)
+    text = compact_json(value)
     return text if len(text) <= 80 else f"{text[:79]}…"
 
 

@@ -51,8 +51,8 @@ from pytest_agenteval.engine.process_executor import (
 from pytest_agenteval.engine.tracebacks import exception_line
 from pytest_agenteval.engine.trial import errored_trial
 from pytest_agenteval.engine.trial_resources import cassette_files
-from pytest_agenteval.processes.processes import end_owned_groups
-from pytest_agenteval.processes.tree_removal import remove_tree
+from pytest_agenteval.processes.files import remove_tree
+from pytest_agenteval.processes.process_groups import end_owned_groups
 from pytest_agenteval.records.plan import Plan
 from pytest_agenteval.records.record import NOTHING, Record
 from pytest_agenteval.records.trial import ErrorDetails, Trial

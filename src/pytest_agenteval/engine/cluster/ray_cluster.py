@@ -16,12 +16,11 @@ from typing import Any
 
 from pytest_agenteval.engine.cluster.transfer import make_folder
 from pytest_agenteval.engine.executor import ExecutorBroken, result_of
-from pytest_agenteval.processes.files import SHORT_TEMP
-from pytest_agenteval.processes.signal_handlers import handlers_kept
-from pytest_agenteval.processes.tree_removal import remove_tree
+from pytest_agenteval.processes.files import SHORT_TEMP, remove_tree
+from pytest_agenteval.processes.signals import preserved_signal_handlers
 from pytest_agenteval.text.errors import exception_text
 
-with handlers_kept():  # its import alone replaces sys.excepthook
+with preserved_signal_handlers():  # its import alone replaces sys.excepthook
     import ray
     from ray.exceptions import ActorUnavailableError, RayActorError, RayError
 
@@ -79,7 +78,7 @@ class RayCluster:
         if self.address and not self._was_joined:
             _check_reachable(self.address)
         try:
-            with handlers_kept(), _silence(), self._variables_kept():
+            with preserved_signal_handlers(), _silence(), self._variables_kept():
                 if not self._was_joined:
                     self._init(actors)
                     self._quiet()
@@ -154,7 +153,7 @@ class RayCluster:
         """Leave the cluster; one of our own ends, and leaves nothing behind."""
         if self._was_joined:
             return
-        with handlers_kept(), _silence():
+        with preserved_signal_handlers(), _silence():
             ray.shutdown()
         if self._printing is not None:
             ray._private.worker.print_to_stdstream = self._printing

@@ -21,9 +21,8 @@ from pytest_agenteval.cassettes import cassette_files
 from pytest_agenteval.cassettes.interaction import Body, Interaction
 from pytest_agenteval.cassettes.request_matching import RequestKey, key_of
 from pytest_agenteval.engine.executor import ExecutorBroken, ExecutorContext
-from pytest_agenteval.processes.files import locked
-from pytest_agenteval.processes.process_table import is_running
-from pytest_agenteval.processes.tree_removal import remove_tree
+from pytest_agenteval.processes.files import file_lock, remove_tree
+from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.records.plan import Conditions, McpServer, Plan, PlannedTask
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.records.trial import Trial
@@ -232,7 +231,7 @@ class RecordingMerger:
     def _sort(self, name: str) -> None:
         path, old = self._root / name, self._before[name]
         try:
-            with locked(path):
+            with file_lock(path):
                 recording = cassette_files.read_cassette(path, name)
                 new = sorted(recording.interactions[old:], key=_order_key)
                 interactions = (*recording.interactions[:old], *new)

@@ -16,7 +16,7 @@ from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.graders.judge.rubric import packaged_rubric, read_rubric
 from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.records.record import NOTHING
-from pytest_agenteval.text.errors import Problem, ProblemsFound, dotted
+from pytest_agenteval.text.errors import Problem, ProblemsFound, key_path_text
 
 ROUNDING = 1e-9
 
@@ -162,7 +162,7 @@ def _read_inlined(text: str) -> Rubric:
 
 
 def _in_one_line(problem: Problem) -> str:
-    key = f"{dotted(problem.path)}: " if problem.path else ""
+    key = f"{key_path_text(problem.path)}: " if problem.path else ""
     hint = f" ({problem.hint})" if problem.hint else ""
     return f"rubric, line {problem.line}: {key}expected {problem.expected}, found {problem.found}{hint}"
 

@@ -24,8 +24,8 @@ from pytest_agenteval.graders.judge.reply_parser import (
 )
 from pytest_agenteval.graders.judge.shown_values import note_shown
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import ProviderDown, TrialBroken
+from pytest_agenteval.text.json_values import json_digest
 
 MAX_TOKENS = 2000
 SETTINGS = ChatSettings(temperature=0, max_tokens=MAX_TOKENS)
@@ -78,7 +78,7 @@ async def ask_judges(
         return Vote(judge.model.name, verdict.scores, verdict.rationale, raw)
 
     votes = await gather_all(map(vote_of, judges))
-    judgement = Judgement(rubric, tuple(votes), digest(messages), seed)
+    judgement = Judgement(rubric, tuple(votes), json_digest(messages), seed)
     if unreachable and judgement.score is None:
         raise unreachable[0]
     return judgement
@@ -193,9 +193,9 @@ async def compare(
     seed: str = "",
 ) -> Comparison:
     """Ask every judge about all candidates, given by name, side by side; see ``ask_judges``."""
-    content = digest([rubric.digest(), dict(values), dict(candidates)])
+    content = json_digest([rubric.digest(), dict(values), dict(candidates)])
     ballots = await gather_all(
-        _ballot(rubric, values, candidates, judge, digest([content, judge.model.name, seed]))
+        _ballot(rubric, values, candidates, judge, json_digest([content, judge.model.name, seed]))
         for judge in judges
     )
     return Comparison(

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pytest_agenteval.chat.chat import ChatMessage
 from pytest_agenteval.records.prompts import Form, Prompts, read_templates
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.json_values import json_digest
 
 TOKEN_CHARS = 12
 
@@ -40,7 +40,7 @@ def delimiter_for(texts: Iterable[str]) -> str:
     """Give marks that stand in none of these texts: the same texts get the same, so that prompts repeat."""
     held = tuple(texts)
     folded = "\n".join(held).casefold()
-    tokens = (digest([*held, number])[:TOKEN_CHARS] for number in count())
+    tokens = (json_digest([*held, number])[:TOKEN_CHARS] for number in count())
     return next(token for token in tokens if token not in folded)
 
 
@@ -91,7 +91,7 @@ class Rubric:
 
     def digest(self) -> str:
         """Give a digest of all that judges are told, but for the values: this text and our own frame."""
-        return digest([self.text, _frame().digest()])
+        return json_digest([self.text, _frame().digest()])
 
     def messages(self, values: Mapping[str, str], *, candidates: Sequence[str] = ()) -> list[ChatMessage]:
         """Write the prompt; every value, and every candidate in this order, stands in a fence as data.

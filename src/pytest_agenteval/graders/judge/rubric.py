@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pytest_agenteval.graders.judge.prompt import PACKAGE, RATIONALE, Combine, Dimension, Rubric
 from pytest_agenteval.records.prompts import Form, InvalidForm, read_templates
 from pytest_agenteval.tasks.yaml_reading import YamlLineIndex, read_yaml
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean
 
 __all__ = ["Combine", "Dimension", "Rubric", "packaged_rubric", "read_rubric", "read_rubric_file"]
 
@@ -42,7 +42,7 @@ def packaged_rubric(name: str) -> Rubric:
     """
     texts = read_templates(PACKAGE, "rubrics")
     if name not in texts:
-        hint = nearest(name, texts) or f"known: {', '.join(texts)}"
+        hint = did_you_mean(name, texts) or f"known: {', '.join(texts)}"
         raise ValueError(f"there is no rubric {name!r}; {hint}")
     return read_rubric(texts[name], f"{name}.jinja")
 
@@ -90,7 +90,7 @@ class _Reader:
     def _keys(self) -> None:
         for key in self._front_matter:
             if key not in _KEYS:
-                expected, hint = f"one of {', '.join(_KEYS)}", nearest(key, _KEYS)
+                expected, hint = f"one of {', '.join(_KEYS)}", did_you_mean(key, _KEYS)
                 self._problem((key,), expected, f"unknown key {key!r}", hint)
         for key in _NEEDED:
             if self._front_matter and key not in self._front_matter:
@@ -177,7 +177,7 @@ class _Reader:
             return
         for name, line in form.names.items():
             if shows and name not in shows:
-                expected, hint = f"one of {', '.join(shows)}", nearest(name, shows)
+                expected, hint = f"one of {', '.join(shows)}", did_you_mean(name, shows)
                 self._problems.append(
                     Problem(self._where, above + line, (), expected, f"the unknown value {name!r}", hint)
                 )

@@ -11,7 +11,7 @@ from pytest_agenteval.graders.judge.prompt import Rubric
 from pytest_agenteval.records.plan import Model
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import ToolSpec
-from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.json_values import json_digest
 
 
 class ShownValues(FrozenValue, frozen=True):
@@ -23,7 +23,7 @@ class ShownValues(FrozenValue, frozen=True):
     @property
     def digest(self) -> str:
         """A digest of both: what judges would be asked twice has the same."""
-        return digest([self.rubric.digest(), dict(self.values)])
+        return json_digest([self.rubric.digest(), dict(self.values)])
 
 
 class SilentJudge:

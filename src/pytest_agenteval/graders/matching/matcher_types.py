@@ -11,9 +11,15 @@ from typing import Any, Protocol
 
 from pytest_agenteval.graders.formatting import brief
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.json_values import equal, fold_texts, is_part_of, normal_texts, number_of
+from pytest_agenteval.text.json_values import (
+    ABSENT,
+    fold_texts,
+    is_part_of,
+    json_equal,
+    normal_texts,
+    number_of,
+)
 from pytest_agenteval.text.patterns import Pattern
-from pytest_agenteval.text.value_paths import ABSENT
 
 # Decimals as they are written: 0.4 lies within 0.1 of 0.3, which it does not in binary.
 _EXACTLY = Context(prec=400)
@@ -35,7 +41,7 @@ class Exact(FrozenValue, frozen=True):
 
     def matches(self, found: Any) -> bool:
         """Whether the value is equal; 1 is 1.0, but true is not 1."""
-        return equal(*_fold_both(self.value, found, fold=self.fold))
+        return json_equal(*_fold_both(self.value, found, fold=self.fold))
 
     def __str__(self) -> str:
         return brief(self.value)
@@ -66,7 +72,7 @@ class Contains(FrozenValue, frozen=True):
         expected, found = _fold_both(self.value, found, fold=self.fold)
         if isinstance(found, str):
             return isinstance(expected, str) and expected in found
-        return isinstance(found, list | tuple) and any(equal(expected, item) for item in found)
+        return isinstance(found, list | tuple) and any(json_equal(expected, item) for item in found)
 
     def __str__(self) -> str:
         return f"a value that contains {brief(self.value)}"

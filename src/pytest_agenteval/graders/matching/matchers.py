@@ -25,9 +25,8 @@ from pytest_agenteval.graders.matching.matcher_types import (
 )
 from pytest_agenteval.graders.settings import WrongSetting, pattern_at, text_at, value_path_at
 from pytest_agenteval.records.evidence import Check
-from pytest_agenteval.text.errors import KeyPath, nearest
-from pytest_agenteval.text.json_values import number_of
-from pytest_agenteval.text.value_paths import ABSENT, value_at
+from pytest_agenteval.text.errors import KeyPath, did_you_mean
+from pytest_agenteval.text.json_values import ABSENT, number_of, value_at
 
 PathMatchers = tuple[tuple[str, KeyPath, Matcher], ...]
 Setting = Mapping[str, Any]
@@ -41,7 +40,7 @@ def matcher_of(setting: Any, place: KeyPath) -> Matcher:
     wrong = next((key for key in setting if key not in _KINDS and key not in _MODIFIERS), None)
     if wrong is not None:
         options = (*_KINDS, *_MODIFIERS)
-        hint = nearest(wrong, options) or "a map that is meant as it stands is written {exact: {...}}"
+        hint = did_you_mean(wrong, options) or "a map that is meant as it stands is written {exact: {...}}"
         raise WrongSetting((*place, wrong), f"one of {', '.join(options)}", f"unknown key {wrong!r}", hint)
     if len(kinds) != 1:
         expected = f"exactly one of {', '.join(_KINDS)}"

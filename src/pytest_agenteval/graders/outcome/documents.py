@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pytest_agenteval.text.json_values import normal_keys, whole_text
+from pytest_agenteval.text.json_values import mend_surrogates, normal_keys
 
 if TYPE_CHECKING:
     from yaml import SafeLoader as _Safe
@@ -111,7 +111,7 @@ class _Plain:
         if self._left < 0:
             raise ValueError("aliases of aliases without measure")
         if isinstance(value, str):
-            return whole_text(value)
+            return mend_surrogates(value)
         if isinstance(value, Mapping):
             return normal_keys({self._key(key): self.value(inner) for key, inner in value.items()})
         if isinstance(value, list):

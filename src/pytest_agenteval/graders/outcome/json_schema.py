@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agenteval.graders.formatting import brief, cut
 from pytest_agenteval.graders.settings import WrongSetting
-from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import KeyPath
-from pytest_agenteval.text.json_values import normal_keys, normal_texts
+from pytest_agenteval.text.json_values import canonical_json, format_path, normal_keys, normal_texts
 from pytest_agenteval.text.patterns import author_pattern, with_bounded_patterns
-from pytest_agenteval.text.value_paths import format_path
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -33,7 +31,7 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
 
     if not isinstance(schema, Mapping) or not schema:
         raise WrongSetting((name,), "a JSON Schema: a map with at least one key", brief(schema))
-    plain = json.loads(canonical(schema))
+    plain = json.loads(canonical_json(schema))
     try:
         validator_for(plain, default=Draft202012Validator).check_schema(plain)
     except SchemaError as error:
@@ -44,7 +42,7 @@ def check_schema(name: str, schema: Mapping[str, Any]) -> None:
 
 def schema_problems(schema: Mapping[str, Any], value: Any) -> list[str]:
     """Say what is wrong with a value, in the schema's words; the first few, each with its place."""
-    errors = islice(_validator(canonical(schema)).iter_errors(value), MAX_PROBLEMS)
+    errors = islice(_validator(canonical_json(schema)).iter_errors(value), MAX_PROBLEMS)
     return [_problem_text(error.absolute_path, error.message) for error in errors]
 
 

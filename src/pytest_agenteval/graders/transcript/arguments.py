@@ -13,8 +13,7 @@ from pytest_agenteval.graders.settings import WrongSetting, text_at
 from pytest_agenteval.graders.transcript.tool_usage import agent_calls
 from pytest_agenteval.records.evidence import Check, Evidence, Grade
 from pytest_agenteval.records.transcript import ToolCall
-from pytest_agenteval.text.json_values import normal_keys, normal_text
-from pytest_agenteval.text.value_paths import ABSENT
+from pytest_agenteval.text.json_values import ABSENT, normal_keys, normal_text
 
 NAME = "call_arguments"
 Which = Literal["any", "every", "first", "last"]

@@ -11,9 +11,8 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.reports.file_changes import FileChange
 from pytest_agenteval.reports.trial_view import CallView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
-from pytest_agenteval.text.canonical import canonical, compact
 from pytest_agenteval.text.formatting import one_line
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import canonical_json, compact_json, jsonable
 
 MOST_ARGS, MOST_ARGS_BESIDE = 200, 100
 """Characters of a call's arguments: in the list of calls, and where the list stands beside."""
@@ -40,7 +39,7 @@ class Decision(FrozenValue, frozen=True):
         """Make one of a call's arguments, or of the text that stood in their place."""
         if isinstance(args, str):
             return cls(tool, args, args)
-        return cls(tool, jsonable(args), compact(jsonable(args)))
+        return cls(tool, jsonable(args), compact_json(jsonable(args)))
 
     def text(self, most: int = MOST_ARGS) -> str:
         """Write the call on one line, its arguments cut."""
@@ -64,7 +63,7 @@ def _fit(own: Any, other: Any) -> bool:
         return own.keys() == other.keys() and all(_fit(own[key], other[key]) for key in own)
     if isinstance(own, list | tuple) and isinstance(other, list | tuple):
         return len(own) == len(other) and all(map(_fit, own, other))
-    return canonical(own) == canonical(other)
+    return canonical_json(own) == canonical_json(other)
 
 
 def agent_calls(view: TrialView) -> list[CallView]:

@@ -40,7 +40,7 @@ from pytest_agenteval.store.journal_entry import JournalEntry, own_models_of
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.tasks.task_spec import Task
 from pytest_agenteval.text.errors import AgentEvalError
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 RULES = (
     "Make the smallest change that could mend a category of failures; do not rewrite what works.",

@@ -25,7 +25,7 @@ from pytest_agenteval.reports.exports.document_text import document_text
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import ending_word, format_figure, one_line, pluralize, printable
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from jinja2 import Template

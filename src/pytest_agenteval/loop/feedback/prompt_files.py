@@ -19,8 +19,8 @@ from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.tasks.documents import short_path
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.text.json_values import json_digest
 
 PROMPT_FOLDER = "prompts"
 """The folder beside an agent's module from which ``read_templates`` reads its prompts."""
@@ -43,7 +43,7 @@ def given_prompts(texts: Mapping[str, str]) -> list[PromptText]:
 
 
 def _prompt(path: str, text: str, name: str = "") -> PromptText:
-    return PromptText(path, name or Path(path).name.partition(".")[0], digest(text))
+    return PromptText(path, name or Path(path).name.partition(".")[0], json_digest(text))
 
 
 def prompts_of_today(

@@ -13,9 +13,8 @@ from pytest_agenteval.records.transcript import PROMPT_READ
 from pytest_agenteval.reports.file_changes import FileChange
 from pytest_agenteval.reports.trial_view import CallView, GradeView, MessageView, TrialView
 from pytest_agenteval.tasks.task_spec import Task
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.formatting import format_figure, one_line, printable
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import compact_json, jsonable
 
 MOST_RESULT, MOST_SIDE, MOST_CLAIM, MOST_REASON = 120, 200, 200, 600
 MOST_LINE = 400
@@ -104,7 +103,8 @@ def _input_lines(view: TrialView, task: Task | None) -> Iterator[str]:
         for name, value in (task.input if task else {}).items():
             yield _cut(
                 one_line(
-                    f"{name}: {value if isinstance(value, str) else compact(jsonable(value))}", 2 * MOST_LINE
+                    f"{name}: {value if isinstance(value, str) else compact_json(jsonable(value))}",
+                    2 * MOST_LINE,
                 ),
                 MOST_LINE,
             )
@@ -177,7 +177,7 @@ def _call_lines(calls: Iterable[CallView]) -> Iterator[str]:
 
 def _call_text(call: CallView) -> str:
     """Write a call with its arguments, cut, and what came of it."""
-    args = call.raw_args if call.raw_args is not None else compact(jsonable(call.args))
+    args = call.raw_args if call.raw_args is not None else compact_json(jsonable(call.args))
     sent = _cut(one_line(args, 2 * MOST_ARGS), MOST_ARGS)
     return f"{one_line(call.tool, MOST_MARK)}({sent}) -> {_result(call)}"
 
@@ -187,7 +187,7 @@ def _result(call: CallView) -> str:
         return f"failed, {one_line(call.failure, MOST_RESULT)}"
     if not call.executed:
         return "not carried out"
-    result = call.result if isinstance(call.result, str) else compact(call.result)
+    result = call.result if isinstance(call.result, str) else compact_json(call.result)
     return one_line(call.reply or result, MOST_RESULT)
 
 

@@ -18,13 +18,12 @@ from pytest_agenteval.loop.improve.progress import Improvement, Limits
 from pytest_agenteval.loop.improve.repository import Repository
 from pytest_agenteval.loop.improve.suite_tasks import SuiteTasks, read_suite_tasks
 from pytest_agenteval.loop.improve.trying import start_run
-from pytest_agenteval.processes.process_table import is_running
-from pytest_agenteval.processes.processes import end_marked
+from pytest_agenteval.processes.process_groups import end_processes_with_variable, is_running
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.store.run_reader import load_run
 from pytest_agenteval.store.runs import find_run
-from pytest_agenteval.text.errors import UsageMistake, nearest, nearest_names
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import one_line, pluralize
 
 PLACE = Path(".agenteval") / "improve"
@@ -150,7 +149,7 @@ def at_work(folder: Path) -> Iterator[None]:
         raise UsageMistake(f"{mark}: cannot be written ({refused.strerror})") from None
     outer = os.environ.get(WORKS_FOR)
     if outer != folder.name:
-        end_marked(f"{WORKS_FOR}={folder.name}", GRACE_S)
+        end_processes_with_variable(f"{WORKS_FOR}={folder.name}", GRACE_S)
     os.environ[WORKS_FOR] = folder.name
     try:
         yield
@@ -195,7 +194,7 @@ def _check_focus(focus: Sequence[str], tasks: SuiteTasks) -> None:
         raise UsageMistake(f"{tasks.name} has no task of split dev: there is nothing to work with")
     for name in focus:
         if name not in buckets:
-            hint = nearest(name, buckets) or f"buckets: {nearest_names(name, buckets)}"
+            hint = did_you_mean(name, buckets) or f"buckets: {nearest_names(name, buckets)}"
             raise UsageMistake(f"--focus {name!r}: {tasks.name} has no such bucket of split dev; {hint}")
 
 

@@ -14,10 +14,10 @@ from uuid import uuid4
 
 from pytest_agenteval.loop.improve.repository import git_environment
 from pytest_agenteval.processes.files import POSIX
-from pytest_agenteval.processes.processes import GROUP, end_group, ending_orphans
+from pytest_agenteval.processes.process_groups import GROUP, end_group, ending_orphans
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.file_writing import replace_text
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 GRACE_S = 5.0
 """Seconds that the command has to end once it is asked to."""

@@ -20,8 +20,8 @@ from pytest_agenteval.text.formatting import (
     pluralize,
     printable,
 )
-from pytest_agenteval.text.json_form import jsonable
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import jsonable
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 STATE, LOG, LOG_JSON = "state.json", "log.md", "log.json"
 MOST_NAMES = 5

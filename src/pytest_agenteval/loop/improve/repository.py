@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from pytest_agenteval.processes.tree_removal import remove_tree
+from pytest_agenteval.processes.files import remove_tree
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.text.errors import AgentEvalError, UsageMistake
 

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from pytest_agenteval.loop.review.shown_trials import ShownTrial
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.canonical import digest
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 from pytest_agenteval.text.formatting import one_line
+from pytest_agenteval.text.json_values import json_digest
 
 UNDECIDED = "undecided"
 WORDS = ("passed", "missed", "failed", "errored", "limited", UNDECIDED)
@@ -58,7 +58,7 @@ def chosen_trials(
     """
     if UNDECIDED in words:
         trials = [trial for trial in trials if ended_as(trial.entry, words) or _is_undecided(trial)]
-    return sorted(trials, key=lambda trial: (digest([seed, trial.entry.key.label]), trial.id))[:sample]
+    return sorted(trials, key=lambda trial: (json_digest([seed, trial.entry.key.label]), trial.id))[:sample]
 
 
 def _is_undecided(trial: ShownTrial) -> bool:
@@ -75,7 +75,7 @@ def _check_patterns(run: Run, kind: str, patterns: Sequence[str]) -> None:
     names = sorted({NAMES[kind](entry) for entry in run.entries})
     for pattern in patterns:
         if not any(_matches(name, (pattern,)) for name in names):
-            hint = nearest(pattern, names) or f"there are {', '.join(filter(None, names)) or 'none'}"
+            hint = did_you_mean(pattern, names) or f"there are {', '.join(filter(None, names)) or 'none'}"
             raise UsageMistake(
                 f"--{kind} {pattern}: no trial of {run.name} has it; {one_line(hint, MOST_LISTED)}"
             )

@@ -20,7 +20,7 @@ from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.registry.lazy_names import UnknownName
 from pytest_agenteval.store.journal_entry import JournalEntry
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
 ALIKE = "the same as another"
 
@@ -186,7 +186,7 @@ class _Reviewed:
         try:
             return self._askers.get(name) or registry.rubric(name)
         except UnknownName:
-            hint = nearest(name, registry.rubric_names) or f"known: {', '.join(registry.rubric_names)}"
+            hint = did_you_mean(name, registry.rubric_names) or f"known: {', '.join(registry.rubric_names)}"
             raise UsageMistake(
                 f"no grader here asks by a rubric {name!r}{self._reasons()}, and none is registered; {hint}"
             ) from None

@@ -27,7 +27,7 @@ from pytest_agenteval.reports.exports.trial_identity import (
 from pytest_agenteval.store.file_writing import replace_text
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 Fields: TypeAlias = dict[str, Any]
 

@@ -11,8 +11,8 @@ import msgspec
 
 from pytest_agenteval.records.record import Document
 from pytest_agenteval.store.run_schemas import Schema, published
-from pytest_agenteval.text.json_form import jsonable
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import jsonable
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 _ACTING = re.compile("[\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """What JSON need not escape, though it acts on a terminal."""

@@ -31,8 +31,8 @@ from pytest_agenteval.store.run_schemas import (
     object_schema,
     published,
 )
-from pytest_agenteval.text.json_form import jsonable
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import jsonable
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 FORMAT = 1
 """Counts what readers of an earlier document would trip over; what is only added leaves it as it is."""

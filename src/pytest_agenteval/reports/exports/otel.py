@@ -39,9 +39,9 @@ from pytest_agenteval.reports.exports.trial_identity import (
 )
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import compact_json
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.reports.exports.otel_sdk import Collector
@@ -105,9 +105,9 @@ def trial_content(trial: Trial) -> dict[str, str]:
 
 def call_content(call: ToolCall) -> dict[str, str | None]:
     """Give what a tool was called with and, where it did not fail, what came of it."""
-    result = call.result if isinstance(call.result, str) else compact(call.result)
+    result = call.result if isinstance(call.result, str) else compact_json(call.result)
     return {
-        CALL_ARGUMENTS: call.raw_args or compact(call.args),
+        CALL_ARGUMENTS: call.raw_args or compact_json(call.args),
         CALL_RESULT: result if call.error is None else None,
     }
 
@@ -129,7 +129,7 @@ def _parts(message: Message) -> Iterator[dict[str, Any]]:
 
 def _messages_json(messages: Iterable[dict[str, Any]]) -> str:
     listed = list(messages)
-    return compact(listed) if listed else ""
+    return compact_json(listed) if listed else ""
 
 
 EPOCH = datetime.fromtimestamp(0, UTC)

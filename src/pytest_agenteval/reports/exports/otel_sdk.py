@@ -25,9 +25,9 @@ from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, Trace
 
 from pytest_agenteval import __version__
 from pytest_agenteval.cassettes.transcripts.spans import TraceSpan
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import one_line
+from pytest_agenteval.text.json_values import compact_json
 
 KINDS = {"client": SpanKind.CLIENT, "internal": SpanKind.INTERNAL}
 SCOPE = InstrumentationScope("pytest_agenteval", __version__)
@@ -69,7 +69,7 @@ def otlp_json(spans: Iterable[TraceSpan], resource: Resource) -> str:
         for name in ("traceId", "spanId", "parentSpanId"):
             if name in span:  # protobuf's JSON has base64 there, and OTLP's has hex digits
                 span[name] = b64decode(span[name]).hex()
-    return compact(data) + "\n"
+    return compact_json(data) + "\n"
 
 
 def _spans_of(data: dict[str, Any]) -> Iterator[dict[str, Any]]:

@@ -16,9 +16,9 @@ from pytest_agenteval.store.file_writing import replacing
 from pytest_agenteval.store.rows.columns import Column
 from pytest_agenteval.store.rows.row_kinds import Row, RowKind, RowSource, row_kind
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.json_values import compact_json
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pyarrow import RecordBatch, RecordBatchReader, Schema
@@ -97,7 +97,7 @@ def _cell(column: Column, value: Any) -> Any:
     if column.type == "flag":
         return "true" if value else "false"
     if column.type == "texts":
-        return compact(value)
+        return compact_json(value)
     return value.isoformat() if isinstance(value, datetime) else value
 
 

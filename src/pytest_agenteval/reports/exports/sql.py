@@ -19,7 +19,6 @@ from pytest_agenteval.reports.exports.row_files import arrow_rows, distinct_runs
 from pytest_agenteval.store.rows.columns import ColumnType
 from pytest_agenteval.store.rows.row_kinds import ROW_KINDS, RowKind
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.canonical import compact
 from pytest_agenteval.text.errors import UsageMistake
 from pytest_agenteval.text.formatting import (
     NOT_KNOWN,
@@ -30,7 +29,7 @@ from pytest_agenteval.text.formatting import (
     pad,
     pluralize,
 )
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import compact_json, jsonable
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection as Database
@@ -95,7 +94,7 @@ def result_csv(result: QueryResult) -> str:
 def _csv_cell(value: Any) -> Any:
     if isinstance(value, str):
         return spreadsheet_text(value)
-    return compact(value) if isinstance(value, bool | list | dict) else value
+    return compact_json(value) if isinstance(value, bool | list | dict) else value
 
 
 def result_lines(result: QueryResult, width: int | None) -> Iterator[StyledLine]:
@@ -120,7 +119,7 @@ def _cell(value: Any) -> str:
         return NOT_KNOWN
     if isinstance(value, float):
         return f"{value:.4g}" if 0 < abs(value) < 0.001 else f"{value:.4f}"
-    return one_line(value if isinstance(value, str) else compact(value), MOST_CELL)
+    return one_line(value if isinstance(value, str) else compact_json(value), MOST_CELL)
 
 
 def _all_figures(values: Iterator[Any]) -> bool:

@@ -12,7 +12,7 @@ from pytest_agenteval.records.transcript import used_other_models
 from pytest_agenteval.records.trial import Trial
 from pytest_agenteval.store.run_metadata import RunModel
 from pytest_agenteval.store.run_reader import Run
-from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.json_values import canonical_json
 
 LONGEST = 180
 """Bytes of a name that a file's name keeps: file systems take 255, and a digest and a suffix come after."""
@@ -40,7 +40,7 @@ def trial_id(run: str, trial: Trial) -> str:
 
     They are the beginning of a SHA-256, and may be a trace's id: never all zero.
     """
-    name = canonical([run, *trial.key, trial.attempt])
+    name = canonical_json([run, *trial.key, trial.attempt])
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 

@@ -30,7 +30,7 @@ from pytest_agenteval.session.api.trials import Trials
 from pytest_agenteval.session.eval_session import EvalSession
 from pytest_agenteval.tasks.documents import path_in_root
 from pytest_agenteval.tasks.rows.row_tasks import safe_id
-from pytest_agenteval.text.canonical import digest_text
+from pytest_agenteval.text.json_values import text_digest
 
 _LOST_IN_IDS = re.compile(r"[\s/:\[\]]")
 
@@ -54,7 +54,7 @@ def task_of(item: pytest.Item) -> str:
     name, bracket, parameter = item.nodeid.partition("::")[2].partition("[")
     id = safe_id(f"{name.replace('::', '.')}{bracket}{parameter}")
     lost = _LOST_IN_IDS.search(parameter.removesuffix("]"))
-    return f"{id}-{digest_text(parameter)[:8]}" if lost else id
+    return f"{id}-{text_digest(parameter)[:8]}" if lost else id
 
 
 class AgentEval:

@@ -15,7 +15,7 @@ from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.plan import NO_PRICES, OWN_MODEL, Allowance, Prices, RecordMode
 from pytest_agenteval.records.recorder import Recorder
 from pytest_agenteval.records.trial import TapeCounts
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 from pytest_agenteval.tools.tool_tape import ToolTape
 
 

@@ -22,8 +22,8 @@ from pytest_agenteval.tasks.load import LoadedTask
 from pytest_agenteval.tasks.rows.row_tasks import safe_id
 from pytest_agenteval.tasks.suite_spec import Suite
 from pytest_agenteval.tasks.task_settings import TaskSettings
-from pytest_agenteval.text.canonical import canonical, digest_text
 from pytest_agenteval.text.errors import UsageMistake, nearest_names
+from pytest_agenteval.text.json_values import canonical_json, text_digest
 
 TaskGiven: TypeAlias = "str | Path | Mapping[str, Any] | Task"
 """The path of a task file, ``PATH::ID`` for one of several tasks, a map as in a task file, or a task."""
@@ -68,7 +68,7 @@ class TaskChoice:
     ) -> ChosenTask:
         value = task_value(given)
         if "id" not in value:
-            value["id"] = id or f"task-{digest_text(canonical(value.get('input', '')))[:8]}"
+            value["id"] = id or f"task-{text_digest(canonical_json(value.get('input', '')))[:8]}"
         bucket = Path(self._owner).stem
         loaded = _with_settings(read_task(value, place, self._registry, bucket=bucket), settings)
         suite = _suite(self._owner or "python", form, place)

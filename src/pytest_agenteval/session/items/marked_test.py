@@ -21,8 +21,8 @@ from pytest_agenteval.session.api.fixture import AgentEval, place_of, suite_of, 
 from pytest_agenteval.session.api.given import name_of
 from pytest_agenteval.session.api.session_environment import SessionEnvironment
 from pytest_agenteval.session.eval_session import EvalSession
-from pytest_agenteval.text.canonical import digest_text
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
+from pytest_agenteval.text.json_values import text_digest
 
 ASSERTS = "asserts"
 """The label of the one grade of such a trial."""
@@ -49,7 +49,7 @@ def read_mark(item: pytest.Item) -> TestMark | None:
         )
     for name in mark.kwargs:
         if name not in TestMark._fields:
-            hint = nearest(name, TestMark._fields)
+            hint = did_you_mean(name, TestMark._fields)
             parts = (f"{place}: expected repetitions=, threshold=; found {name}=", hint)
             raise UsageMistake("; ".join(part for part in parts if part))
     return _checked(TestMark(**mark.kwargs), place)
@@ -168,7 +168,7 @@ def _digests(item: pytest.Item) -> Digests:
         source = inspect.getsource(getattr(item, "function", place_of))
     except (OSError, TypeError):
         return Digests()
-    digest = digest_text(source)
+    digest = text_digest(source)
     return Digests(ruler=digest, graders={ASSERTS: f"1:{digest[:12]}"})
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest.terminal import TerminalReporter
 
-from pytest_agenteval.processes.terminals import is_terminal_with_escapes, stop_by_way_of
+from pytest_agenteval.processes.signals import is_terminal_with_escapes, on_ctrl_z
 from pytest_agenteval.session.stash import eval_session_key, progress_key, run_info_key
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class ProgressPanel:
         self._ascii_only = not _writes_unicode(writer._file)
         self._progress = RunProgress(folder)
         self._rows = RowsBelow(writer._file, _other_terminals(), writer.width_of_current_line)
-        self._leave_stops = stop_by_way_of(self._rows.step_aside)
+        self._leave_stops = on_ctrl_z(self._rows.step_aside)
         self._first_display_at = time.monotonic() + PATIENCE_S
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="agenteval-progress", daemon=True)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from threading import RLock, get_ident
 from typing import Any
 
-from pytest_agenteval.processes.terminals import is_in_foreground
+from pytest_agenteval.processes.signals import is_in_foreground
 from pytest_agenteval.session.panel.current_line import CurrentLine
 
 # DEC's index: a row down in the same column. The screen scrolls where there is none; a line feed would go to

@@ -15,7 +15,7 @@ from pytest_agenteval.store.repetitions import Group, planned_after, read_extra,
 from pytest_agenteval.store.run_metadata import PlannedGroup, read_planned
 from pytest_agenteval.store.runs import PLANNED, read_header, read_json
 from pytest_agenteval.text.formatting import MOST_NAME, model_label, one_line
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 FEWEST_ENDED, FEWEST_SECONDS = 3, 3.0
 """Before so many trials have ended, and so much time has passed, nobody can tell how long a run takes."""

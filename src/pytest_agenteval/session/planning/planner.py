@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pytest_agenteval.agents.agent import prepares_input, tools_of
 from pytest_agenteval.graders.grader import agent_of
-from pytest_agenteval.processes.files import name_or_older, name_trouble, same_file_key
+from pytest_agenteval.processes.files import name_or_older, same_file_key, unportable_name_reason
 from pytest_agenteval.records.plan import Allowance, Label, PlannedGrader, PlannedTask, Variant
 from pytest_agenteval.records.record import NOTHING, FrozenValue
 from pytest_agenteval.registry.lazy_names import NotImported, UnknownName
@@ -35,9 +35,9 @@ from pytest_agenteval.tasks.referenced_files import grader_files, prompt_files, 
 from pytest_agenteval.tasks.suite_spec import NOTHING_ACTS, Suite
 from pytest_agenteval.tasks.task_settings import TaskSettings, resolve_settings
 from pytest_agenteval.tasks.task_spec import Task
-from pytest_agenteval.text.canonical import canonical
 from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound
 from pytest_agenteval.text.formatting import pluralize
+from pytest_agenteval.text.json_values import canonical_json
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_tools import SchemaSource
@@ -348,7 +348,7 @@ class Planner:
         """Refuse an id that is no file name on some system, or that another task of the suite has there."""
         loaded, id, suite = one.loaded, one.task.id, one.suite.name if one.suite else ""
         here = ((loaded.place and loaded.place.file) or loaded.file, loaded.line)
-        if trouble := name_trouble(id):
+        if trouble := unportable_name_reason(id):
             return [loaded.problem(("id",), "an id that files of any system may have", f"{id!r}, {trouble}")]
         first, file, line = self._ids.setdefault((suite, same_file_key(id)), (id, *here))
         if (file, line) == here:
@@ -521,7 +521,7 @@ class GraderPlanning:
 
 def _grader_key(grader: PlannedGrader) -> Hashable:
     # The text of a configuration: True is not 1 there.
-    config = canonical(grader.config) if grader.config else ""
+    config = canonical_json(grader.config) if grader.config else ""
     return grader.name, grader.label, config, grader.weight, grader.threshold, grader.required
 
 

@@ -28,7 +28,7 @@ from pytest_agenteval.session.run_info import get_run_info
 from pytest_agenteval.session.settings import Settings
 from pytest_agenteval.tasks.gate_spec import NO_GATE
 from pytest_agenteval.text.errors import ProblemsFound, UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 if TYPE_CHECKING:
     from pytest_agenteval.session.earlier_trials import EarlierTrials

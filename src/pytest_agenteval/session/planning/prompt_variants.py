@@ -10,8 +10,8 @@ from pytest_agenteval.records.plan import PlannedTask, Variant
 from pytest_agenteval.records.prompts import included_prompts
 from pytest_agenteval.registry.registry import Registry
 from pytest_agenteval.session.planning.setting_problems import ConfigProblem
-from pytest_agenteval.text.canonical import canonical
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
+from pytest_agenteval.text.json_values import canonical_json
 
 _CLASS_HINT = "its class names those that it asks for: templates = {name: text}, or prompt_names"
 
@@ -41,7 +41,7 @@ def find_unread_prompts(agent: Any, prompts: Mapping[str, str]) -> list[ConfigPr
             ("prompts", name),
             expected,
             f"{name!r}, which the agent never asks for",
-            nearest(name, names) or getattr(agent, "prompt_hint", ""),
+            did_you_mean(name, names) or getattr(agent, "prompt_hint", ""),
         )
         for name in unread_prompts(prompts, names, templates_of(agent) or {})
     ]
@@ -59,7 +59,7 @@ def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterab
     texts: dict[str, str] = {}
     looked_at: set[tuple[str, str, int]] = set()
     for task in tasks:
-        key = (task.agent, canonical(task.settings) if task.settings else "", id(task.prompts))
+        key = (task.agent, canonical_json(task.settings) if task.settings else "", id(task.prompts))
         if key in looked_at:
             continue
         looked_at.add(key)
@@ -77,7 +77,7 @@ def check_prompts(registry: Registry, variants: Sequence[Variant], tasks: Iterab
     for variant in variants:
         for name in unread_prompts(variant.prompts, every, texts):
             line = f"--agent-prompt {variant.name}: nobody reads its prompt {name!r}"
-            wrong.append("; ".join(filter(None, (line, nearest(name, every)))))
+            wrong.append("; ".join(filter(None, (line, did_you_mean(name, every)))))
     if wrong:
         agents = [
             f"  prompts of the agent {agent}: {', '.join(sorted(names))}"

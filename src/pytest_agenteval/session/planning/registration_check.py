@@ -30,8 +30,8 @@ from pytest_agenteval.session.planning.setting_problems import (
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.task_spec import GraderSpec
 from pytest_agenteval.tasks.validation_errors import belongs_in_hint
-from pytest_agenteval.text.canonical import canonical
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake, nearest
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, UsageMistake, did_you_mean
+from pytest_agenteval.text.json_values import canonical_json
 
 MOST_REMEMBERED = 4096
 """Configurations that are remembered: most tasks of a suite have the same few."""
@@ -64,7 +64,7 @@ class RegistrationCheck:
             return [_unknown_name(unknown).below("agent")]
         except NotImported as lost:
             return [ConfigProblem(("agent",), lost.expected, lost.found, lost.hint)]
-        key = ("agent", name, canonical(settings) if settings else "", tools, prompts)
+        key = ("agent", name, canonical_json(settings) if settings else "", tools, prompts)
         wrong: tuple[ConfigProblem, ...] = ()
         if key not in self._accepted:
             if unfit := _unfit_agent(factory, settings):
@@ -94,7 +94,7 @@ class RegistrationCheck:
         if members:
             specs = [replace(spec, name=member) for member, _ in members]
             return tuple(dict.fromkeys(problem for each in specs for problem in self.grader(each)))
-        key = ("grader", spec.name, canonical(spec.config) if spec.config else "")
+        key = ("grader", spec.name, canonical_json(spec.config) if spec.config else "")
         wrong = () if key in self._accepted else self._grader(spec)
         if not wrong:
             self._accept(key)
@@ -146,7 +146,9 @@ class RegistrationCheck:
         offered = {*self._registry.tools, *tools, *(own if isinstance(own, list | tuple) else ())}
         listed = [((), names)] if isinstance(names, str) else [((at,), name) for at, name in enumerate(names)]
         return tuple(
-            ConfigProblem(("config", setting, *at), one_of(offered, name), repr(name), nearest(name, offered))
+            ConfigProblem(
+                ("config", setting, *at), one_of(offered, name), repr(name), did_you_mean(name, offered)
+            )
             for at, name in listed
             if name not in offered and _is_nearly(name, offered)
         )
@@ -178,7 +180,7 @@ class RegistrationCheck:
                 (*at, *([index] if at != ("agent",) else [])),
                 one_of(offered, name),
                 f"{name!r}, no registered tool",
-                nearest(name, offered),
+                did_you_mean(name, offered),
             )
             for index, name in enumerate(names)
             if name not in offered

@@ -13,8 +13,8 @@ from msgspec import convert
 
 from pytest_agenteval.graders.settings import WrongSetting
 from pytest_agenteval.records.factories import InstanceFactory, accepted_settings
-from pytest_agenteval.text.canonical import canonical
-from pytest_agenteval.text.errors import KeyPath, nearest, nearest_names
+from pytest_agenteval.text.errors import KeyPath, did_you_mean, nearest_names
+from pytest_agenteval.text.json_values import canonical_json
 
 _VALUES = frozenset({Any, NoneType, bool, int, float, str, list, tuple, dict})
 _HOLDERS = frozenset({Union, UnionType, list, tuple, dict, Mapping, Sequence})
@@ -84,7 +84,7 @@ def find_config_problems(name: str, factory: Any, settings: Mapping[str, Any]) -
     # A version is the grader's own word on itself, wherever it is written down.
     names = {field.name for field in fields(factory) if field.init} - {"version"}
     unknown = [
-        ConfigProblem((key,), one_of(names), f"unknown key {key!r}", nearest(key, names))
+        ConfigProblem((key,), one_of(names), f"unknown key {key!r}", did_you_mean(key, names))
         for key in settings
         if key not in names
     ]
@@ -174,7 +174,10 @@ def _unaccepted_settings(factory: Any, settings: Mapping[str, Any]) -> tuple[Con
     unknown = [key for key in settings if key not in names]
     needed = () if hasattr(factory, "filled") else needed  # of a user's function, parameters are looked at
     return (
-        *(ConfigProblem((key,), expected, f"unknown key {key!r}", nearest(key, names)) for key in unknown),
+        *(
+            ConfigProblem((key,), expected, f"unknown key {key!r}", did_you_mean(key, names))
+            for key in unknown
+        ),
         *(_missing_setting(key) for key in needed if key not in settings),
     )
 
@@ -210,7 +213,7 @@ def _pydantic_errors(kind: Any, value: Any) -> list[Any]:
 
     try:
         # As JSON: a list is a tuple there, and a text is no number.
-        _adapter(kind).validate_json(canonical(value), strict=True)
+        _adapter(kind).validate_json(canonical_json(value), strict=True)
     except ValidationError as error:
         return list(error.errors(include_url=False))
     except Exception:  # the class itself has to say what it expects

@@ -14,9 +14,9 @@ from pytest_agenteval.tasks.agent_specs import ServedTools
 from pytest_agenteval.tasks.documents import read_document, short_path
 from pytest_agenteval.tasks.referenced_files import suite_paths
 from pytest_agenteval.tasks.suite_spec import Suite
-from pytest_agenteval.text.canonical import compact
-from pytest_agenteval.text.errors import AgentEvalError, Problem, ProblemsFound, nearest, nearest_names
+from pytest_agenteval.text.errors import AgentEvalError, Problem, ProblemsFound, did_you_mean, nearest_names
 from pytest_agenteval.text.formatting import one_line
+from pytest_agenteval.text.json_values import compact_json
 
 if TYPE_CHECKING:
     from pytest_agenteval.tools.mcp_client import ServedTool
@@ -120,7 +120,7 @@ def _or_toolset(
     """Say of a file that is not there that a toolset may be meant as well."""
     entry = next(entries[step] for step in problem.path if isinstance(step, int))
     names = f", or a toolset: {nearest_names(entry, toolsets)}" if toolsets else ""
-    hint = problem.hint or nearest(entry, toolsets) or "; ".join(broken)
+    hint = problem.hint or did_you_mean(entry, toolsets) or "; ".join(broken)
     return dataclasses.replace(problem, expected=f"{problem.expected}{names}", hint=hint)
 
 
@@ -153,7 +153,7 @@ class _ServerEntry(FrozenValue, frozen=True):
         return ToolEntry(server, tuple(tools_of_server(server, served)))
 
     def _odd_schema(self, tool: ServedTool) -> Problem:
-        found = f"{tool.name!r} of this server, with {one_line(compact(tool.parameters), MOST_SCHEMA)}"
+        found = f"{tool.name!r} of this server, with {one_line(compact_json(tool.parameters), MOST_SCHEMA)}"
         expected = "tools whose `inputSchema` is the schema of an object, {type: object, ...}"
         return self._problem(("mcp",), expected, found, "`only: […]` takes the other tools without it")
 
@@ -203,7 +203,7 @@ class _ServerEntry(FrozenValue, frozen=True):
         for at, name in enumerate(self.entry.only):
             if name not in names:
                 expected = f"a tool of this server: {nearest_names(name, names)}"
-                yield self._problem(("only", at), expected, repr(name), nearest(name, names))
+                yield self._problem(("only", at), expected, repr(name), did_you_mean(name, names))
 
     def _problem(self, below: tuple[str | int, ...], expected: str, found: str, hint: str = "") -> Problem:
         return _problem(self.file, (self.index, *below), expected, found, hint)

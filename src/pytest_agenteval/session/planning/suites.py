@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agenteval.processes.files import name_trouble, same_file_key
+from pytest_agenteval.processes.files import same_file_key, unportable_name_reason
 from pytest_agenteval.records.plan import McpServer
 from pytest_agenteval.records.record import FrozenValue, Record
 from pytest_agenteval.session.planning.suite_tools import ToolSources, find_tools
@@ -37,7 +37,7 @@ from pytest_agenteval.tasks.referenced_files import (
 )
 from pytest_agenteval.tasks.suite_spec import NOTHING_PROMOTED, Suite
 from pytest_agenteval.tasks.task_detection import is_task
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
 
 
 class SuiteResources(Record, frozen=True):
@@ -217,7 +217,7 @@ class Suites:
         expected, found = "a name that no other suite has", ""
         first = self._files_by_suite_name.setdefault(name, file)
         other = self._names_by_key.setdefault(same_file_key(name), name)
-        if trouble := name_trouble(name):
+        if trouble := unportable_name_reason(name):
             expected, found = "a name that files of any system may have", trouble
         elif first != file or name in self._in_code:
             place = self._in_code[name][1] if name in self._in_code else short_path(first)
@@ -381,7 +381,7 @@ class PromotedNames:
             if name not in known:
                 line = read_document(file).line_of(path)
                 expected = f"one of the suite's {kind}: {nearest_names(name, known)}"
-                yield Problem(short_path(file), line, path, expected, repr(name), nearest(name, known))
+                yield Problem(short_path(file), line, path, expected, repr(name), did_you_mean(name, known))
 
 
 LARGEST_FILE = 1_000_000

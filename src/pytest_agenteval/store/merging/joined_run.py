@@ -27,7 +27,7 @@ from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader, RunShar
 from pytest_agenteval.store.run_reader import Run
 from pytest_agenteval.store.runs import PLANNED, new_run, open_run
 from pytest_agenteval.text.errors import UsageMistake
-from pytest_agenteval.text.redaction.secrets import KNOWN_SECRETS
+from pytest_agenteval.text.redaction import KNOWN_SECRETS
 
 T = TypeVar("T")
 LINES = ("journal", "transcripts", "texts")

@@ -11,8 +11,7 @@ from typing import Any, Literal
 from msgspec.structs import replace
 
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import compact
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import compact_json, jsonable
 
 ColumnType = Literal["text", "texts", "json", "integer", "number", "flag", "time"]
 """What a column holds: ``texts`` are lists of texts, ``json`` is a JSON value as text, ``time`` is in UTC."""
@@ -57,7 +56,7 @@ def optional(name: str, type: ColumnType, value: str | Callable[[Any], Any], mea
 # Transcripts are taken as they stand in files that anybody may have edited, and a table bears no number in a
 # column of texts: what is of another type is turned into text, or left out.
 def _text(value: Any) -> str:
-    text = value if isinstance(value, str) else compact(jsonable(value))
+    text = value if isinstance(value, str) else compact_json(jsonable(value))
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -66,7 +65,7 @@ def _texts(value: Any) -> list[str]:
 
 
 def _json(value: Any) -> str:
-    return _text(compact(jsonable(value)))
+    return _text(compact_json(jsonable(value)))
 
 
 def _integer(value: Any) -> int | None:

@@ -14,7 +14,7 @@ from pytest_agenteval.store.rows.run_columns import RUNS
 from pytest_agenteval.store.rows.transcript_columns import CALLS, MESSAGES
 from pytest_agenteval.store.rows.trial_columns import GRADES, TRIALS, TrialSource
 from pytest_agenteval.store.run_metadata import PlannedGroup, RunHeader
-from pytest_agenteval.text.errors import UsageMistake, nearest
+from pytest_agenteval.text.errors import UsageMistake, did_you_mean
 
 Row = tuple[Any, ...]
 """The values of one row, in the order of its kind's columns."""
@@ -59,7 +59,7 @@ class RowKind(FrozenValue, frozen=True):
 def row_kind(name: str) -> RowKind:
     """Give the kind of rows of a name; raises UsageMistake for one that there is not."""
     if name not in ROW_KINDS:
-        hint = nearest(name, ROW_KINDS)
+        hint = did_you_mean(name, ROW_KINDS)
         raise UsageMistake(
             f"rows: expected one of {', '.join(ROW_KINDS)}; found {name!r}{f': {hint}' if hint else ''}"
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pytest_agenteval.tasks.rows.tables import Row, Table
-from pytest_agenteval.text.json_form import jsonable
+from pytest_agenteval.text.json_values import jsonable
 
 SCHEME = "hf://"
 _SAVED = ("dataset_info.json", "dataset_dict.json", "state.json")

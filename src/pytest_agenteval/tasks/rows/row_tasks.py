@@ -23,8 +23,8 @@ from pytest_agenteval.tasks.rows.row_problems import RowProblems
 from pytest_agenteval.tasks.rows.spec import TASK_KEYS, Rows, RowSource
 from pytest_agenteval.tasks.rows.tables import SUFFIXES, Row, Table, read_table
 from pytest_agenteval.tasks.rows.templates import Template, UnreadableCell, cell_text, has_columns
-from pytest_agenteval.text.canonical import digest_text
-from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, nearest, nearest_names
+from pytest_agenteval.text.errors import KeyPath, Problem, ProblemsFound, did_you_mean, nearest_names
+from pytest_agenteval.text.json_values import text_digest
 
 SPLITS = ("dev", "held_out")
 LONGEST_ID = 80
@@ -233,7 +233,7 @@ def _unknown_where(rows: Rows, table: Table, document: Document, at: KeyPath) ->
     for column in rows.where:
         if column not in table.columns:
             known = f"a column: one of {nearest_names(column, table.columns)}"
-            hint = nearest(column, table.columns)
+            hint = did_you_mean(column, table.columns)
             yield _in_suite(document, (*at, "where", column), known, repr(column), hint)
 
 
@@ -266,7 +266,7 @@ def _filled(
 def safe_id(value: Any) -> str:
     """Give an id that node ids and files can bear: no blank, slash, colon or bracket, not too long."""
     text = _UNSAFE.sub("_", cell_text(value)).strip("_")
-    return text if len(text) <= LONGEST_ID else f"{text[: LONGEST_ID - 9]}-{digest_text(text)[:8]}"
+    return text if len(text) <= LONGEST_ID else f"{text[: LONGEST_ID - 9]}-{text_digest(text)[:8]}"
 
 
 def _with_unique_ids(tasks: Sequence[RowTask]) -> Iterator[RowTask]:

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pytest_agenteval.tasks.rows.strict_json import STRICT_JSON
 from pytest_agenteval.tasks.validation_errors import value_text
-from pytest_agenteval.text.canonical import compact
-from pytest_agenteval.text.errors import KeyPath, nearest, nearest_names
-from pytest_agenteval.text.value_paths import ABSENT, PathError, parse_path, value_at
+from pytest_agenteval.text.errors import KeyPath, did_you_mean, nearest_names
+from pytest_agenteval.text.json_values import ABSENT, PathError, compact_json, parse_path, value_at
 
 Fill: TypeAlias = Callable[[Mapping[str, Any]], Any]
 _COLUMN = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
@@ -90,7 +89,10 @@ class Template:
         if read is None:
             self.problems.append(
                 TemplateProblem(
-                    path, f"one of {', '.join(READINGS)} behind |", repr(reading), nearest(reading, READINGS)
+                    path,
+                    f"one of {', '.join(READINGS)} behind |",
+                    repr(reading),
+                    did_you_mean(reading, READINGS),
                 )
             )
             return take
@@ -105,7 +107,7 @@ class Template:
             steps = (name,)
         if steps[0] not in self._columns:
             known = f"a column: one of {nearest_names(name, self._columns)}"
-            self.problems.append(TemplateProblem(path, known, repr(name), nearest(name, self._columns)))
+            self.problems.append(TemplateProblem(path, known, repr(name), did_you_mean(name, self._columns)))
 
         def take(row: Mapping[str, Any]) -> Any:
             value = value_at(row, steps)
@@ -130,7 +132,7 @@ def cell_text(value: Any) -> str:
     """Write a row's value as text: nothing for no value, JSON for what is neither text nor number."""
     if isinstance(value, str):
         return value
-    return "" if value is None else compact(value)
+    return "" if value is None else compact_json(value)
 
 
 def _texts(value: Any) -> Iterator[str]:

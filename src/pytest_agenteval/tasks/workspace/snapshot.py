@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pytest_agenteval.records.evidence import FileText, Tree, Why
 from pytest_agenteval.records.truncation import MOST_DEEP
-from pytest_agenteval.text.canonical import DIGEST_CHARS
+from pytest_agenteval.text.json_values import DIGEST_CHARS
 
 MOST_BYTES = 256 * 1024
 """A file larger than this is kept by digest only."""

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from pytest_agenteval.processes.tree_removal import remove_tree
+from pytest_agenteval.processes.files import remove_tree
 from pytest_agenteval.records.evidence import Tree
 from pytest_agenteval.records.record import NOTHING
 from pytest_agenteval.tasks.workspace.snapshot import snapshot, snapshot_layers, with_texts

@@ -16,7 +16,7 @@ from pytest_agenteval.cassettes.interaction import tool_answer, tool_call
 from pytest_agenteval.store.run_reader import Run, load_run
 from pytest_agenteval.store.runs import find_run, list_runs
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
-from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.json_values import canonical_json
 from tests.benchmarks.ko_agentbench.clone import needs_clone, oracle, recorded_models
 
 KEYS = json.loads((Path(__file__).parents[3] / "oracle" / "ko-cache-keys.json").read_text(encoding="utf-8"))
@@ -45,7 +45,7 @@ def staleness_by_call(whole_benchmark: Path) -> Mapping[tuple[str, str], bool]:
             tool, args = tool_call(interaction.request)
             assert tool == path.stem
             assert tool_answer(interaction.response).error is None
-            stale_by_call[tool, canonical(args)] = bool(interaction.response.extra.get("stale"))
+            stale_by_call[tool, canonical_json(args)] = bool(interaction.response.extra.get("stale"))
     return stale_by_call
 
 
@@ -89,7 +89,9 @@ def test_the_calls_of_the_tasks_hit_as_they_do_in_the_benchmark(
     """Looked up in our cassettes, each known call is answered where the benchmark's cache answers it."""
     hits: Counter[str] = Counter()
     for call in KEYS["calls"]:
-        stale = staleness_by_call.get((call["tool"], canonical(cache_key(call["tool"], call["args"])[0])))
+        stale = staleness_by_call.get(
+            (call["tool"], canonical_json(cache_key(call["tool"], call["args"])[0]))
+        )
         assert (stale is False, stale is not None) == (call["hash_hit"], call["content_hit"]), call["task_id"]
         hits[call["kind"]] += stale is False
         hits[f"{call['kind']} {call['level']}"] += stale is False

@@ -36,7 +36,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTr
 from pytest_agenteval.benchmarks.ko_agentbench.register import korean_tools
 from pytest_agenteval.cassettes.request_matching import ParamMatchers
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.json_values import equal, fold_texts
+from pytest_agenteval.text.json_values import fold_texts, json_equal
 
 Call = tuple[str, Mapping[str, Any]]
 
@@ -73,7 +73,7 @@ def normalize_args(call: Call) -> dict[str, Any]:
 
 def equal_calls(call: Call, other: Call) -> bool:
     """Whether two calls ask for the same in other spellings, defaults left out or spelled out."""
-    return call[0] == other[0] and equal(normalize_args(call), normalize_args(other))
+    return call[0] == other[0] and json_equal(normalize_args(call), normalize_args(other))
 
 
 def same_call(call: Call, other: Call, task: KoTask) -> bool:

@@ -17,7 +17,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.text.json_values import equal
+from pytest_agenteval.text.json_values import json_equal
 
 
 def first_failure(task: KoTask, calls: Sequence[KoCall]) -> int:
@@ -66,7 +66,7 @@ def _injected_places(task: KoTask, calls: Sequence[KoCall]) -> Iterator[int]:
 def _is_old(call: KoCall, earlier: Sequence[KoCall]) -> bool:
     return any(
         previous.tool == call.tool
-        and equal(previous.result, call.result)
+        and json_equal(previous.result, call.result)
         and not equal_calls((previous.tool, previous.args), (call.tool, call.args))
         for previous in earlier
     )

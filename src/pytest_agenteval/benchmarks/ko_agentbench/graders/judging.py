@@ -43,7 +43,7 @@ from pytest_agenteval.graders.judge.prompt import RATIONALE
 from pytest_agenteval.graders.judge.reply_parser import parse_reasoned_reply
 from pytest_agenteval.graders.judge.shown_values import note_shown
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.json_values import json_digest
 
 MAX_RESULT_CHARS = 3_000
 MAX_TURN_CHARS = 4_000
@@ -165,7 +165,7 @@ class JudgePanel:
         return result
 
     def _note(self, rubric: str, values: Mapping[str, str]) -> str:
-        return digest([rubric, self.combine, dict(values)])
+        return json_digest([rubric, self.combine, dict(values)])
 
     async def _panel_score(self, rubric: str, values: Mapping[str, str]) -> MetricResult:
         """Ask every judge; who cannot be reached or read is left out, and named."""

@@ -18,8 +18,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.tool_results import is_valid
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
-from pytest_agenteval.text.json_values import fold_compact
-from pytest_agenteval.text.value_paths import loose_path
+from pytest_agenteval.text.json_values import fold_compact, loose_path
 
 Atom: TypeAlias = Decimal | str
 Likeness: TypeAlias = tuple[int, int]

@@ -30,7 +30,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import (
 from pytest_agenteval.benchmarks.ko_agentbench.graders.task import KoTask
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall, KoTrace
 from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
-from pytest_agenteval.text.json_values import equal
+from pytest_agenteval.text.json_values import json_equal
 
 
 def first_tool(task: KoTask, trace: KoTrace) -> MetricResult:
@@ -80,7 +80,7 @@ def exact_call(task: KoTask, trace: KoTrace) -> MetricResult:
         return MetricResult(0.0, f"{first.tool} was called first; {golden['tool']} was wanted")
     if not first.readable:
         return MetricResult(0.0, "the first call's arguments are no JSON object")
-    if equal(with_defaults(golden.get("args") or {}, task), with_defaults(first.args, task)):
+    if json_equal(with_defaults(golden.get("args") or {}, task), with_defaults(first.args, task)):
         return MetricResult(1.0, "the first call is the golden call")
     return MetricResult(0.0, "the first call has other arguments than the golden call")
 
@@ -198,7 +198,7 @@ async def argument_agreement(task: KoTask, trace: KoTrace, panel: JudgePanel) ->
     actual = call.args
     expected: Mapping[str, Any] = task.first.get("args") or {}
     # Judges are asked nothing that can be told without them.
-    if equal(with_defaults(expected, task), with_defaults(actual, task)):
+    if json_equal(with_defaults(expected, task), with_defaults(actual, task)):
         return MetricResult(1.0, "the arguments are equal")
     if not actual:
         return MetricResult(0.0, "no arguments were given")

@@ -7,7 +7,7 @@ from typing import Any
 
 from pytest_agenteval.benchmarks.ko_agentbench.graders.metric import UpstreamError
 from pytest_agenteval.benchmarks.ko_agentbench.graders.trace import KoCall
-from pytest_agenteval.text.json_values import equal
+from pytest_agenteval.text.json_values import json_equal
 
 _ERROR_KEYS = ("error", "errors", "error_code", "error_message", "errorCode", "errorMessage")
 _FINE = (0, 200)
@@ -89,7 +89,7 @@ def _echoes(key: str, leaf: Any, args: Mapping[str, Any]) -> bool:
     """
     for name, arg in args.items():
         arg_key = _normalize_key(name)
-        if equal(leaf, arg) and (isinstance(leaf, str) or arg_key in key or key in arg_key):
+        if json_equal(leaf, arg) and (isinstance(leaf, str) or arg_key in key or key in arg_key):
             return True
         if key.endswith(arg_key) and arg not in (None, "") and str(arg) in str(leaf):
             return True

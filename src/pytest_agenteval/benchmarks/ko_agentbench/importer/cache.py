@@ -19,7 +19,7 @@ from typing import Any
 from pytest_agenteval import misshapen
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.store.importing import read_all
-from pytest_agenteval.text.canonical import canonical
+from pytest_agenteval.text.json_values import canonical_json
 
 CATALOGUE = Path(__file__).with_name("catalogue.json")
 _TRUE, _FALSE = frozenset({"true", "1", "yes"}), frozenset({"false", "0", "no"})
@@ -128,7 +128,7 @@ class Cache:
         """Give the entry of a call, written in any way that normalises to the same arguments."""
         if tool not in catalogue():
             return None
-        return self.entries.get(tool, {}).get(canonical(cache_key(tool, args)[0]))
+        return self.entries.get(tool, {}).get(canonical_json(cache_key(tool, args)[0]))
 
     def of(self, tool: str) -> Iterable[CachedCall]:
         """Give every entry of a tool."""
@@ -168,7 +168,7 @@ def read_cache(folder: Path) -> Cache:
         cache.reachable += key == path.stem
         created_at = str(entry.get("created_at", ""))
         call = CachedCall(tool, args, entry.get("data"), created_at, key != path.stem, path.stem)
-        calls_by_key[tool, canonical(args)].append(call)
+        calls_by_key[tool, canonical_json(args)].append(call)
     for (tool, place), same_call in calls_by_key.items():
         preferred = cache.entries[tool][place] = max(same_call, key=_rank)
         if len(same_call) > 1:

@@ -12,7 +12,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     oddities,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.suite import ImportedTask
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 REPORT_FILE = "ANOMALIES.md"
 NOTHING = "Nothing."
@@ -106,7 +106,7 @@ def _lost_files(collision: Collision) -> str:
 
 
 def _call(call: CachedCall) -> str:
-    return f"`{call.tool} {compact(call.args)}`"
+    return f"`{call.tool} {compact_json(call.args)}`"
 
 
 def _file(call: CachedCall) -> str:

@@ -22,8 +22,8 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     turn_at,
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.reference import PLACEHOLDER, recorded_value
-from pytest_agenteval.text.canonical import canonical
-from pytest_agenteval.text.errors import nearest
+from pytest_agenteval.text.errors import did_you_mean
+from pytest_agenteval.text.json_values import canonical_json
 
 KINDS: Mapping[str, tuple[type, ...]] = {
     "string": (str,),
@@ -39,7 +39,7 @@ def argument_problems(tool: str, args: Mapping[str, Any]) -> Iterator[str]:
         return
     declared = parameters(tool)
     for name in (name for name in args if name not in declared):
-        hint = nearest(name, declared)
+        hint = did_you_mean(name, declared)
         yield f"the tool has no parameter {name!r}{f'; {hint}' if hint else ''}"
     for name, rule in declared.items():
         if name not in args:
@@ -122,7 +122,7 @@ def _arguments(task: SourceTask) -> Iterator[str]:
 
 def _flows(task: SourceTask) -> Iterator[str]:
     flows = _maps(task.fields.get("data_flow"))
-    for text, number in Counter(map(canonical, flows)).items():
+    for text, number in Counter(map(canonical_json, flows)).items():
         if number > 1:
             yield f"data_flow has an edge {number} times: {text}"
     calls = {call.get("step"): call["tool"] for call in task.golden}
@@ -148,7 +148,7 @@ def _numbers(task: SourceTask) -> Iterator[str]:
     """Compare exact numbers, such as coordinates, of the question and of the golden arguments."""
     in_question = {float(text) for text in _EXACT.findall(task.fields["instruction"])}
     if in_question and task.golden:
-        golden_numbers = _EXACT.findall(canonical(task.golden[0].get("args") or {}))
+        golden_numbers = _EXACT.findall(canonical_json(task.golden[0].get("args") or {}))
         other = [text for text in golden_numbers if float(text) not in in_question]
         if other:
             yield f"golden arguments hold numbers that the question does not: {', '.join(other)}"
@@ -181,7 +181,7 @@ def _calls_no_turn_makes(task: SourceTask) -> Iterator[str]:
     in_turns = {_place(call) for call in _turn_calls(task)}
     for call in task.golden:
         if _place(call) not in in_turns:
-            yield f"no turn makes the golden call {call['tool']}({canonical(call.get('args') or {})})"
+            yield f"no turn makes the golden call {call['tool']}({canonical_json(call.get('args') or {})})"
 
 
 RULES: tuple[Rule, ...] = (
@@ -215,7 +215,7 @@ def _unknown_outputs(task: SourceTask, cache: Cache) -> Iterator[str]:
         # A few will do: answers of one tool are alike, and there are hundreds of some.
         names = set().union(*(_names(data) for data in answers[:20]))
         if name not in names:
-            hint = nearest(name, sorted(names))
+            hint = did_you_mean(name, sorted(names))
             yield f"data_flow: no recorded answer of {tool} has {name!r}{f'; {hint}' if hint else ''}"
 
 
@@ -261,7 +261,7 @@ def _tool_names(task: SourceTask) -> dict[str, None]:
 def _place(call: Fields) -> str:
     args = call.get("args") or {}
     tool = call["tool"]
-    return canonical([tool, normalize_args(tool, args) if tool in catalogue() else args])
+    return canonical_json([tool, normalize_args(tool, args) if tool in catalogue() else args])
 
 
 def _names(data: Any) -> set[str]:

@@ -22,8 +22,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
     turn_at,
 )
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import compact
-from pytest_agenteval.text.value_paths import loose_path
+from pytest_agenteval.text.json_values import compact_json, loose_path
 
 MOST_DEEP = 6
 
@@ -303,7 +302,7 @@ def _findings(task: SourceTask, path: GoldenPath) -> Iterator[Finding]:
 
 
 def _short(value: Any) -> str:
-    text = " ".join((value if isinstance(value, str) else compact(value)).split())
+    text = " ".join((value if isinstance(value, str) else compact_json(value)).split())
     return text if len(text) <= MAX_FACT_CHARS else f"{text[: MAX_FACT_CHARS - 1]}…"
 
 

@@ -20,7 +20,7 @@ from pytest_agenteval.benchmarks.ko_agentbench.importer.clone import (
 )
 from pytest_agenteval.benchmarks.ko_agentbench.importer.logs import LoggedResult
 from pytest_agenteval.records.replies import UNKNOWN
-from pytest_agenteval.text.canonical import compact
+from pytest_agenteval.text.json_values import compact_json
 
 
 @dataclass(slots=True)
@@ -140,7 +140,9 @@ def _seeded_calls(turn: Mapping[str, Any], number: int) -> Iterator[ToolCall]:
 def _args(arguments: Any) -> tuple[Mapping[str, Any], str | None]:
     if isinstance(arguments, dict):
         return arguments, None
-    return {}, None if arguments is None else arguments if isinstance(arguments, str) else compact(arguments)
+    return {}, None if arguments is None else arguments if isinstance(arguments, str) else compact_json(
+        arguments
+    )
 
 
 def _error(call: Mapping[str, Any], kind: str) -> ToolError | None:
@@ -154,7 +156,7 @@ def _id(place: int) -> str:
 
 
 def _text(content: Any) -> str:
-    return content if isinstance(content, str) else "" if content is None else compact(content)
+    return content if isinstance(content, str) else "" if content is None else compact_json(content)
 
 
 STATE = "ko_agentbench"
@@ -182,7 +184,7 @@ def task_input(task: SourceTask | None, logged: LoggedResult) -> dict[str, Any]:
 def outcome_of(logged: LoggedResult) -> Outcome:
     """Give the answer, and as the state what the log says beside calls and messages."""
     response, log = logged.fields.get("final_response"), logged.fields
-    text = response if isinstance(response, str) else "" if response is None else compact(response)
+    text = response if isinstance(response, str) else "" if response is None else compact_json(response)
     state = {key: log.get(key) for key in STATE_KEYS}
     state |= {"task_level": log.get("level"), "conversation": bool(log.get("conversation_log"))}
     return Outcome(Answer(text, {STATE: state}))

@@ -59,7 +59,7 @@ from pytest_agenteval.compare.scoring.aggregates import trial_score
 from pytest_agenteval.engine.digests import versioned_digest
 from pytest_agenteval.graders.grader import asks_judges, own_threshold, version_of
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import digest
+from pytest_agenteval.text.json_values import json_digest
 
 JUDGED_METRICS: dict[str, JudgedMetric] = {
     grader.metric.label: grader.metric
@@ -307,10 +307,10 @@ def _digests(
 ) -> Digests:
     """Say what was given and offered; how it was sampled the log does not say."""
     return Digests(
-        input=digest(trial_input),
-        settings=digest([NAME, AGENT]),
-        tools=digest(logged.fields.get("expected_tools") or []),
-        ruler=digest(list(rulers.values())),
-        model=digest([run.model, {}]),
+        input=json_digest(trial_input),
+        settings=json_digest([NAME, AGENT]),
+        tools=json_digest(logged.fields.get("expected_tools") or []),
+        ruler=json_digest(list(rulers.values())),
+        model=json_digest([run.model, {}]),
         graders={label: versioned_digest(ruler[2], ruler) for label, ruler in rulers.items()},
     )

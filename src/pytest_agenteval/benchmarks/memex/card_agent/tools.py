@@ -21,7 +21,7 @@ from pytest_agenteval.benchmarks.memex.journal.entries import (
 )
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.tool_spec import read_json
-from pytest_agenteval.text.errors import nearest
+from pytest_agenteval.text.errors import did_you_mean
 
 TAGS = (
     "Project",
@@ -123,7 +123,11 @@ def _config(config: Any, number: int) -> Mapping[str, Any]:
 def _no_template(id: Any) -> str:
     if not isinstance(id, str) or not id:
         return "missing; it must be the id of a template"
-    sentences = [f"there is no template {id!r}", nearest(id, catalogue()), f"known: {', '.join(catalogue())}"]
+    sentences = [
+        f"there is no template {id!r}",
+        did_you_mean(id, catalogue()),
+        f"known: {', '.join(catalogue())}",
+    ]
     return "; ".join(part for part in sentences if part)
 
 

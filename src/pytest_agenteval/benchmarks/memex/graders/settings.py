@@ -13,7 +13,7 @@ import yaml
 
 from pytest_agenteval.benchmarks.memex.text_search.dates import Day, parse_days
 from pytest_agenteval.benchmarks.memex.text_search.mentions import normalize_mention
-from pytest_agenteval.text.errors import nearest
+from pytest_agenteval.text.errors import did_you_mean
 from pytest_agenteval.text.json_values import normal_text
 
 _DAY = re.compile(r"(\d{4})/(\d\d)/(\d\d)\.md#")
@@ -79,7 +79,7 @@ def check_template_ids(ids: Sequence[str]) -> None:
         raise ValueError("expected_template_ids must name at least one template")
     for id in ids:
         if id not in template_ids():
-            hint = nearest(id, template_ids()) or f"known: {', '.join(template_ids())}"
+            hint = did_you_mean(id, template_ids()) or f"known: {', '.join(template_ids())}"
             raise ValueError(f"expected_template_ids: there is no template {id!r}; {hint}")
 
 

@@ -27,7 +27,7 @@ from pytest_agenteval.store.importing import leftover_lines, writing
 from pytest_agenteval.tasks.documents import read_document
 from pytest_agenteval.tasks.load import LoadedTask, load_suite, load_tasks
 from pytest_agenteval.tasks.referenced_files import workspace_layers
-from pytest_agenteval.text.errors import nearest
+from pytest_agenteval.text.errors import did_you_mean
 
 SUITE_FILE = "suite.yaml"
 MARK = "# Written by agenteval import memex.\n"
@@ -206,7 +206,7 @@ def _task_problems(
         yield from broken.problems
     for index, grader in enumerate(loaded_task.task.graders):
         if grader.name not in names.graders:
-            hint = nearest(grader.name, names.graders)
+            hint = did_you_mean(grader.name, names.graders)
             yield _problem(loaded_task, ("graders", index, "name"), "a known grader", repr(grader.name), hint)
         elif refused := names.refused(grader.name, grader.config):
             yield _problem(

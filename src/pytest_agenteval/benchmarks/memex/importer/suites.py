@@ -14,7 +14,7 @@ from pytest_agenteval.tasks.field_types import SPELLINGS
 from pytest_agenteval.tasks.file_names import SUITE_NAMES
 from pytest_agenteval.tasks.spec_reading import problems_of, spec_of
 from pytest_agenteval.tasks.suite_spec import Suite
-from pytest_agenteval.text.errors import nearest
+from pytest_agenteval.text.errors import did_you_mean
 
 TASKS = "tasks"
 TASK = "task.json"
@@ -103,7 +103,7 @@ def _unknown_keys(source_settings: Mapping[str, Any]) -> Iterator[str]:
     """Say which keys of their suite file are none of ours."""
     for key in source_settings:
         if key not in KNOWN:
-            hint = nearest(key, KNOWN)
+            hint = did_you_mean(key, KNOWN)
             yield f"{SOURCE_SUITE_FILE}: unknown key {key!r}, left out{f'; {hint}' if hint else ''}"
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from pytest_agenteval import OutsideWorkspace, ToolFailed, Workspace
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.canonical import digest
 from pytest_agenteval.text.errors import KeyPath
+from pytest_agenteval.text.json_values import json_digest
 
 
 def describe_value(value: Any) -> str:
@@ -157,7 +157,7 @@ def prepared(
 def _derive_fact_id(content: str, task_id: str, at: datetime, read: Callable[[str], str | None]) -> FactId:
     day = f"{at:%Y/%m/%d}"
     daily = read(FactId("", day, "").daily_file) or ""
-    number = FIRST_NUMBER + int(digest(task_id)[:8], 16) % NUMBERS
+    number = FIRST_NUMBER + int(json_digest(task_id)[:8], 16) % NUMBERS
     # Tasks are many and numbers few: another task, or the user, may have it already.
     while re.search(rf"<id:ts_{number}>", daily):
         number += 1

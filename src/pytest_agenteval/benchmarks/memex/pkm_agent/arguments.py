@@ -12,7 +12,7 @@ from typing import Any
 
 from pytest_agenteval import ToolFailed
 from pytest_agenteval.benchmarks.memex.journal.entries import describe_value
-from pytest_agenteval.text.errors import nearest
+from pytest_agenteval.text.errors import did_you_mean
 
 MOST_LEVELS = 64
 """Nobody files that deep; a tree without end could no longer be walked."""
@@ -143,7 +143,7 @@ def choice(args: Mapping[str, Any], name: str, choices: Sequence[str]) -> str | 
     value = optional_text(args, name)
     if value is None or value in choices:
         return value
-    hint = nearest(value, choices)
+    hint = did_you_mean(value, choices)
     raise bad_argument("; ".join(filter(None, (f"{name} must be one of {', '.join(choices)}", hint))))
 
 

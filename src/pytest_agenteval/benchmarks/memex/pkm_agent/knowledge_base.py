@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_agenteval import ToolFailed, Workspace
 from pytest_agenteval.benchmarks.memex.pkm_agent.arguments import bad_path, format_path, parts_of
 from pytest_agenteval.records.record import FrozenValue
-from pytest_agenteval.text.errors import nearest
+from pytest_agenteval.text.errors import did_you_mean
 
 MAX_LINE_CHARS = 2000
 """A longer line is cut where it is shown."""
@@ -163,7 +163,7 @@ class KnowledgeBase:
             siblings = [
                 other.parts[-1] for other in self.inside(PkmPath(place.parts[:-1], place.real.parent))
             ]
-            hint = nearest(place.parts[-1], siblings)
+            hint = did_you_mean(place.parts[-1], siblings)
             raise ToolFailed("; ".join(filter(None, (f"there is no {place}", hint))), "not_found")
 
     def moved(self, old: PkmPath, new: PkmPath) -> None:

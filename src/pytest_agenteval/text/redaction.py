@@ -1,7 +1,4 @@
-"""Secrets: what is one, and texts and values without them.
-
-Everything that leaves a trial goes through here: what is written to disk, printed, or told to pytest.
-"""
+"""Secrets are found in texts and values, and taken out, before anything is written, printed or reported."""
 
 from __future__ import annotations
 
@@ -12,15 +9,19 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pytest_agenteval.text.patterns import SECONDS, Pattern, PatternTooSlow, read_pattern
-from pytest_agenteval.text.redaction.shapes import (
+from pytest_agenteval.text.secret_forms import (
     IN_QUERY,
+    MARK,
+    SHORTEST,
+    SecretForms,
     has_shape,
     is_secret_header,
     is_secret_variable,
     names_a_secret,
+    secret_spellings,
     without_shapes,
+    worth_hiding,
 )
-from pytest_agenteval.text.redaction.spellings import MARK, SHORTEST, Forms, spellings, worth_hiding
 
 SECONDS_ONCE_SLOW = 0.1
 """What a user's pattern that took too long once may take for each further text."""
@@ -38,7 +39,7 @@ class Secrets:
 
     def __init__(self, values: Iterable[str] = (), patterns: Iterable[str] = ()) -> None:
         self._values: set[str] = set()
-        self._forms = Forms()
+        self._forms = SecretForms()
         self._patterns: dict[str, Pattern] = {}
         self._slow: set[Pattern] = set()
         self._environment: dict[Any, Any] = {}
@@ -49,7 +50,7 @@ class Secrets:
 
     def forget(self) -> None:
         """Know nothing but the shapes of keys, as at the beginning: another session, other secrets."""
-        self._values, self._forms, self._patterns = set(), Forms(), {}
+        self._values, self._forms, self._patterns = set(), SecretForms(), {}
         self._environment = {}
         self._clean_texts = set()
 
@@ -60,7 +61,7 @@ class Secrets:
             return
         with self._learning:  # an agent's thread sets a variable while another trial is written down
             self._values |= fresh
-            self._forms = self._forms.with_more({form for value in fresh for form in spellings(value)})
+            self._forms = self._forms.with_more({form for value in fresh for form in secret_spellings(value)})
         self._clean_texts = set()  # last: a thread that still looks for fewer has the other one
 
     def all_known(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -209,23 +210,23 @@ class Secrets:
     def _key(self, key: Any) -> Any:
         if isinstance(key, str):
             return self.text(key)
-        texts = [form for form in forms(key) if isinstance(form, str)]
+        texts = [form for form in _written_forms(key) if isinstance(form, str)]
         return next((clean for text in texts if (clean := self.text(text)) != text), key)
 
     def _clean_object(self, value: Any) -> Any:
-        for form in forms(value):
+        for form in _written_forms(value):
             clean = self.value(form)
             if clean != form:
                 return clean
         return value
 
 
-def forms(value: Any) -> Iterator[Any]:
+def _written_forms(value: Any) -> Iterator[Any]:
     """Give what can be told of a value that JSON does not know: its ``repr``, and what a run's files hold.
 
     Neither says all: a field may be left out of a ``repr``, and bytes are written in base64.
     """
-    from pytest_agenteval.text.json_form import jsonable  # most values are JSON's
+    from pytest_agenteval.text.json_values import jsonable  # most values are JSON's
 
     for form_of in (repr, jsonable):
         try:

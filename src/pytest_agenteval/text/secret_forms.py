@@ -1,4 +1,4 @@
-"""Values that are secrets: which are worth hiding, how texts spell them, and texts without them."""
+"""What secrets look like: shapes of keys, names that tell of one, and the spellings of a known value."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import html
 import json
 import quopri
 import re
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Iterable, Iterator
+from functools import cache, lru_cache
+from typing import Literal, NamedTuple
 from unicodedata import normalize
 from urllib.parse import quote, quote_plus, unquote
 
@@ -38,9 +39,9 @@ def worth_hiding(value: str) -> bool:
     return len(value) >= SHORTEST_WORD or not (value.isalpha() and value.isascii())
 
 
-def spellings(value: str) -> set[str]:
+def secret_spellings(value: str) -> set[str]:
     """Give the forms in which a value can stand in a text, a body or an address."""
-    plain = {value.strip(), unquote(value.strip()), *_lines(value)}
+    plain = {value.strip(), unquote(value.strip()), *_long_lines(value)}
     plain |= {normalize(form, text) for text in plain for form in _UNICODE_FORMS}
     spelled = {value} | _in_json(plain)
     for text in plain:
@@ -64,7 +65,7 @@ _ESCAPE = re.compile("%[0-9A-F]{2}")
 _CODE_POINT = re.compile(r"\\u[0-9a-f]{4}")
 
 
-def _lines(value: str) -> set[str]:
+def _long_lines(value: str) -> set[str]:
     return {line.strip() for line in value.splitlines() if len(line.strip()) >= SHORTEST_WORD}
 
 
@@ -129,14 +130,14 @@ def _in_base64(raw: bytes) -> Iterator[str]:
 _IN_ADDRESS = str.maketrans("+/", "-_")
 
 
-_LONG = 24
+_LONG_FORM = 24
 """Forms as long are looked for by what stands here and there in a text, others wherever they begin."""
 
 _MOST_STEP = 32
 _CUTS = re.compile(r"…+|\.{3,}")
 
 
-class Forms:
+class SecretForms:
     """The forms of secrets, and a quick look at whether one may stand in a text.
 
     There are hundreds of them, and each text of each trial comes by. Of a long form, wherever it stands, some
@@ -152,13 +153,13 @@ class Forms:
         self._starts: set[str] = set()
         self._parts: set[str] = set()
 
-    def with_more(self, forms: set[str]) -> Forms:
+    def with_more(self, forms: set[str]) -> SecretForms:
         """Give these forms and more."""
-        more = Forms()
+        more = SecretForms()
         every = {*self._longest_first, *forms}
         more._longest_first = tuple(sorted(every, key=lambda form: (-len(form), form)))
-        more._short_starts = tuple({form[:SHORTEST]: None for form in every if len(form) < _LONG})
-        longs = [form for form in forms if len(form) >= _LONG]
+        more._short_starts = tuple({form[:SHORTEST]: None for form in every if len(form) < _LONG_FORM})
+        longs = [form for form in forms if len(form) >= _LONG_FORM]
         more._step = min([self._step, *(len(form) - SHORTEST + 1 for form in longs)])
         more._marks = self._marks.union(
             part for form in longs for part in _parts(form[: more._step + SHORTEST - 1])
@@ -237,3 +238,214 @@ def without_spelling_end(text: str, form: str) -> str:
             at = begin
         at += 1
     return text
+
+
+IN_QUERY = frozenset({"key", "apikey", "sig", "signature", "code", "auth", "access"})
+"""Parameters of an address that are credentials there, though such words are ordinary anywhere else."""
+
+_VARIABLE = re.compile(
+    r"PASSWORD|PASSWD|PASSPHRASE|(?:^|_)(?:TOKEN|PAT|PASS|JWT|BEARER|CREDENTIALS?|(?:APP|CLIENT)?SECRET)$"
+    r"|(?:^|_)(?:API|APP|ACCESS|SECRET|SERVICE|PRIVATE|ACCOUNT|MASTER|SIGNING|ENCRYPTION)_?KEY(?:_BASE|S)?$"
+    r"|(?:^|_)(?:OPENAI|ANTHROPIC|GEMINI|AZURE)_KEY$",
+    re.I,
+)
+# Such a name may also be that of a cache or a table: then the value has to look like a key.
+_ANY_KEY = ("KEY", "KEYS")
+_LIKE_A_KEY = r"(?=.*[0-9])(?=.*[A-Za-z])[\w.~+=-]{16,}"
+
+
+class _Shape(NamedTuple):
+    """A pattern, and texts of which one stands in every match: to look for those costs next to nothing.
+
+    ``removal`` is what to take out of a text that has the shape, where that is another pattern: one secret
+    may end in what another begins behind, and looking back finds both.
+    """
+
+    literals: tuple[str, ...]
+    pattern: str
+    removal: str = ""
+
+
+def _shapes_of(*literals: str, then: str, begins: bool = False, removal: str = "") -> tuple[_Shape, ...]:
+    """Give for each literal the pattern that it begins; ``begins`` where it stands within no word."""
+    return tuple(
+        _Shape((literal,), re.escape(literal) + (_at_word_start(literal) if begins else "") + then, removal)
+        for literal in literals
+    )
+
+
+def _at_word_start(literal: str) -> str:
+    """Look back over a literal: it stands within no word; the letter of JSON's line break is part of none.
+
+    It is written after the literal: a pattern is looked for by what it begins with, and by a literal a
+    hundred times as quickly as by what may stand before one.
+    """
+    literal = re.escape(literal)
+    return rf"(?:(?<![A-Za-z0-9]{literal})|(?<=\\[nrt]{literal}))"
+
+
+_BEARER = r"(?=[A-Za-z._~+/-]*[0-9])[A-Za-z0-9._~+/-]{16,}=*"
+_BASIC = r"(?=[A-Za-z+/]*[0-9=])[A-Za-z0-9+/]{12,}=*"
+_SIGNED_IN = rf"(?i:(?<=bearer ){_BEARER}|(?<=basic ){_BASIC})"
+
+# What stays of a match is its first group. None goes over a text twice: it may be hostile, and of many
+# megabytes. ``none`` is where what begins like a secret is over.
+_SHAPES: tuple[_Shape, ...] = (
+    *_shapes_of(
+        "sk-",
+        then=r"(?:(?:ant|proj|svcacct|or-v1)-[A-Za-z0-9_-]{16,}"
+        rf"|{_at_word_start('sk-')}(?=[A-Za-z_-]{{0,99}}[0-9])[A-Za-z0-9_-]{{16,}})",
+    ),
+    *_shapes_of(
+        *("sk_live_", "rk_live_", "sk_test_", "rk_test_", "whsec_"), then="[A-Za-z0-9]{16,}", begins=True
+    ),
+    *_shapes_of("AIza", then="[A-Za-z0-9_-]{30,}"),
+    *_shapes_of("ya29.", then="[A-Za-z0-9_-]{20,}"),
+    *_shapes_of("ghp_", "gho_", "ghu_", "ghs_", "ghr_", then="[A-Za-z0-9]{20,}"),
+    *_shapes_of("github_pat_", "glpat-", then="[A-Za-z0-9_-]{20,}"),
+    *_shapes_of("xox", then="[abeoprs]-[A-Za-z0-9-]{10,}"),
+    *_shapes_of("xapp-", then="[A-Za-z0-9-]{10,}"),
+    *_shapes_of("AKIA", "ASIA", then="[A-Z0-9]{16}(?![A-Z0-9])", begins=True),
+    *_shapes_of("eyJ", then=r"[A-Za-z0-9_-]{8,}+(?:\.[A-Za-z0-9_-]{8,}+\.[A-Za-z0-9_-]{8,}|(?P<none>))"),
+    *_shapes_of("hf_", "gsk_", "npm_", "xai-", "pplx-", then="[A-Za-z0-9]{20,}", begins=True),
+    *_shapes_of("shpat_", "dop_v1_", "r8_", then="[A-Za-z0-9]{20,}", begins=True),
+    *_shapes_of("tvly-", then="(?:dev-)?[A-Za-z0-9]{20,}", begins=True),
+    *_shapes_of("nvapi-", "GOCSPX-", "pypi-AgE", then="[A-Za-z0-9_-]{24,}", begins=True),
+    _Shape(
+        ("hooks.slack.com/services/",),
+        r"hooks\.slack\.com/services/[A-Za-z0-9/]{20,}",
+        r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,}",
+    ),
+    *_shapes_of("SG.", then=r"[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}"),
+    _Shape(
+        ("PRIVATE KEY-",),
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    ),
+    *_shapes_of("bearer ", "Bearer ", "BEARER ", then=_BEARER, removal=_SIGNED_IN),
+    *_shapes_of("basic ", "Basic ", "BASIC ", then=_BASIC, removal=_SIGNED_IN),
+    _Shape(("@",), r"(://)[^/?#@\s\"'<>:]*:[^/?#@\s\"'<>]++(?=@)"),
+    _Shape(
+        ("key=", "oken=", "ecret=", "assword=", "ig=", "ature=", "Key=", "KEY="),
+        r"([?&](?i:[\w-]*[_-])?(?i:api_?key|service_?key|key|token|secret|password|signature|sig)=)"
+        r"(?!<redacted>)[^&#\s\"'<>\\]{8,}",
+    ),
+)
+
+_SIGNS = "@=J_Ix-Bb."
+"""Characters of which each literal holds one, those first that are rare in what models read and write."""
+
+_LONG_TEXT = 2_000
+"""Characters from which on it is quicker to look beside each sign than for each literal."""
+
+
+class _Literal(NamedTuple):
+    """A literal as it stands around its sign, and the pattern of the shape that it belongs to."""
+
+    text: str
+    before: str
+    after: str
+    pattern: str
+
+
+class _Sign(NamedTuple):
+    """The literals that hold a sign: sought beside it by what stands before it, else by what stands after."""
+
+    sign: str
+    literals: tuple[_Literal, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+    def patterns_for(self, text: str) -> Iterable[str]:
+        """Give the patterns that may match in a text which holds the sign: no other does."""
+        if len(text) < _LONG_TEXT:
+            return [literal.pattern for literal in self.literals if literal.text in text]
+        parts = text.split(self.sign)
+        ends = [part for part in parts if part.endswith(self.before)] if self.before else []
+        starts = [part for part in parts if part.startswith(self.after)] if self.after else []
+        return {
+            literal.pattern
+            for literal in self.literals
+            if (
+                any(part.startswith(literal.after) for part in starts)
+                if literal.after in self.after
+                else any(part.endswith(literal.before) for part in ends)
+            )
+        }
+
+
+def _sign(sign: str) -> _Sign:
+    literals = tuple(
+        _Literal(text, *_around(sign, text), shape.pattern)
+        for shape in _SHAPES
+        for text in shape.literals
+        if next(sign for sign in _SIGNS if sign in text) == sign
+    )
+    after = tuple(it.after for it in literals if len(it.after) > len(it.before))
+    before = tuple(it.before for it in literals if len(it.after) <= len(it.before))
+    return _Sign(sign, literals, before, after)
+
+
+def _around(sign: str, literal: str) -> tuple[str, str]:
+    *_, before, after = literal.split(sign)
+    return before, after
+
+
+_BY_SIGN = tuple(map(_sign, _SIGNS))
+
+
+# Compiled when a text first holds its literal: all of them together take longer than a whole offline trial.
+@cache
+def _compiled_shape(shape: str) -> re.Pattern[str]:
+    return re.compile(shape)
+
+
+def has_shape(text: str) -> bool:
+    """Whether something in a text has the shape of a key."""
+    for sign in _BY_SIGN:
+        if sign.sign in text:
+            for pattern in sign.patterns_for(text):
+                if _compiled_shape(pattern).search(text):
+                    return True
+    return False
+
+
+def without_shapes(text: str) -> str:
+    """Give the text with a mark in place of whatever has the shape of a key."""
+    for shape in _SHAPES:
+        if _holds(shape, text):
+            text = _compiled_shape(shape.removal or shape.pattern).sub(_mark, text)
+    return text
+
+
+def _holds(shape: _Shape, text: str) -> bool:
+    return any(literal in text for literal in shape.literals)
+
+
+def _mark(match: re.Match[str]) -> str:
+    if match.lastgroup == "none":
+        return match[0]
+    return f"{match[1]}{MARK}" if match.re.groups and match[1] else MARK
+
+
+def is_secret_variable(name: str, value: str) -> bool:
+    """Whether an environment variable holds a secret: its name says so, or its name and its value do."""
+    if names_a_secret(name):
+        return True
+    return name.upper().endswith(_ANY_KEY) and _compiled_shape(_LIKE_A_KEY).fullmatch(value) is not None
+
+
+@lru_cache(4096)
+def names_a_secret(name: str) -> bool:
+    """Whether the name of a variable, a setting or a parameter says that its value is secret."""
+    return _VARIABLE.search(name) is not None
+
+
+_HEADER = (
+    r"(?i)authorization|^x-auth|cookie|passw|secret|session|signature|jwt|token(?!s)"
+    r"|(?:api|app|access|service)-?key|(?:^|[-_])key(?:$|[-_])|key$|credential"
+)
+
+
+def is_secret_header(name: str) -> bool:
+    """Whether a header's name says that its value is secret."""
+    return _compiled_shape(_HEADER).search(name) is not None

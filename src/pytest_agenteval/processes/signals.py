@@ -1,7 +1,9 @@
-"""Ctrl-C where Python cannot act on it, a notice after a sudden end, and what does the same to a process."""
+"""Ctrl-C and Ctrl-Z, handlers of signals, and what a terminal understands."""
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
 import os
 import signal
 import subprocess
@@ -9,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 from pytest_agenteval.processes.files import POSIX
 
@@ -101,7 +104,7 @@ def interrupt(process: subprocess.Popen[bytes]) -> None:
 
 
 @contextmanager
-def ended_like_ctrl_c() -> Iterator[None]:
+def signals_as_ctrl_c() -> Iterator[None]:
     """Have every signal that ends this process do what Ctrl-C does: what it started must not go on alone."""
 
     def interrupted(number: int, frame: object) -> None:
@@ -115,3 +118,115 @@ def ended_like_ctrl_c() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+WITHOUT_ESCAPES = ("", "dumb", "unknown")
+"""Values of TERM, which names the kind of terminal, that promise nothing."""
+
+VIRTUAL_TERMINAL = 0x0004
+"""The bit of a Windows console's mode that says: it reads escape sequences."""
+
+
+def is_terminal_with_escapes(fd: int) -> bool:
+    """Whether a file descriptor is a terminal on which the cursor can be moved by escape sequences."""
+    if not os.isatty(fd):
+        return False
+    if sys.platform == "win32":
+        return _console_mode(fd) & VIRTUAL_TERMINAL != 0
+    return os.environ.get("TERM", "") not in WITHOUT_ESCAPES
+
+
+def is_in_foreground(fd: int) -> bool:
+    """Whether a terminal's keys go to this process; of a job in the background they go to the shell."""
+    if sys.platform == "win32":
+        return True
+    try:
+        return os.tcgetpgrp(fd) == os.getpgrp()
+    except OSError:  # it is not the terminal that controls this process: there are no jobs
+        return True
+
+
+def on_ctrl_z(call: Callable[[Callable[[], None]], None]) -> Callable[[], None]:
+    """Have Ctrl-Z call a function with what stops this process until it goes on; give the undoing.
+
+    Nothing changes without such a signal (Windows), outside the main thread, and where others handle it.
+    """
+    if sys.platform == "win32" or threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    if signal.getsignal(signal.SIGTSTP) is not signal.SIG_DFL:
+        return lambda: None
+
+    def stop() -> None:
+        signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTSTP)  # this returns when the process goes on
+        signal.signal(signal.SIGTSTP, handle)
+
+    def handle(*_: object) -> None:
+        call(stop)
+
+    def undo() -> None:
+        if signal.getsignal(signal.SIGTSTP) is handle:
+            signal.signal(signal.SIGTSTP, signal.SIG_DFL)
+
+    signal.signal(signal.SIGTSTP, handle)
+    return undo
+
+
+def _console_mode(fd: int) -> int:
+    """Give the mode of a Windows console; 0 for what is none."""
+    if sys.platform != "win32":
+        return 0
+    import ctypes
+    import msvcrt
+
+    mode = ctypes.c_ulong()
+    is_console = ctypes.windll.kernel32.GetConsoleMode(msvcrt.get_osfhandle(fd), ctypes.byref(mode))
+    return mode.value if is_console else 0
+
+
+SIGACTION_BYTES = 1024
+"""Bytes that hold what any system keeps of one signal's handler."""
+
+
+@contextmanager
+def preserved_signal_handlers() -> Iterator[None]:
+    """Put back, when the block ends, who hears of signals, of uncaught exceptions and of crashes.
+
+    Signals as the system knows them: a library in C replaces them behind Python's back, and Python itself can
+    set them from its main thread only.
+    """
+    hook, dumps = sys.excepthook, faulthandler.is_enabled()
+    before = _native_handlers()
+    try:
+        yield
+    finally:
+        sys.excepthook = hook
+        if faulthandler.is_enabled() and not dumps:
+            faulthandler.disable()
+        _restore_handlers(before)
+
+
+class _SignalHandler(NamedTuple):
+    """Who hears of a signal, as Python knows it and as the system does."""
+
+    in_python: Any
+    native: ctypes.Array[ctypes.c_char]
+
+
+def _native_handlers() -> dict[int, _SignalHandler]:
+    if not POSIX:
+        return {}
+    sigaction = ctypes.CDLL(None).sigaction
+    kept = {}
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        native = ctypes.create_string_buffer(SIGACTION_BYTES)
+        if sigaction(int(number), None, native) == 0:
+            kept[int(number)] = _SignalHandler(signal.getsignal(number), native)
+    return kept
+
+
+def _restore_handlers(kept: dict[int, _SignalHandler]) -> None:
+    for number, held in kept.items():
+        # The main thread may have set one of its own meanwhile: that one stays.
+        if signal.getsignal(number) is held.in_python:
+            ctypes.CDLL(None).sigaction(number, held.native, None)

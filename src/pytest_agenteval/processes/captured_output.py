@@ -1,4 +1,4 @@
-"""What a trial prints and logs, kept apart from every other trial's, and from pytest's item."""
+"""What a trial prints and logs, apart from every other trial's and from pytest's item."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ MOST_CAPTURED = 1024 * 1024
 """How many characters of a trial's output, and of its log, are kept."""
 
 
-class TrialOutput:
+class CapturedOutput:
     """The output and the log of one trial, bounded; each is made when first written to."""
 
     __slots__ = ("_log", "_output")
 
     def __init__(self) -> None:
-        self._output: _Bounded | None = None
-        self._log: _Bounded | None = None
+        self._output: _BoundedText | None = None
+        self._log: _BoundedText | None = None
 
     def print(self, text: str) -> int:
         """Add to what was printed."""
-        self._output = self._output or _Bounded()
+        self._output = self._output or _BoundedText()
         return self._output.write(text)
 
     def log(self, line: str) -> None:
         """Add a line to the log."""
-        self._log = self._log or _Bounded()
+        self._log = self._log or _BoundedText()
         self._log.write(line + "\n")
 
     @property
@@ -47,7 +47,7 @@ class TrialOutput:
         return "" if self._log is None else self._log.text
 
 
-class _Bounded:
+class _BoundedText:
     """A text that grows to a certain length, and afterwards only counts."""
 
     __slots__ = ("_left_out", "_room", "_text")
@@ -70,7 +70,7 @@ class _Bounded:
         return f"{text}… (cut: {self._left_out} characters more)\n" if self._left_out else text
 
 
-current_output: ContextVar[TrialOutput | None] = ContextVar("agenteval_captured", default=None)
+current_output: ContextVar[CapturedOutput | None] = ContextVar("agenteval_captured", default=None)
 """Whose output is being written: set while a trial runs, in its own context only."""
 
 
@@ -88,12 +88,12 @@ class TrialLogHandler(logging.Handler):
             captured.log(self.format(record))
 
 
-def outside_trials(record: logging.LogRecord) -> bool:
+def is_outside_trials(record: logging.LogRecord) -> bool:
     """Whether a log record was made by no trial."""
     return current_output.get() is None
 
 
-def redirect(streams: Iterable[Any]) -> Callable[[], None]:
+def redirect_streams(streams: Iterable[Any]) -> Callable[[], None]:
     """Send what trials write to these streams to the trials' own output; give the undoing.
 
     The method is replaced on the stream objects themselves, because pytest swaps streams between phases.
@@ -128,7 +128,7 @@ def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
     """
     undo = [_divert_log(config)]
     if config.getoption("capture", "fd") != "no":
-        undo.append(redirect(_streams(config)))
+        undo.append(redirect_streams(_capturable_streams(config)))
 
     def undo_all() -> None:
         for undo_one in reversed(undo):
@@ -137,7 +137,7 @@ def redirect_trial_output(config: pytest.Config) -> Callable[[], None]:
     return undo_all
 
 
-def _streams(config: pytest.Config) -> list[Any]:
+def _capturable_streams(config: pytest.Config) -> list[Any]:
     """Give the streams behind and in front of pytest's capture."""
     streams = [sys.stdout, sys.stderr, sys.__stdout__, sys.__stderr__]
     capture = config.pluginmanager.get_plugin("capturemanager")
@@ -166,11 +166,11 @@ def _divert_log(config: pytest.Config) -> Callable[[], None]:
     others: list[logging.Handler] = [other for other in handlers if other is not None]
     # Pytest's handlers hang on the same logger, and would show a trial's lines with the item at hand.
     for other in others:
-        other.addFilter(outside_trials)
+        other.addFilter(is_outside_trials)
 
     def undo() -> None:
         root.removeHandler(handler)
         for other in others:
-            other.removeFilter(outside_trials)
+            other.removeFilter(is_outside_trials)
 
     return undo

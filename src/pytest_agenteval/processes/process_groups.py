@@ -1,0 +1,357 @@
+"""Processes that are ended with all that they started: by their owner, or when that one is gone."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pytest_agenteval.processes.files import POSIX
+
+FORK_EVENTS = ("os.fork", "os.forkpty")
+"""Audit events of a process that copies itself."""
+
+
+def is_running(pid: int) -> bool:
+    """Whether there is a process of that number; where nobody can tell (Windows), there is none."""
+    if not POSIX:
+        return False
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except ProcessLookupError:
+        return False
+    now = _stat(pid)
+    if now is None:  # it has ended since; or there is no /proc, and a signal is all that can be tried
+        return not Path("/proc/self").exists()
+    return not now.has_ended
+
+
+def signal_each(started: dict[int, str], number: int) -> None:
+    """Send a signal to processes that are still who they were: a number may have gone to another."""
+    for pid, born in started.items():
+        with suppress(ProcessLookupError, PermissionError):
+            if (now := _stat(pid)) is not None and now.born == born:
+                os.kill(pid, number)
+
+
+def descendants(pid: int) -> dict[int, str]:
+    """Give the processes that one started, and those that they did, each with when it was born.
+
+    Only where the system has /proc: elsewhere the group is all that is known.
+    """
+    every = {int(entry.name): _stat(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")}
+    out: dict[int, str] = {}
+    left = [pid]
+    while left:
+        parent = left.pop()
+        children = {child: of.born for child, of in every.items() if of and of.parent == parent}
+        left += [child for child in children if child not in out]
+        out |= children
+    return out
+
+
+def kill_descendants(pid: int) -> None:
+    """Kill the processes that one started, and those that they did, where the system tells which they are."""
+    if POSIX:
+        signal_each(descendants(pid), signal.SIGKILL)
+
+
+def processes_with_variable(variable: str) -> dict[int, str]:
+    """Give the other processes that were started with a variable, each with when it was born.
+
+    Only with /proc. This one is left out: who ends them has to live to see them gone.
+    """
+    pids = [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if _has_variable(folder, variable)]
+    return {pid: now.born for pid in pids if pid != os.getpid() and (now := _stat(pid)) is not None}
+
+
+def _has_variable(folder: Path, variable: str) -> bool:
+    try:
+        return os.fsencode(variable) in (folder / "environ").read_bytes().split(b"\0")
+    except OSError:  # gone, or another user's
+        return False
+
+
+def has_members(leader: int) -> bool:
+    """Whether a group has a process that has not ended, though nobody may have asked yet how it did."""
+    try:
+        os.killpg(leader, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    living = [_stat(int(entry.name)) for entry in Path("/proc").glob("[0-9]*")]
+    return not living or any(of.group == leader and not of.has_ended for of in living if of is not None)
+
+
+class _ProcessStat(NamedTuple):
+    """What /proc says of a process; ``has_ended`` is one that nobody has asked yet how it ended."""
+
+    has_ended: bool
+    parent: int
+    group: int
+    born: str
+
+
+def _stat(pid: int) -> _ProcessStat | None:
+    """Look at a process; None where it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    fields = text.rpartition(")")[2].split()  # its name stands in parentheses, and may hold anything
+    return _ProcessStat(fields[0] in "ZX", int(fields[1]), int(fields[2]), fields[19])
+
+
+GUARD = """
+import os, select, signal, sys
+parent, groups, rest = int(sys.argv[1]), set(), b""
+for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, signal.SIG_IGN)
+while True:
+    if select.select([0], [], [], 0.5)[0]:
+        read = os.read(0, 65536)
+        if not read:
+            break
+        *lines, rest = (rest + read).split(b"\\n")
+        for line in lines:
+            (groups.add if line[:1] == b"+" else groups.discard)(int(line[1:]))
+    elif os.getppid() != parent:  # a process that an agent forked may hold the pipe open
+        break
+for group in groups:
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except OSError:
+        pass
+"""
+"""What the other process runs: it reads ``+NUMBER`` of a group to end, ``-NUMBER`` of one that has ended."""
+
+
+class GroupGuard:
+    """Tells the guard which groups there are; it is started before the first."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._process = 0
+
+    def start(self) -> None:
+        """Be ready before a group is started: it takes longer than some programs do to begin."""
+        with self._lock:
+            if self._guard is None or self._process != os.getpid():
+                self._process, self._guard = os.getpid(), _start_guard()
+
+    def add(self, group: int) -> None:
+        """Have a group ended with this process, however it ends."""
+        self.start()
+        self._tell(f"+{group}\n")
+
+    def discard(self, group: int) -> None:
+        """Leave a group alone: it has ended, and its number may be another's."""
+        self._tell(f"-{group}\n")
+
+    def _tell(self, line: str) -> None:
+        guard = self._guard
+        if guard is not None and guard.stdin is not None and self._process == os.getpid():
+            with suppress(OSError):  # somebody has killed it
+                os.write(guard.stdin.fileno(), line.encode())
+
+
+def _start_guard() -> subprocess.Popen[bytes]:
+    # Without site and what PYTHON* variables name: it starts fast, and runs nobody else's code.
+    return subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", GUARD, str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+
+
+GROUP: dict[str, Any] = (
+    {"start_new_session": True}
+    if POSIX
+    else {"creationflags": getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)}
+)
+"""How a process is started that is to be ended with all that it starts; no terminal's Ctrl-C reaches it."""
+
+NEEDED_VARIABLES: tuple[str, ...] = (
+    () if POSIX else ("SYSTEMROOT", "SYSTEMDRIVE", "COMSPEC", "PATHEXT", "TEMP", "TMP", "WINDIR")
+)
+"""Variables without which programs do not even start, where that is so (Windows)."""
+
+POLL_S = 0.05
+
+KILLED_S = 5.0
+"""Seconds until what was killed is taken for unable to die; to give back much memory takes a while."""
+
+_owned: set[subprocess.Popen[bytes]] = set()
+_guard = GroupGuard()
+
+
+def prepare_to_own() -> None:
+    """Start what ends groups where this process is killed: best before the group is."""
+    if POSIX:
+        _guard.start()
+
+
+def own_group(process: subprocess.Popen[bytes]) -> None:
+    """Have a process started with GROUP, and its group, end with this process at the latest.
+
+    Where this one is killed, the group alone is ended, and not on Windows.
+    """
+    _owned.add(process)
+    if POSIX:
+        _guard.add(process.pid)
+
+
+def disown_group(process: subprocess.Popen[bytes]) -> None:
+    """Leave a process alone that has ended."""
+    _owned.discard(process)
+    _guard.discard(process.pid)
+
+
+@atexit.register
+def end_owned_groups() -> None:
+    """End at once what is owned and still there: nobody else would."""
+    for process in tuple(_owned):
+        end_group(process, 0)
+
+
+def end_group(process: subprocess.Popen[bytes], grace: float, variable: str = "") -> None:
+    """End a process started with GROUP, and what it started: asked first, forced after ``grace`` seconds.
+
+    What is left in its group is ended also where the process itself has ended before; so is what left the
+    group, wherever ``variable``, which is ``NAME=value``, stands in its environment. All of it is gone when
+    this returns: its ports and files are free.
+    """
+    if not POSIX:
+        if process.poll() is None:
+            subprocess.run(
+                ["taskkill", "/T", "/F", "/PID", str(process.pid)], capture_output=True, check=False
+            )
+        process.wait()
+        return
+    started = _started_by(process, variable)
+    try:
+        _signal_group(process.pid, signal.SIGTERM)
+        signal_each(started, signal.SIGTERM)
+        _wait_while(lambda: process.poll() is None or has_members(process.pid), grace)
+    finally:  # also where Ctrl-C is pressed once more
+        started |= _started_by(process, variable)
+        _signal_group(process.pid, signal.SIGKILL)
+        signal_each(started, signal.SIGKILL)
+        process.wait()
+        _wait_while(lambda: has_members(process.pid) or _any_running(started), KILLED_S, POLL_S / 10)
+
+
+def _wait_while(running: Callable[[], bool], seconds: float, poll: float = POLL_S) -> None:
+    end = time.monotonic() + seconds
+    while running() and time.monotonic() < end:
+        time.sleep(poll)
+
+
+def _any_running(started: Iterable[int]) -> bool:
+    return any(map(is_running, started))
+
+
+def _started_by(process: subprocess.Popen[bytes], variable: str) -> dict[int, str]:
+    """Give what a process started, as far as it can be told: what it left behind has no parent that tells."""
+    started = descendants(process.pid) if process.poll() is None else {}
+    return started | (processes_with_variable(variable) if variable else {})
+
+
+def _signal_group(leader: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(leader, number)
+
+
+def end_processes_with_variable(variable: str, grace: float) -> None:
+    """End the processes started with ``variable``, ``NAME=value``, in their environment; only with /proc.
+
+    They are asked first, and forced after ``grace`` seconds.
+    """
+    if not POSIX or not (left := processes_with_variable(variable)):
+        return
+    signal_each(left, signal.SIGTERM)
+    _wait_while(lambda: _any_running(left), grace)
+    left |= processes_with_variable(variable)
+    signal_each(left, signal.SIGKILL)
+    _wait_while(lambda: _any_running(left), KILLED_S, POLL_S / 10)
+
+
+PR_SET_CHILD_SUBREAPER = 36  # of linux/prctl.h
+MOST_ROUNDS = 100
+
+
+@contextmanager
+def ending_orphans() -> Iterator[None]:
+    """End, when the block ends, what was started in it and lost its parent, whatever it did to be forgotten.
+
+    Only on Linux: there such processes become this one's children meanwhile. Nobody else in this process may
+    start any within the block.
+    """
+    before = set(descendants(os.getpid()))
+    adopting = _adopt_orphans(True)
+    try:
+        yield
+    finally:
+        try:
+            for _ in range(MOST_ROUNDS if adopting else 0):  # what is ended may leave others behind
+                left = {pid: born for pid, born in descendants(os.getpid()).items() if pid not in before}
+                if not left:
+                    break
+                signal_each(left, signal.SIGKILL)
+                for pid in left:
+                    with suppress(ChildProcessError):  # a child's child: ours in a moment
+                        os.waitpid(pid, 0)
+        finally:
+            if adopting:
+                _adopt_orphans(False)
+
+
+def _adopt_orphans(wanted: bool) -> bool:
+    if not sys.platform.startswith("linux"):
+        return False
+    import ctypes
+
+    with suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0)
+    return False
+
+
+PARENT_POLL_S = 0.25
+"""Seconds between two looks at who the parent is."""
+
+CLOSING_S = 1.0
+"""Seconds for what is running to be stopped and for what ended to be written down."""
+
+
+def end_with_parent(parent: int, close: Callable[[], object]) -> None:
+    """End this process soon after the one that started it is gone; ``close`` has a second before.
+
+    Nothing is done where the process of that number is not its parent, nor where a process keeps the number
+    of a parent that is gone (Windows).
+    """
+    if POSIX and os.getppid() == parent:
+        threading.Thread(
+            target=_watch_parent, args=(parent, close), name="agenteval-orphan", daemon=True
+        ).start()
+
+
+def _watch_parent(parent: int, close: Callable[[], object]) -> None:
+    while os.getppid() == parent:
+        time.sleep(PARENT_POLL_S)
+    closing = threading.Thread(target=close, name="agenteval-closing", daemon=True)
+    closing.start()
+    closing.join(CLOSING_S)
+    end_owned_groups()
+    os._exit(1)

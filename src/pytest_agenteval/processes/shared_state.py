@@ -1,0 +1,212 @@
+"""What processes share by way of files: who is at work, and a small value that all of them change."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pytest_agenteval.processes.files import file_lock
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]  # its absence is the portable case
+
+CLAIM_POLL_S = 0.05
+
+
+class PresenceLock:
+    """One process's hold on a file, with many others or, while it is claimed, alone.
+
+    What a process forks has no part in it: a child that an agent has left running keeps nothing going. On
+    Windows, and where a file system knows no locks, nobody is ever found at work.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: int | None = None
+        _open_locks.add(self)
+
+    def hold(self) -> None:
+        """Say that this process is at work, until it lets go or ends."""
+        self._lock(fcntl.LOCK_SH if fcntl else 0)
+
+    def claim(self, patience_s: float) -> bool:
+        """Hold the file if nobody else does, or within so many seconds does no more; false where not."""
+        until = time.monotonic() + patience_s
+        while not self._claim_now():
+            if time.monotonic() >= until:
+                self.release()
+                return False
+            time.sleep(CLAIM_POLL_S)
+        return True
+
+    def _claim_now(self) -> bool:
+        with file_lock(self._path):  # one claims after the other: nobody comes between the two locks
+            is_free = self._lock((fcntl.LOCK_EX | fcntl.LOCK_NB) if fcntl else 0)
+            if is_free:
+                self.hold()
+        return is_free
+
+    def write(self, text: str) -> None:
+        """Write into the file that is held, for whoever finds it held."""
+        if self._file is not None:
+            os.ftruncate(self._file, 0)
+            os.lseek(self._file, 0, os.SEEK_SET)
+            os.write(self._file, text.encode())
+
+    def read(self) -> str:
+        """Give what a holder has written into the file; empty where there is none."""
+        try:
+            return self._path.read_text(encoding="utf-8")
+        except OSError:
+            return ""
+
+    def release(self) -> None:
+        """Let go, and take the file away where nobody else holds it."""
+        if self._file is None:
+            return
+        with suppress(OSError):
+            if fcntl is not None:
+                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if self._is_in_place(self._file):
+                self._path.unlink()
+        self.forget()
+
+    def forget(self) -> None:
+        """Close the file; whoever else of this process's family has it open goes on holding it."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def _lock(self, kind: int) -> bool:
+        while True:
+            file = self._open()
+            if fcntl is None:
+                return True
+            try:
+                fcntl.flock(file, kind)
+            except BlockingIOError:
+                return False
+            except OSError:  # a file system without locks
+                return True
+            if self._is_in_place(file):
+                return True
+            self.forget()  # whoever held it before has taken it away: another may hold a new one
+
+    def _open(self) -> int:
+        if self._file is None:
+            self._file = os.open(self._path, os.O_CREAT | os.O_RDWR, 0o666)
+        return self._file
+
+    def _is_in_place(self, file: int) -> bool:
+        try:
+            return os.path.samestat(os.fstat(file), os.stat(self._path))
+        except FileNotFoundError:
+            return False
+
+
+_open_locks: weakref.WeakSet[PresenceLock] = weakref.WeakSet()
+
+
+def _close_all_locks() -> None:
+    for each in tuple(_open_locks):
+        each.forget()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_close_all_locks)
+
+
+T = TypeVar("T")
+_LENGTH = 10
+"""Digits of the value's length, which stand before it."""
+
+
+class LockedState:
+    """A JSON object in a file, empty at first: ``change`` sees it as the last process has left it.
+
+    For some kilobytes. A process that dies while it holds the lock gives it back, and leaves the value as
+    it was or as it is after the change: it is written in one write. Threads of one process take turns too.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._turn = threading.Lock()
+        self._file: int | None = None
+
+    def change(self, change: Callable[[dict[str, Any]], T]) -> T:
+        """Have the value changed in place under the lock; give what ``change`` gives.
+
+        What it raises leaves the value as it was. Raises OSError where the file cannot be written.
+        """
+        with self._turn, self._held() as file:
+            before = _read_text(file)
+            state: dict[str, Any] = json.loads(before) if before else {}
+            result = change(state)
+            try:
+                _write_text(file, json.dumps(state, separators=(",", ":")).encode())
+            except OSError:  # a full disk; what stood there has its place still
+                _write_text(file, before)
+                raise
+            return result
+
+    def read(self) -> dict[str, Any]:
+        """Give the value as it is now."""
+        with self._turn, self._held() as file:
+            text = _read_text(file)
+        state: dict[str, Any] = json.loads(text) if text else {}
+        return state
+
+    def close(self) -> None:
+        """Let go of the file, which stays."""
+        with self._turn:
+            if self._file is not None:
+                os.close(self._file)
+                self._file = None
+
+    @contextmanager
+    def _held(self) -> Iterator[int]:
+        """Hold the lock. The value's own file is locked where the kernel can: no other is made each time."""
+        if self._file is None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        if not fcntl:
+            with file_lock(self._path):
+                yield self._file
+            return
+        fcntl.flock(self._file, fcntl.LOCK_EX)
+        try:
+            yield self._file
+        finally:
+            fcntl.flock(self._file, fcntl.LOCK_UN)
+
+
+def _read_text(file: int) -> bytes:
+    os.lseek(file, 0, os.SEEK_SET)
+    length = os.read(file, _LENGTH)
+    return _read_bytes(file, int(length)) if length else b""
+
+
+def _read_bytes(file: int, length: int) -> bytes:
+    parts = []
+    while length > 0 and (part := os.read(file, length)):
+        parts.append(part)
+        length -= len(part)
+    return b"".join(parts)
+
+
+def _write_text(file: int, text: bytes) -> None:
+    # What stood there may have been longer: its rest lies behind the length, and nobody reads it.
+    whole = b"%0*d%b" % (_LENGTH, len(text), text)
+    os.lseek(file, 0, os.SEEK_SET)
+    if os.write(file, whole) < len(whole):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

@@ -1,1 +1,0 @@
-"""Secrets: what is one, and texts and values without them."""
