@@ -214,10 +214,17 @@ def with_price(
     own = own_price(prices, model, asked)
     if own is not None and (usage.tokens or own.is_free):
         return with_own_price(own, usage, apart)
-    if usage.cost_usd:
-        return usage
+    return usage if usage.cost_usd else with_table_price(model, usage, apart)
+
+
+def with_table_price(model: str, usage: Usage, apart: PricedApart = NOTHING_APART, region: str = "") -> Usage:
+    """Give the usage of one reply with its price by the table, which is higher in some regions."""
     rates = token_rates(model, usage.input_tokens or 0, apart.service_tier) if usage.tokens else None
-    cost = None if rates is None else _prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates)
+    if rates is None:
+        return replace(usage, cost_usd=None)
+    cost = _prompt_cost(usage, apart, rates) + _reply_cost(usage, apart, rates)
+    if region:
+        cost *= (price_entry(model) or {}).get(f"regional_processing_uplift_multiplier_{region}") or 1
     return replace(usage, cost_usd=cost or None)
 
 

@@ -30,7 +30,7 @@ from pytest_agenteval.chat.model_prices import with_price
 from pytest_agenteval.records.limits import Budget
 from pytest_agenteval.records.record import FrozenValue
 from pytest_agenteval.records.recorder import Recorder
-from pytest_agenteval.records.replies import INCOMPLETE, UNKNOWN, credible_usage
+from pytest_agenteval.records.replies import INCOMPLETE, UNKNOWN
 from pytest_agenteval.records.tool_spec import read_json
 from pytest_agenteval.records.transcript import (
     CHANGED_PROMPT,
@@ -477,7 +477,7 @@ class ModelTraffic:
             return False
         model, prices = reply.model or asked.model, self._recorder.prices
         first_token_s = first_byte_s if asked.streamed else None
-        usage = with_price(model, credible_usage(reply.usage), reply.priced_apart, prices, asked.model)
+        usage = with_price(model, reply.usage, reply.priced_apart, prices, asked.model)
         ended = self._recorder.at()
         ask = Ask(turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model)
         with self._lock:

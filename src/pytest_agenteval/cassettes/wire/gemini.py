@@ -11,13 +11,11 @@ from pytest_agenteval.cassettes.wire.normal_form import (
     ReplyParts,
     WireCall,
     normal_role,
-    usage_of,
 )
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
-    as_count,
     as_map,
     as_text,
     base64_placeholder,
@@ -27,9 +25,9 @@ from pytest_agenteval.cassettes.wire.traffic import (
     url_placeholder,
     wrapped_result,
 )
-from pytest_agenteval.records.replies import UNKNOWN, PricedApart
+from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
 from pytest_agenteval.records.tool_spec import ToolSpec
-from pytest_agenteval.records.transcript import ToolError, Usage
+from pytest_agenteval.records.transcript import ToolError
 
 FORMAT = "gemini"
 NUMBERED = True
@@ -169,39 +167,18 @@ def read_reply(body: Json) -> ReplyParts:
     candidate = min(candidates, key=lambda it: as_count(it.get("index")), default={})
     parts, reason = _parts(candidate.get("content")), as_text(candidate.get("finishReason"))
     thoughts = [as_text(part.get("text")) for part in parts if part.get("thought") is True]
+    counts = as_map(body.get("usageMetadata"))
+    usage, priced_apart = read_usage(FORMAT, counts, _TIERS.get(as_text(counts.get("trafficType")), ""))
     return ReplyParts(
         text_of(parts, ""),
         [*_searches(candidate), *_calls(parts)],
-        _usage(as_map(body.get("usageMetadata"))),
+        usage,
         "content_filter" if blocked else _FINISHES.get(reason, reason.lower()),
         reasoning="".join(thoughts),
         model=as_text(body.get("modelVersion")),
         id=as_text(body.get("responseId")),
-        priced_apart=_priced_apart(as_map(body.get("usageMetadata"))),
+        priced_apart=priced_apart,
     )
-
-
-def _usage(usage: Json) -> Usage:
-    if not usage:
-        return UNKNOWN
-    prompt, written = as_count(usage.get("promptTokenCount")), as_count(usage.get("candidatesTokenCount"))
-    thought = as_count(usage.get("thoughtsTokenCount"))
-    read = prompt + as_count(usage.get("toolUsePromptTokenCount"))
-    if as_count(usage.get("totalTokenCount")) != read + written:  # some models count thoughts as written
-        written += thought
-    # Its JSON leaves out what is 0.
-    return usage_of(read, written, cached=usage.get("cachedContentTokenCount", 0), reasoning=thought)
-
-
-def _priced_apart(usage: Json) -> PricedApart:
-    read, cached, written = (
-        sum(
-            as_count(it.get("tokenCount")) for it in maps_in(usage.get(name)) if it.get("modality") == "AUDIO"
-        )
-        for name in ("promptTokensDetails", "cacheTokensDetails", "candidatesTokensDetails")
-    )
-    tier = _TIERS.get(as_text(usage.get("trafficType")), "")
-    return PricedApart(audio_input=max(0, read - cached), audio_output=written, service_tier=tier)
 
 
 def join(events: Iterable[Json]) -> Json:

@@ -10,7 +10,6 @@ from pytest_agenteval.cassettes.wire.normal_form import (
     ReplyParts,
     WireCall,
     normal_role,
-    usage_of,
 )
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
@@ -23,6 +22,7 @@ from pytest_agenteval.cassettes.wire.traffic import (
     maps_in,
     rest_of,
 )
+from pytest_agenteval.cassettes.wire.usage import read_usage
 
 FORMAT = "ollama.chat"
 NUMBERED = True
@@ -71,7 +71,7 @@ def read_reply(body: Json) -> ReplyParts:
     return ReplyParts(
         as_text(message.get("content")),
         _calls(message),
-        usage_of(body.get("prompt_eval_count"), body.get("eval_count")),
+        read_usage(FORMAT, body)[0],
         "incomplete" if body.get("done") is False else as_text(body.get("done_reason")),
         reasoning=as_text(message.get("thinking")),
         model=as_text(body.get("model")),

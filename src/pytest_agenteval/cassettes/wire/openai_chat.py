@@ -10,15 +10,12 @@ from pytest_agenteval.cassettes.wire.normal_form import (
     ReplyParts,
     WireCall,
     normal_role,
-    priced_apart,
-    usage_of,
 )
 from pytest_agenteval.cassettes.wire.response_bodies import DONE, refusal_in
 from pytest_agenteval.cassettes.wire.traffic import (
     Json,
     ModelRequest,
     UnreadableTraffic,
-    as_count,
     as_map,
     as_text,
     base64_placeholder,
@@ -29,9 +26,8 @@ from pytest_agenteval.cassettes.wire.traffic import (
     rest_of,
     url_placeholder,
 )
-from pytest_agenteval.records.replies import PricedApart
+from pytest_agenteval.cassettes.wire.usage import as_count, read_usage
 from pytest_agenteval.records.tool_spec import parse_arguments
-from pytest_agenteval.records.transcript import Usage
 
 
 def join_call(calls: list[dict[str, Any]], piece: Json) -> int:
@@ -196,43 +192,27 @@ def read_reply(body: Json) -> ReplyParts:
         raise UnreadableTraffic("the provider failed in the midst of its reply")
     if not isinstance(message, dict) or not isinstance(message.get("content"), str | list | None):
         raise UnreadableTraffic("the reply holds no message")
-    usage = as_map(body.get("usage") or choice.get("usage"))
+    counts = as_map(body.get("usage") or choice.get("usage"))
+    usage, priced_apart = read_usage(FORMAT, counts, body.get("service_tier"))
     return ReplyParts(
         _spoken_text(message),
         _calls(message),
-        _usage(usage),
+        usage,
         _FINISHES.get(reason, reason),
         bool(message.get("refusal")),
         _thoughts(message),
         as_text(body.get("model")),
         as_text(body.get("id")),
-        priced_apart=_priced_apart(usage, body.get("service_tier")),
+        priced_apart=priced_apart,
     )
 
 
 def _thoughts(message: Json) -> str:
     """Give the thoughts of a reply, which servers put into fields of their own, or into parts (Mistral)."""
-    parts = [text_of(part.get("thinking"), "") for part in maps_in(message.get("content"))]
-    return next(filter(None, (as_text(message.get(name)) for name in _THOUGHTS)), "") or "".join(parts)
-
-
-def _usage(usage: Json) -> Usage:
-    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
-    cached = as_map(usage.get("prompt_tokens_details")).get("cached_tokens")
-    reasoning = as_map(usage.get("completion_tokens_details")).get("reasoning_tokens")
-    thought = as_count(reasoning)
-    if thought and as_count(usage.get("total_tokens")) == as_count(read) + as_count(written) + thought:
-        written = as_count(written) + thought  # xAI counts them apart
-    # DeepSeek and Moonshot have words of their own.
-    own_words = [usage.get("prompt_cache_hit_tokens"), usage.get("cached_tokens")]
-    cached = max((as_count(count) for count in (cached, *own_words) if count is not None), default=None)
-    return usage_of(read, written, cached=cached, reasoning=reasoning, cost=usage.get("cost"))
-
-
-def _priced_apart(usage: Json, service_tier: object) -> PricedApart:
-    return priced_apart(
-        usage, service_tier, read="prompt_tokens_details", written="completion_tokens_details"
-    )
+    for name in _THOUGHTS:
+        if isinstance(thoughts := message.get(name), str) and thoughts:
+            return thoughts
+    return "".join(text_of(part.get("thinking"), "") for part in maps_in(message.get("content")))
 
 
 def join(events: Iterable[Json]) -> Json:

@@ -1,0 +1,153 @@
+"""Usage of a reply: what a provider says that it read and wrote, in the words of each API.
+
+``read_usage`` is the only function that reads it, for requests of ours and for those of agents.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from pytest_agenteval.cassettes.wire.traffic import Json
+from pytest_agenteval.records.replies import UNKNOWN, PricedApart, credible_usage
+from pytest_agenteval.records.transcript import Usage
+
+
+class CountNames(NamedTuple):
+    """Where an API counts the tokens of a reply: keys, with a dot before one of a map within.
+
+    ``details[KIND]`` is the sum of one kind's counts in a list of maps. Tokens of ``input`` are added up, and
+    unknown without the first. Of ``cached`` the highest count holds. ``zero_is_absent``: the API leaves
+    out a count of 0.
+    """
+
+    input: tuple[str, ...]
+    output: str
+    cached: tuple[str, ...] = ()
+    reasoning: str = ""
+    total: str = ""
+    cost: str = ""
+    cache_writes: str = ""
+    hour_writes: str = ""
+    audio_input: str = ""
+    audio_cached: str = ""
+    audio_output: str = ""
+    zero_is_absent: bool = False
+
+
+COUNT_NAMES: Mapping[str, CountNames] = {
+    "openai.chat": CountNames(
+        ("prompt_tokens",),
+        "completion_tokens",
+        # The second is DeepSeek's word, the third Moonshot's.
+        ("prompt_tokens_details.cached_tokens", "prompt_cache_hit_tokens", "cached_tokens"),
+        "completion_tokens_details.reasoning_tokens",
+        total="total_tokens",
+        cost="cost",
+        cache_writes="prompt_tokens_details.cache_write_tokens",
+        audio_input="prompt_tokens_details.audio_tokens",
+        audio_output="completion_tokens_details.audio_tokens",
+    ),
+    "openai.responses": CountNames(
+        ("input_tokens",),
+        "output_tokens",
+        ("input_tokens_details.cached_tokens",),
+        "output_tokens_details.reasoning_tokens",
+        cost="cost",
+        cache_writes="input_tokens_details.cache_write_tokens",
+        audio_input="input_tokens_details.audio_tokens",
+        audio_output="output_tokens_details.audio_tokens",
+    ),
+    "anthropic.messages": CountNames(
+        ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+        "output_tokens",
+        ("cache_read_input_tokens",),
+        "output_tokens_details.thinking_tokens",
+        cache_writes="cache_creation_input_tokens",
+        hour_writes="cache_creation.ephemeral_1h_input_tokens",
+    ),
+    "bedrock.converse": CountNames(
+        ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens"),
+        "outputTokens",
+        ("cacheReadInputTokens",),
+        cache_writes="cacheWriteInputTokens",
+        hour_writes="cacheDetails[1h]",
+    ),
+    "gemini": CountNames(
+        ("promptTokenCount", "toolUsePromptTokenCount"),
+        "candidatesTokenCount",
+        ("cachedContentTokenCount",),
+        "thoughtsTokenCount",
+        total="totalTokenCount",
+        audio_input="promptTokensDetails[AUDIO]",
+        audio_cached="cacheTokensDetails[AUDIO]",
+        audio_output="candidatesTokensDetails[AUDIO]",
+        zero_is_absent=True,
+    ),
+    "ollama.chat": CountNames(("prompt_eval_count",), "eval_count"),
+}
+
+
+def read_usage(format: str, usage: Json, service_tier: object = "") -> tuple[Usage, PricedApart]:
+    """Read what a reply took, and its tokens that have prices of their own.
+
+    Counts that are missing are None; where one cannot be true, none is known.
+    """
+    names = COUNT_NAMES[format]
+    if names.zero_is_absent and not usage:
+        return UNKNOWN, PricedApart()
+    missing = 0 if names.zero_is_absent else None
+    first, *added = (_count(usage, name, missing) for name in names.input)
+    read = None if first is None else first + sum(count or 0 for count in added)
+    written, thought = _count(usage, names.output, missing), _count(usage, names.reasoning, missing)
+    total, both = _count(usage, names.total) or 0, (read or 0) + (written or 0)
+    # xAI, and some of Gemini's models, count thoughts beside what is written: then the total tells.
+    if names.total and thought and (total != both if names.zero_is_absent else total == both + thought):
+        written = (written or 0) + thought
+    cached = (_count(usage, name, missing) for name in names.cached)
+    from_cache = max((count for count in cached if count is not None), default=None)
+    cost = _value(usage, names.cost) if names.cost else None
+    if isinstance(cost, dict):  # Perplexity's: searches, of which tokens say nothing, are most of it
+        cost = cost.get("total_cost")
+    usd = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) else None
+    took = Usage(read, written, from_cache, thought, usd, asks=1, attempts=1)
+    return credible_usage(took), _priced_apart(usage, names, service_tier)
+
+
+def _priced_apart(usage: Json, names: CountNames, service_tier: object) -> PricedApart:
+    audio_input = _count(usage, names.audio_input) or 0
+    if names.audio_cached:  # what was cached counts as such, and costs that
+        audio_input = max(0, audio_input - (_count(usage, names.audio_cached) or 0))
+    return PricedApart(
+        _count(usage, names.cache_writes) or 0,
+        _count(usage, names.hour_writes) or 0,
+        audio_input,
+        _count(usage, names.audio_output) or 0,
+        service_tier if isinstance(service_tier, str) else "",
+    )
+
+
+def _value(usage: Json, name: str) -> Any:
+    keys, _, kind = name.rstrip("]").partition("[")
+    value: Any = usage
+    for key in keys.split("."):
+        value = value.get(key) if isinstance(value, dict) else None
+    if not kind:
+        return value
+    details = [it for it in value if isinstance(it, dict)] if isinstance(value, list) else []
+    of_kind = (it for it in details if kind in (it.get("modality"), it.get("ttl")))
+    return sum(as_count(it.get("tokenCount", it.get("inputTokens"))) for it in of_kind)
+
+
+def _count(usage: Json, name: str, missing: int | None = None) -> int | None:
+    value = _value(usage, name) if name else None
+    return missing if value is None else as_count(value)
+
+
+def as_count(value: Any) -> int:
+    """Give a whole number, or 0; a float that is whole is one, and so are digits as a text."""
+    if isinstance(value, str) and value.isdecimal() and len(value) <= 18:
+        return int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if value == value and abs(value) < 1e18 else 0
