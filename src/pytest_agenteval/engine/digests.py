@@ -173,7 +173,7 @@ def versioned_digest(version: str, ruler: Any) -> str:
 
 
 def _ruler(planned: PlannedGrader, grader_for: GraderFor, judges: Sequence[Model]) -> tuple[str, Any]:
-    """Return a grader's version, and what its grade depends on; the judges only where the grader asks them."""
+    """Return a grader's version, and what its grade depends on: judges only where the grader asks them."""
     try:
         grader = grader_for(planned)
         threshold = planned.threshold if planned.threshold is not None else own_threshold(grader)
@@ -247,7 +247,7 @@ def tool_code_digest(task: PlannedTask, specs: Sequence[ToolSpec], registry: Reg
 
 
 def acted_out_digest(plan: Plan, registry: Registry, cache: DigestCache) -> str:
-    """Return the digest of what an offline model acts out, and of who plays it; empty for all other models."""
+    """Return the digest of what an offline model acts out, and of who plays it; empty for other models."""
     model, task = plan.model, plan.task
     if not model.offline:
         return ""
@@ -289,7 +289,7 @@ def _own_files(thing: object) -> set[str]:
 
 
 def _own_places(thing: object) -> Iterator[tuple[str, str]]:
-    """Yield module and file of a thing's code, without the standard library and what others have installed."""
+    """Yield module and file of a thing's code, without the standard library and installed packages."""
     function = thing
     while isinstance(function, partial):
         function = function.func
@@ -301,7 +301,7 @@ def _own_places(thing: object) -> Iterator[tuple[str, str]]:
 
 
 def _places(thing: object) -> Iterator[tuple[str, str]]:
-    """Yield module and file of a class, of a function and whatever it wraps, or of what else can be called."""
+    """Yield module and file of a class, of a function and whatever it wraps, or of another callable."""
     if isinstance(thing, type):
         for kind in thing.__mro__:
             if not vars(kind).get("_is_protocol"):  # which only says what a class has
