@@ -21,7 +21,7 @@ import yaml
 import pytest_agenteval
 from pytest_agenteval.cli.init import STARTERS
 
-TEMPLATES = Path(pytest_agenteval.__file__).parent / "cli" / "starters" / "templates"
+TEMPLATES = Path(pytest_agenteval.__file__).parent / "cli" / "templates"
 KEPT = {"content-type"}
 
 
