@@ -198,11 +198,11 @@ def test_vcrpy_is_loaded_only_for_what_ours_refuses() -> None:
     program = f"""
 import sys
 from pathlib import Path
-from pytest_agenteval.cassettes.cassette_files import read
+from pytest_agenteval.cassettes.cassette_files import read_cassette
 folder = Path({str(SAMPLES)!r}) / "9.4.2"
-assert len(read(folder / "urllib.cassette.yaml").interactions) == 4
+assert len(read_cassette(folder / "urllib.cassette.yaml").interactions) == 4
 assert "vcr" not in sys.modules
-assert read(folder / "requests.cassette.yaml").interactions
+assert read_cassette(folder / "requests.cassette.yaml").interactions
 assert "vcr" in sys.modules
 """
     subprocess.run([sys.executable, "-X", "utf8", "-c", program], check=True)
