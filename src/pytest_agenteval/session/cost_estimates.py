@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_agenteval.agents.agent import templates_of, tools_of
@@ -54,14 +54,15 @@ class TaskHistory(NamedTuple):
 
     @property
     def mean(self) -> float:
-        """What one took on the average."""
+        """What one took on average."""
         return sum(self.amounts) / len(self.amounts)
 
 
 def predicted(tasks: Iterable[TaskHistory]) -> Range:
-    """Give what all these trials will take: that of new trials, of means that few have told.
+    """Predict what all these trials will take together, from the means of few earlier ones.
 
-    Amounts spread as logarithms do, so the range is one of factors.
+    The variance has two parts: that of the new trials, and that of the means. Amounts are taken as
+    log-normal, whose sigma is sqrt(log(1 + (deviation / mean)²)), so that both ends are factors of the sum.
     """
     known = [task for task in tasks if task.trials and task.amounts]
     total = sum(task.mean * task.trials for task in known)
@@ -112,7 +113,7 @@ class Guess(NamedTuple):
 
 
 class TaskSizes:
-    """Guesses by the size of tasks; each suite's tools are looked at once."""
+    """Guesses by the size of tasks; each agent with its tools and prompts is measured once."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry, self._context = registry, WorkerContext(registry)
@@ -120,11 +121,17 @@ class TaskSizes:
         self._agents: dict[object, tuple[PlannedTask, tuple[float, float] | None]] = {}
 
     def agent(self, plan: Plan) -> Guess | None:
-        """Guess what an agent of ours takes; None for one whose prompts nobody here knows."""
+        """Guess what an agent of ours takes; None for one whose prompts are not known here."""
         task = plan.task
         if task.form or self._registry.is_own_agent(task.agent):
             return None
-        measured = self._of_agent(task, plan.variant)
+        key = task.agent, task.tools, id(task.prompts), id(plan.variant.prompts)
+        if key not in self._agents:
+            try:
+                self._agents[key] = task, self._prompts_and_tools(task, plan.variant)
+            except Exception:  # a suite's own code, whose trials will show what is wrong with it
+                self._agents[key] = task, None
+        measured = self._agents[key][1]
         if measured is None:
             return None
         prompts, tools = measured
@@ -134,29 +141,22 @@ class TaskSizes:
         if tools:
             most = min(MOST_ASKS * turns, task.limits.steps or MOST_ASKS * turns)
             asks = (min(LEAST_ASKS * turns, most), most)
-        return _capped(_conversation(base, asks, with_results=bool(tools)), task)
+        guess = _conversation(base, asks, with_results=bool(tools))
+        limit = task.limits.tokens
+        return guess if limit is None or guess.tokens.high <= limit else _lowered(guess, limit)
 
     def judges(self, plan: Plan) -> Guess | None:
-        """Guess what the judges of a trial take together; None where none is asked."""
+        """Guess what the judges of a trial take together; None where it has none."""
         factories = (self._registry.grader_factory(grader.name) for grader in plan.task.graders)
-        asked = len(plan.conditions.judges) * sum(map(asks_judges, factories))
-        if not asked:
+        asks = len(plan.conditions.judges) * sum(map(asks_judges, factories))
+        if not asks:
             return None
         size = tokens_of(compact_json(plan.task.input))
         sent = Range(size * READ[0] + RUBRIC[0], size * READ[1] + RUBRIC[1] + REPLY[1])
-        return Guess(sent.times(asked), Range(*map(float, VERDICT)).times(asked))
+        return Guess(sent.times(asks), Range(*map(float, VERDICT)).times(asks))
 
-    def _of_agent(self, task: PlannedTask, variant: Variant) -> tuple[float, float] | None:
-        """Give the tokens of an agent's prompts and of its tools; None where they cannot be told here."""
-        key = task.agent, task.tools, id(task.prompts), id(variant.prompts)
-        if key not in self._agents:
-            try:
-                self._agents[key] = task, self._measured(task, variant)
-            except Exception:  # a suite's own code, which its trials will tell
-                self._agents[key] = task, None
-        return self._agents[key][1]
-
-    def _measured(self, task: PlannedTask, variant: Variant) -> tuple[float, float]:
+    def _prompts_and_tools(self, task: PlannedTask, variant: Variant) -> tuple[float, float]:
+        """Measure an agent's prompts and the declarations of its tools, in tokens."""
         agent = self._context.make_agent_instance(task, variant).agent
         prompts = {**(templates_of(agent) or {}), **task.prompts, **variant.prompts}
         offered = self._context.tools(task)
@@ -173,7 +173,7 @@ def tokens_of(text: str) -> float:
 
 
 def _conversation(base: float, asks: tuple[int, int], *, with_results: bool) -> Guess:
-    """Add up what is sent: each request holds all that was said before it."""
+    """Add up what is sent: each request holds all messages before it, so requests grow by one step each."""
     sent, replied = [], []
     for end, number in enumerate(asks):
         added = REPLY[end] + (RESULT[end] if with_results else 0)
@@ -182,29 +182,22 @@ def _conversation(base: float, asks: tuple[int, int], *, with_results: bool) -> 
     return Guess(Range(*sent), Range(*replied))
 
 
-def _capped(guess: Guess, task: PlannedTask) -> Guess:
-    """Let no guess be above the tokens that the trial may take."""
-    limit = task.limits.tokens
-    if limit is None or guess.tokens.high <= limit:
-        return guess
+def _lowered(guess: Guess, limit: float) -> Guess:
+    """Lower a guess to the tokens that the trial may take."""
     share = limit / guess.tokens.high
-    sent, replied = guess.sent, guess.replied
-    return Guess(
-        Range(min(sent.low, sent.high * share), sent.high * share),
-        Range(min(replied.low, replied.high * share), replied.high * share),
-    )
+    return Guess(*(Range(min(part.low, part.high * share), part.high * share) for part in guess))
 
 
 BEFORE, OTHERS, ALIKE, SIZE, UNKNOWN = "before", "other models", "alike", "size", "unknown"
-"""From what is known what a trial takes: trials of its task before, with other models, of its suite's other
-tasks, the size of its task; or from nothing."""
+"""What the estimate of a trial is based on: earlier trials of its task, those with other models, those of its
+suite's other tasks, the size of its task, or nothing."""
 
 
 class Amounts(NamedTuple):
-    """What trials will take; None where nobody knows anything of it.
+    """What trials will take; None where nothing is known of it.
 
-    ``more_tokens`` and ``more_usd`` say that there is more, and nobody knows how much. ``sources`` counts
-    trials by what that is known from.
+    ``more_tokens`` and ``more_usd`` say that there is an unknown amount besides. ``sources`` counts trials by
+    what their estimate is based on.
     """
 
     tokens: Range | None
@@ -231,7 +224,10 @@ class Estimator:
         """Give what these trials will take, which are of one suite, model and variant."""
         sources: Counter[str] = Counter()
         tokens, usd = _Sum(), _Sum()
-        for task_plans in _by_task(plans):
+        by_task: dict[str, list[Plan]] = {}
+        for plan in plans:
+            by_task.setdefault(plan.task.id, []).append(plan)
+        for task_plans in by_task.values():
             plan = task_plans[0]
             acting = sum(not judges_only(each) for each in task_plans)
             source, spent = self._before(plan) if acting else (BEFORE, [])
@@ -247,7 +243,7 @@ class Estimator:
         return Amounts(tokens.range(), usd.range(), sources, tokens.is_unknown, usd.is_unknown)
 
     def _before(self, plan: Plan) -> tuple[str, list[_Spent]]:
-        """Give what trials took before that tell of this one, and how near they are to it."""
+        """Give what the earlier trials took that are nearest to this one, and how near they are."""
         suite, task, model = plan.task.suite, plan.task.id, plan.model
         same = [
             entry for entry in self._earlier.entries(suite, model.name, model.id) if entry.ending != "errored"
@@ -281,17 +277,17 @@ class Estimator:
         if guess is None:
             return
         judges, model = plan.conditions.judges, plan.model
-        asked = [
+        judged = [
             entry
             for entry in self._earlier.entries(plan.task.suite, model.name, model.id)
             if entry.key.task == plan.task.id and entry.judging.asks
         ]
-        if asked:
-            tokens.add_history(BEFORE, [entry.judging.tokens for entry in asked], trials)
-            usd.add_history(BEFORE, [entry.judging.cost_usd for entry in asked], trials)
+        if judged:
+            tokens.add_history(BEFORE, [entry.judging.tokens for entry in judged], trials)
+            usd.add_history(BEFORE, [entry.judging.cost_usd for entry in judged], trials)
             return
+        share = Guess(*(Range(part.low / len(judges), part.high / len(judges)) for part in guess))
         for judge in judges:
-            share = Guess(_share_of(guess.sent, len(judges)), _share_of(guess.replied, len(judges)))
             self._add_guess(share, judge, trials, tokens, usd)
 
     def _add_guess(self, guess: Guess | None, model: Model, trials: int, tokens: _Sum, usd: _Sum) -> None:
@@ -300,13 +296,12 @@ class Estimator:
             usd.add(None)
             return
         tokens.add(guess.tokens.times(trials))
-        ends = [self._price_of(model, sent, replied) for sent, replied in zip(*guess, strict=True)]
-        low, high = ends
+        costs = []
+        for sent, replied in zip(*guess, strict=True):
+            usage = Usage(round(sent), max(1, round(replied)), cost_usd=None)
+            costs.append(with_price(model.id, usage, prices=self._prices, asked=model.name).cost_usd)
+        low, high = costs
         usd.add(None if low is None or high is None else Range(low, high).times(trials))
-
-    def _price_of(self, model: Model, sent: float, replied: float) -> float | None:
-        usage = Usage(round(sent), max(1, round(replied)), cost_usd=None)
-        return with_price(model.id, usage, prices=self._prices, asked=model.name).cost_usd
 
 
 class _Sum:
@@ -333,17 +328,6 @@ class _Sum:
             self.is_unknown = True
 
     def range(self) -> Range | None:
-        """Give what all of it takes."""
+        """Give the sum; None where nothing of it is known."""
         known = sum(map(predicted, self._histories.values()), self._guesses)
         return None if self.is_unknown and known == ZERO else known
-
-
-def _by_task(plans: Sequence[Plan]) -> Iterator[list[Plan]]:
-    by_task: dict[str, list[Plan]] = {}
-    for plan in plans:
-        by_task.setdefault(plan.task.id, []).append(plan)
-    yield from by_task.values()
-
-
-def _share_of(amount: Range, number: int) -> Range:
-    return Range(amount.low / number, amount.high / number)

@@ -22,7 +22,7 @@ from pytest_agenteval.processes.files import POSIX
 from pytest_agenteval.processes.process_groups import is_running
 from pytest_agenteval.processes.shared_state import LockedState
 from pytest_agenteval.records.plan import OWN_MODEL, Plan
-from pytest_agenteval.records.transcript import PARTLY_UNKNOWN, Figure, Usage, cost_figure, token_figure
+from pytest_agenteval.records.transcript import PARTLY_UNKNOWN, Figure, cost_figure, token_figure
 from pytest_agenteval.session.held_runs import LEDGERS
 from pytest_agenteval.session.planning.parametrization import PLAYERS
 from pytest_agenteval.session.run_info import get_run_info
@@ -35,7 +35,7 @@ from pytest_agenteval.store.runs import RunFolder, list_runs, read_header
 from pytest_agenteval.text.errors import UsageMistake
 
 if TYPE_CHECKING:
-    from pytest_agenteval.session.run_info import RunInfo
+    pass
 
 
 MOST_RUNS = 10
@@ -51,15 +51,17 @@ class EarlierCosts:
     def __init__(self, results: Path) -> None:
         self._results = results
         self._by_group: dict[tuple[str, str], Sequence[JournalEntry]] = {}
+        self._read: dict[Path, Sequence[JournalEntry]] = {}
 
     def of(self, plan: Plan, kind: Kind) -> ExpectedUse | None:
         """Give what a trial of the same task and model took, else one of the same suite and model."""
-        entries = self.entries(plan.task.suite, plan.model.name, plan.model.id)
-        amounts = {
-            entry.key: amount
-            for entry in entries
-            if entry.ending != "errored" and (amount := _amount(all_usage(entry), kind)) is not None
-        }
+        amounts = {}
+        for entry in self.entries(plan.task.suite, plan.model.name, plan.model.id):
+            # What a trial takes that replays nothing: agent, judges and user together.
+            usage = entry.usage + entry.judging + entry.simulating
+            amount = usage.tokens if kind == "tokens" else usage.cost_usd
+            if entry.ending != "errored" and amount is not None:
+                amounts[entry.key] = amount
         if not amounts:
             return None
         own = [amount for key, amount in amounts.items() if key.task == plan.task.id]
@@ -70,22 +72,29 @@ class EarlierCosts:
         """Give the trials of a suite with a model, of all runs that are looked into."""
         key = suite, model
         if key not in self._by_group:
-            runs = [run for run in self._runs if _tried(run, suite, {model: id})]
-            entries = [entry for run in runs for entry in self._entries(run)]
             self._by_group[key] = [
-                entry for entry in entries if entry.key.suite == suite and entry.key.model == model
+                entry
+                for run in self._runs_of(suite)
+                if any((each.name, each.id) == (model, id) for each in run.header.models)
+                for entry in self._entries(run)
+                if entry.key.suite == suite and entry.key.model == model
             ]
         return self._by_group[key]
 
     def of_other_models(self, suite: str) -> Sequence[JournalEntry]:
         """Give the trials of a suite with any real model."""
-        return [
-            entry
-            for run in self._runs
-            if any(each.name == suite for each in run.header.suites)
-            for entry in self._entries(run)
-            if entry.key.suite == suite and entry.key.model not in _offline(run)
-        ]
+        found = []
+        for run in self._runs_of(suite):
+            offline = {model.name for model in run.header.models if model.offline}
+            found += [
+                entry
+                for entry in self._entries(run)
+                if entry.key.suite == suite and entry.key.model not in offline
+            ]
+        return found
+
+    def _runs_of(self, suite: str) -> list[RunFolder]:
+        return [run for run in self._runs if any(each.name == suite for each in run.header.suites)]
 
     @cached_property
     def _runs(self) -> Sequence[RunFolder]:
@@ -95,34 +104,9 @@ class EarlierCosts:
         if run.path not in self._read:
             try:
                 self._read[run.path] = load_run(run.path).entries
-            except (UsageMistake, OSError):  # of a newer version, or half deleted: it tells nothing
+            except (UsageMistake, OSError):  # of a newer version, or half deleted
                 self._read[run.path] = ()
         return self._read[run.path]
-
-    @cached_property
-    def _read(self) -> dict[Path, Sequence[JournalEntry]]:
-        return {}
-
-
-def all_usage(entry: JournalEntry) -> Usage:
-    """Give what a trial would take that plays nothing: agent, judges and user together."""
-    return entry.usage + entry.judging + entry.simulating
-
-
-def _tried(run: RunFolder, suite: str, models: Mapping[str, str]) -> bool:
-    header = run.header
-    has_suite = any(each.name == suite for each in header.suites)
-    return has_suite and any(models.get(each.name) == each.id for each in header.models)
-
-
-def _offline(run: RunFolder) -> frozenset[str]:
-    return frozenset(model.name for model in run.header.models if model.offline)
-
-
-def _amount(usage: Usage, kind: Kind) -> float | None:
-    if kind == "tokens":
-        return usage.tokens
-    return usage.cost_usd
 
 
 def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | None:
@@ -132,9 +116,13 @@ def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | Non
         return None
     if budget_key not in config.stash:
         info = get_run_info(config)
+        # The file by which a run's processes count together; one that is alone needs none.
+        file = info.folder / LEDGERS.replace("*", str(info.controller))
+        is_shared = hasattr(config, "workerinput") or file.exists()
+        ledger: BudgetLedger = LockedState(file) if is_shared else LocalLedger()
         config.stash[budget_key] = RunBudget(
             allowed,
-            _ledger(config, info),
+            ledger,
             EarlierCosts(settings.results or config.rootpath / RESULTS),
             paid_before=lambda: _paid_before(info.folder),
             is_free=free_trials(settings),
@@ -145,25 +133,15 @@ def get_run_budget(config: pytest.Config, settings: Settings) -> RunBudget | Non
 
 
 def allowed_amounts(settings: Settings) -> dict[Kind, float]:
-    """Give what a run may take, as far as anybody says."""
-    said: dict[Kind, float | None] = {"usd": settings.max_cost, "tokens": settings.max_tokens}
-    return {kind: amount for kind, amount in said.items() if amount is not None}
-
-
-def ledger_file(info: RunInfo) -> Path:
-    """Give the file by which a run's processes count together."""
-    return info.folder / LEDGERS.replace("*", str(info.controller))
-
-
-def _ledger(config: pytest.Config, info: RunInfo) -> BudgetLedger:
-    file = ledger_file(info)
-    return LockedState(file) if hasattr(config, "workerinput") or file.exists() else LocalLedger()
+    """Give what a run may take, as far as options limit it."""
+    amounts: dict[Kind, float | None] = {"usd": settings.max_cost, "tokens": settings.max_tokens}
+    return {kind: amount for kind, amount in amounts.items() if amount is not None}
 
 
 def _paid_before(folder: Path) -> Mapping[Kind, Figure]:
     try:
         models = read_header(folder).models
-    except UsageMistake:  # which is told to whoever reads the run
+    except UsageMistake:  # which is reported when the run is read
         models = ()
     paid = paid_so_far(folder, {model.name for model in models if model.offline})
     return {"usd": cost_figure(paid), "tokens": token_figure(paid)}

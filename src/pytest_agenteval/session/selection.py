@@ -155,8 +155,9 @@ def shard_items(items: Sequence[pytest.Item], shard: Shard) -> ShardedItems:
     own: list[pytest.Item] = []
     others: list[pytest.Item] = []
     for item in items:
-        is_trial = isinstance(item, PlannedItem)
-        name = f"{item.task.suite}\0{item.task.id}" if is_trial else item.nodeid.partition("[")[0]
+        name = item.nodeid.partition("[")[0]
+        if isinstance(item, PlannedItem):
+            name = f"{item.task.suite}\0{item.task.id}"
         if name not in numbers:
             numbers[name] = shard_number(name, shard.total)
         (own if numbers[name] == shard.number else others).append(item)
