@@ -48,7 +48,7 @@ import sys, threading
 sys.setswitchinterval(1e-6)
 from pytest_agenteval.graders.outcome.json_schema import check_schema, schema_problems
 from pytest_agenteval.records.tool_spec import ToolSpec
-from pytest_agenteval.tools.tool import complaint
+from pytest_agenteval.tools.tool import invalid_arguments
 
 assert "jsonschema" not in sys.modules
 failed, schema = [], {"properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"type": "string"}}}
@@ -62,7 +62,7 @@ def tried(work):
 
 works = [
     lambda: check_schema("s", schema),
-    lambda: complaint(ToolSpec("t", parameters=schema), {"a": 1}),
+    lambda: invalid_arguments(ToolSpec("t", parameters=schema), {"a": 1}),
     lambda: schema_problems(schema, {"a": 1}),
 ] * 3
 gate = threading.Barrier(len(works))
