@@ -9,7 +9,7 @@ import reprlib
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,6 @@ from pytest_agenteval.engine.tracebacks import exception_line, is_own_cancellati
 from pytest_agenteval.graders.grader import (
     Grader,
     Judge,
-    JudgedGrader,
     JudgeUnavailable,
     asks_judges,
     is_quick,
@@ -34,7 +33,7 @@ from pytest_agenteval.processes.threads import DaemonThread
 from pytest_agenteval.records.evidence import CRASH, UNDECIDED, Check, Evidence, Grade, Outcome
 from pytest_agenteval.records.plan import Kind, PlannedGrader, PlannedTask
 from pytest_agenteval.records.record import Record
-from pytest_agenteval.records.transcript import ToolCall, Transcript
+from pytest_agenteval.records.transcript import Transcript
 from pytest_agenteval.records.trial import Ending, ErrorDetails
 from pytest_agenteval.records.truncation import truncated_grade, truncated_text
 from pytest_agenteval.registry.registry import Registry
@@ -43,7 +42,7 @@ from pytest_agenteval.text.json_values import canonical_json
 
 
 def has_acted(task: PlannedTask, transcript: Transcript, outcome: Outcome) -> bool | None:
-    """Say whether a file that counts came, changed or went, or a tool that counts was called and answered.
+    """Whether a file that counts came, changed or went, or a tool that counts was called and answered.
 
     None where the task has no label, or its suite does not say what acting is. Calls that failed are no act,
     nor are those that were there before the agent came.
@@ -51,14 +50,8 @@ def has_acted(task: PlannedTask, transcript: Transcript, outcome: Outcome) -> bo
     files, tools = task.acting_files, task.acting_tools
     if not task.label or not (files or tools):
         return None
-    return _called(tools, transcript.calls) or _changed(files, outcome)
-
-
-def _called(tools: tuple[str, ...], calls: Iterable[ToolCall]) -> bool:
-    return any(call.tool in tools and call.error is None and call.by == "agent" for call in calls)
-
-
-def _changed(files: tuple[str, ...], outcome: Outcome) -> bool:
+    if any(call.tool in tools and call.error is None and call.by == "agent" for call in transcript.calls):
+        return True
     if not files:
         return False
     from pytest_agenteval.tasks.workspace.globs import matches
@@ -77,7 +70,7 @@ _short.maxstring = _short.maxother = 120
 
 
 class InvalidGrade(AgentEvalError):
-    """What a grader returned, or says of itself, cannot be taken as a grade."""
+    """What a grader returned, or one of its attributes, cannot be taken as a grade."""
 
 
 def as_grade(label: str, returned: Any) -> Grade:
@@ -93,9 +86,9 @@ def as_grade(label: str, returned: Any) -> Grade:
 
 
 def threshold_of(grader: Any) -> float:
-    """Give the threshold that a grader says of itself, else 1; raises InvalidGrade for no number."""
+    """Return a grader's own threshold, else 1; raises InvalidGrade for what is no number from 0 to 1."""
     own = own_threshold(grader)
-    if _is_share(own):
+    if isinstance(own, Real) and bool(0 <= own <= 1):  # type: ignore[operator]  # Real has no order
         return float(own)
     raise InvalidGrade(f"has the threshold {_short_repr(own)}: expected a number from 0 to 1")
 
@@ -109,52 +102,38 @@ def _short_repr(value: object) -> str:
 
 
 def _checked_score(value: Any, where: str) -> float:
-    """Give a score from 0 to 1; what rounding carries past an end, as in twenty times 0.05, is that end."""
-    if isinstance(value, Real) and -ROUNDING <= value <= 1 + ROUNDING:  # type: ignore[operator]  # as below
+    # What rounding carries past an end, as in twenty times 0.05, is that end.
+    if isinstance(value, Real) and -ROUNDING <= value <= 1 + ROUNDING:  # type: ignore[operator]  # as above
         return min(max(float(value), 0.0), 1.0) + 0.0  # -0.0 becomes 0.0
     raise InvalidGrade(f"{where} {_short_repr(value)}: {_EXPECTED}")
 
 
-def _is_finite(value: Any) -> bool:
-    return isinstance(value, Real) and abs(value) <= sys.float_info.max  # type: ignore[operator]  # as below
-
-
-def _is_share(value: Any) -> bool:
-    if type(value) is float:
-        return 0 <= value <= 1
-    return isinstance(value, Real) and bool(0 <= value <= 1)  # type: ignore[operator]  # Real has no order
-
-
 def _sound_grade(grade: Grade) -> Grade:
-    """Give a grade whose parts are what they should be; most are already, and stay the same object."""
+    """Return a grade whose parts are what they should be; most are already, and stay the same object."""
     if grade.score is not None and not (type(grade.score) is float and 0 < grade.score <= 1):
         grade = replace(grade, score=_checked_score(grade.score, "returned a Grade with the score"))
+    wrong = ""
     if not isinstance(grade.rationale, str):
-        raise InvalidGrade(
-            f"returned a Grade with the rationale {_short_repr(grade.rationale)}: expected a text"
-        )
-    if not isinstance(grade.details, dict | Mapping):
-        raise InvalidGrade(
-            f"returned a Grade with the details {_short_repr(grade.details)}: expected a mapping"
-        )
-    if grade.undecided and (grade.score is not None or grade.undecided not in REASONS):
-        raise InvalidGrade(
-            f"returned a Grade with the score {_short_repr(grade.score)} that is undecided for the reason "
+        wrong = f"the rationale {_short_repr(grade.rationale)}: expected a text"
+    elif not isinstance(grade.details, dict | Mapping):
+        wrong = f"the details {_short_repr(grade.details)}: expected a mapping"
+    elif grade.undecided and (grade.score is not None or grade.undecided not in REASONS):
+        wrong = (
+            f"the score {_short_repr(grade.score)} that is undecided for the reason "
             f"{_short_repr(grade.undecided)}: expected a score, or none and one of {', '.join(UNDECIDED)}"
         )
-    if grade.unclamped is not None and not _is_finite(grade.unclamped):
-        raise InvalidGrade(
-            f"returned a Grade with {_short_repr(grade.unclamped)} unclamped: expected a number"
-        )
-    if not isinstance(grade.checks, tuple) or not all(map(_is_plain, grade.checks)):
-        grade = replace(grade, checks=tuple(map(_plain, _list_of_checks(grade.checks))))
+    elif grade.unclamped is not None and not (
+        isinstance(grade.unclamped, Real) and abs(grade.unclamped) <= sys.float_info.max
+    ):
+        wrong = f"{_short_repr(grade.unclamped)} unclamped: expected a number"
+    elif not isinstance(grade.checks, tuple) or not all(map(_is_plain, grade.checks)):
+        checks: Any = grade.checks
+        if isinstance(checks, list | tuple) and all(isinstance(check, Check) for check in checks):
+            return replace(grade, checks=tuple(map(_plain, checks)))
+        wrong = f"the checks {_short_repr(checks)}: expected a list of Check"
+    if wrong:
+        raise InvalidGrade(f"returned a Grade with {wrong}")
     return grade
-
-
-def _list_of_checks(checks: Any) -> list[Any]:
-    if isinstance(checks, list | tuple) and all(isinstance(check, Check) for check in checks):
-        return list(checks)
-    raise InvalidGrade(f"returned a Grade with the checks {_short_repr(checks)}: expected a list of Check")
 
 
 def _is_plain(check: Any) -> bool:
@@ -164,7 +143,7 @@ def _is_plain(check: Any) -> bool:
 
 
 def _plain(check: Check) -> Check:
-    """Write the sides of a check as texts: people compare numbers, and reports show words."""
+    # The sides of a check become texts: graders compare numbers, and reports show words.
     sides = (check.claim, check.expected, check.found)
     claim, expected, found = (side if isinstance(side, str) else _short.repr(side) for side in sides)
     return Check(claim, bool(check.passed), expected, found)
@@ -189,18 +168,11 @@ class GraderHangs(TrialBroken):
 
 
 class GraderRun:
-    """One grader of one trial, and what came of it: a grade, something to wait for, or what it raised."""
+    """One grader of one trial, and what it returned or raised."""
 
     __slots__ = (
-        "answered",
-        "evidence",
-        "grader",
-        "is_async",
-        "is_quick",
-        "judges",
-        "planned",
-        "raised",
-        "returned",
+        *("planned", "grader", "judges", "evidence", "is_async", "is_quick"),
+        *("returned", "answered", "raised"),
     )
 
     def __init__(
@@ -223,21 +195,27 @@ class GraderRun:
             self.raised = raised
 
     async def run_here(self) -> None:
-        """Let an async grader look at the evidence."""
+        """Let an async grader grade the evidence."""
         self.start()
         await self.finish()
 
     def start(self) -> None:
-        """Let the grader look at the evidence."""
+        """Let the grader grade the evidence, or begin to."""
         if self.raised is not None:
             return
         try:
             grader = self.grader
             if asks_judges(grader):
-                grader = _with_judges(grader, self.judges(self.planned.label))
-            self.returned = grader.grade(
-                self.evidence if _is_built_in_grader(grader) else self.evidence.own_copy()
-            )
+                judged = grader.with_judges(self.judges(self.planned.label))
+                if not hasattr(judged, "grade"):
+                    expected = "expected one with grade(evidence)"
+                    raise InvalidGrade(f"gave {judged!r} as the grader with its judges: {expected}")
+                grader = judged
+            # A built-in grader only looks, and leaves notes for its like; anybody else's may change what it
+            # gets. The module is that of the function, where one was registered.
+            module = getattr(grader.grade, "__module__", None) or ""
+            is_built_in = module.partition(".")[0] == PACKAGE
+            self.returned = grader.grade(self.evidence if is_built_in else self.evidence.own_copy())
             self.answered = True
         except BaseException as raised:
             self.raised = raised
@@ -262,7 +240,7 @@ class GraderRun:
             self.raised = GraderHangs(f"no grade within {GRADING_S:g} s") if late else raised
 
     def grade(self) -> Grade:
-        """Give the grade, with the task's label, threshold and weight."""
+        """Return the grade, with the task's label, threshold and weight."""
         planned, own = self.planned, 1.0
         grade: Grade | None = None
         if self.raised is None:
@@ -281,7 +259,7 @@ class GraderRun:
 
     @property
     def error(self) -> ErrorDetails | None:
-        """What breaks the trial, where this grader raised something that is no word on the trial."""
+        """What breaks the trial, if the grader broke; a judge that is not there or used up breaks nothing."""
         raised = self.raised
         if raised is None or isinstance(raised, _NOT_ASKABLE):
             return None
@@ -289,12 +267,14 @@ class GraderRun:
             return ErrorDetails(raised.cause, str(raised))
         label = self.planned.label
         if isinstance(raised, InvalidGrade):
-            return ErrorDetails(CRASH, f"{label} {raised}{_location(self.grader)}")
+            # Nothing was raised that would show where the grader's code stands.
+            code = getattr(getattr(self.grader, "grade", None), "__code__", None)
+            place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+            return ErrorDetails(CRASH, f"{label} {raised}{place}")
         trace = "" if isinstance(raised, AgentEvalError) else user_frames_first(raised)
         return ErrorDetails(CRASH, f"{label} raised {exception_line(raised)}", trace)
 
     def _grade_without_score(self) -> Grade:
-        """Give the grade of one that gave none."""
         error, label = self.error, self.planned.label
         if error is None:
             reason = "no_judge" if isinstance(self.raised, JudgeUnavailable) else "limit"
@@ -302,25 +282,6 @@ class GraderRun:
         why = error.message.removeprefix(f"{label} ") if error.cause == CRASH else error.message
         details = {"traceback": error.traceback} if error.traceback else {}
         return Grade(label, None, why, details=details, undecided=error.cause)
-
-
-def _with_judges(grader: JudgedGrader, judges: Sequence[Judge]) -> Grader:
-    judged = grader.with_judges(judges)
-    if hasattr(judged, "grade"):
-        return judged
-    raise InvalidGrade(f"gave {judged!r} as the grader with its judges: expected one with grade(evidence)")
-
-
-def _is_built_in_grader(grader: Any) -> bool:
-    """Whether a grader's code came with the package: it only looks, and leaves notes for its like."""
-    module = getattr(grader.grade, "__module__", None) or ""  # of the function, where one was registered
-    return bool(module.partition(".")[0] == PACKAGE)
-
-
-def _location(grader: Any) -> str:
-    """Say where a grader's code stands, where that can be had: nothing was raised that would show it."""
-    code = getattr(getattr(grader, "grade", None), "__code__", None)
-    return f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
 PATIENCE = 0.02
@@ -454,7 +415,7 @@ class GradingResult(Record, frozen=True):
 
 
 def no_judges(label: str) -> Sequence[Judge]:
-    """Give no judges."""
+    """Return no judges."""
     return ()
 
 
