@@ -95,7 +95,7 @@ def litellm_usage(answer: Any, price: ModelPrice | None = None) -> Usage:
     output_details = getattr(usage, "completion_tokens_details", None)
     # A price of 0 is that of a model whose price litellm does not know yet.
     cost = answer._hidden_params.get("response_cost") or None
-    told = credible_usage(
+    counted = credible_usage(
         Usage(
             input_tokens=_token_count(usage, "prompt_tokens"),
             output_tokens=_token_count(usage, "completion_tokens"),
@@ -106,9 +106,11 @@ def litellm_usage(answer: Any, price: ModelPrice | None = None) -> Usage:
             attempts=1,
         )
     )
-    if price is None or not (told.tokens or price.is_free):
-        return told
-    return with_own_price(price, told, PricedApart(_token_count(input_details, "cache_creation_tokens") or 0))
+    if price is None or not (counted.tokens or price.is_free):
+        return counted
+    return with_own_price(
+        price, counted, PricedApart(_token_count(input_details, "cache_creation_tokens") or 0)
+    )
 
 
 def _token_count(counts: Any, name: str) -> int | None:
@@ -154,11 +156,15 @@ async def read_litellm_stream(
     They are None where nothing was said. ``began`` is by ``time.perf_counter``. A call without an id of its
     own gets ``call_ids`` and its place.
     """
-    refusal = _listen_for_refusal(stream)
+    refusal: list[str] = []
+    if hasattr(stream.completion_stream, "__aiter__"):
+        stream.completion_stream = _RefusalListener(stream.completion_stream, refusal)
     first_token_s, finish = None, ""
     try:
         async for chunk in stream:
-            if first_token_s is None and _says_something(chunk):
+            if first_token_s is None and any(
+                getattr(delta, name, None) for delta in _deltas((chunk,)) for name in CONTENT_FIELDS
+            ):
                 first_token_s = time.perf_counter() - began
             finish = next((reason for choice in chunk.choices if (reason := choice.finish_reason)), finish)
     finally:
@@ -210,18 +216,6 @@ class _RefusalListener:
             close = getattr(held, "aclose", None) or getattr(held, "close", None)
             if close is not None and isawaitable(closing := close()):
                 await closing
-
-
-def _listen_for_refusal(stream: Any) -> list[str]:
-    """Listen in; give the list that holds a refusal's pieces once the stream has been read."""
-    refusal: list[str] = []
-    if hasattr(stream.completion_stream, "__aiter__"):
-        stream.completion_stream = _RefusalListener(stream.completion_stream, refusal)
-    return refusal
-
-
-def _says_something(chunk: Any) -> bool:
-    return any(getattr(delta, name, None) for delta in _deltas((chunk,)) for name in CONTENT_FIELDS)
 
 
 def _deltas(chunks: Iterable[Any]) -> Iterator[Any]:
@@ -321,7 +315,12 @@ class LitellmChat:
 
     def __init__(self, model: Model, prices: Prices = NO_PRICES) -> None:
         self.model, self._price = model, own_price(prices, model.name, model.id)
-        self._params = _sent_params(model)
+        params = {name: value for name, value in model.params.items() if name not in UNSENT_PARAMS}
+        if model.id.startswith("anthropic/"):  # it would send a key of that name
+            params |= params.pop("extra_body", None) or {}
+        if "reasoning_effort" in params and "api_base" in params and not model.id.startswith(OTHER_FORMATS):
+            params.setdefault("allowed_openai_params", ["reasoning_effort"])
+        self._params = params
         self._timeout_s = float(model.params.get("request_seconds", REQUEST_SECONDS))
         self._streamed = STREAM_SETTINGS if model.params.get("stream") else {}
         self._optional = OptionalSettings()
@@ -364,7 +363,8 @@ class LitellmChat:
             if broken := import_failure(raised):
                 raise broken from raised
             failed = self._failure(original_error(raised), request)
-            failed.usage = _usage_of_failed_reply(answer, self._price)
+            usage = NO_USAGE if answer is None else litellm_usage(answer, self._price)
+            failed.usage = usage if usage.tokens else NO_USAGE
             raise failed from raised
         self._remember(answer, reply)
         return replace(reply, first_token_s=first_token_s)
@@ -461,22 +461,6 @@ async def _stop_logging() -> None:
                 await GLOBAL_LOGGING_WORKER.stop()
 
 
-def _usage_of_failed_reply(answer: Any, price: ModelPrice | None) -> Usage:
-    """Give what a reply took that nobody can use, as far as it says so."""
-    usage = NO_USAGE if answer is None else litellm_usage(answer, price)
-    return usage if usage.tokens else NO_USAGE
-
-
-def _sent_params(model: Model) -> dict[str, Any]:
-    """Give what goes with every request, in a form in which litellm drops nothing of it in silence."""
-    params = {name: value for name, value in model.params.items() if name not in UNSENT_PARAMS}
-    if model.id.startswith("anthropic/"):  # it would send a key of that name
-        params |= params.pop("extra_body", None) or {}
-    if "reasoning_effort" in params and "api_base" in params and not model.id.startswith(OTHER_FORMATS):
-        params.setdefault("allowed_openai_params", ["reasoning_effort"])
-    return params
-
-
 def _as_object(arguments: str) -> str:
     raw = parse_arguments(arguments)[1]
     return arguments if raw is None else compact_json({"INVALID_JSON": raw})
@@ -491,7 +475,10 @@ def _import_litellm() -> None:
         with _environment(LITELLM_LOCAL_MODEL_COST_MAP="True", LITELLM_MODE="PRODUCTION"):
             import litellm
         _import_late(LATE_IMPORTS)
-        _note_unknown_finishes()
+        with suppress(ImportError, AttributeError):
+            from litellm.litellm_core_utils import core_helpers
+
+            core_helpers.__dict__["_FINISH_REASON_MAP"] = FinishReasons(core_helpers._FINISH_REASON_MAP)
         with suppress(AttributeError):  # a release that closes what it drops in another way
             clients: Any = litellm.in_memory_llm_clients_cache
             clients.evicted_client_closer = DroppedClients(clients.evicted_client_closer)
@@ -502,14 +489,6 @@ def _import_litellm() -> None:
         if not os.environ.get("LITELLM_LOG"):
             logging.getLogger("LiteLLM").setLevel(logging.CRITICAL)
         _litellm = litellm
-
-
-def _note_unknown_finishes() -> None:
-    """Learn which words for an ending litellm does not know; without its table they all are "stop"."""
-    with suppress(ImportError, AttributeError):
-        from litellm.litellm_core_utils import core_helpers
-
-        core_helpers.__dict__["_FINISH_REASON_MAP"] = FinishReasons(core_helpers._FINISH_REASON_MAP)
 
 
 def _import_for_tools() -> None:

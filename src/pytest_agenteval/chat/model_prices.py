@@ -79,7 +79,7 @@ def token_rates(model: str, prompt_tokens: int, service_tier: str = "") -> Token
     write = prompt if entry.get("litellm_provider") in _ONE_RATE else _rate_or(own.get(_WRITTEN), prompt)
     return TokenRates(
         prompt,
-        _cached_rate(entry, own, prompt),
+        _rate_or(own.get(_CACHED), prompt * _CACHED_SHARES.get(entry.get("litellm_provider"), 1)),
         write,
         _rate_or(own.get(_HOUR_WRITTEN), write),
         _rate_or(_tier_rate(entry, _AUDIO_INPUT, ending), prompt),
@@ -98,10 +98,6 @@ def _tier_rate(entry: PriceEntry, key: str, ending: str) -> float | None:
     """Give what stands under a key for a service tier, else what stands there for all."""
     rate: float | None = entry.get(f"{key}{ending}")
     return entry.get(key) if rate is None else rate
-
-
-def _cached_rate(entry: PriceEntry, own: PriceEntry, prompt: float) -> float:
-    return _rate_or(own.get(_CACHED), prompt * _CACHED_SHARES.get(entry.get("litellm_provider"), 1))
 
 
 def _reasoning_rate(entry: PriceEntry, ending: str, reply: float) -> float:
@@ -204,14 +200,14 @@ def with_price(
     usage: Usage,
     apart: PricedApart = NOTHING_APART,
     prices: Prices = NO_PRICES,
-    asked: str = "",
+    requested: str = "",
 ) -> Usage:
     """Give the usage of one reply with its price in USD, None where nobody here knows it.
 
     What the user says in ``prices`` comes first, also of the model that was ``asked``, then what the reply
     itself says.
     """
-    own = own_price(prices, model, asked)
+    own = own_price(prices, model, requested)
     if own is not None and (usage.tokens or own.is_free):
         return with_own_price(own, usage, apart)
     return usage if usage.cost_usd else with_table_price(model, usage, apart)

@@ -90,34 +90,34 @@ class ModelTape:
         """How many requests were recorded."""
         return self._tape.recorded
 
-    def find_ask(self, request: Request, asked: ModelRequest | None) -> RecordedReply | None:
+    def find_ask(self, request: Request, ask: ModelRequest | None) -> RecordedReply | None:
         """Play the reply to an ask, or give None; ``asked`` is what was read of the request, if it was."""
         redacted = self._tape.cassette.redactor.request(request)
-        if asked is None or (redacted.uri, redacted.body) != (request.uri, request.body):
-            asked = self._read(redacted)
-        if asked is None:
+        if ask is None or (redacted.uri, redacted.body) != (request.uri, request.body):
+            ask = self._read(redacted)
+        if ask is None:
             return None
         # Who asks for events cannot read a document, nor the other way round.
-        identity = (asked.streamed, prompt_identity(asked))
+        identity = (ask.streamed, prompt_identity(ask))
         same = self._tape.find_next(lambda recorded: self._identity(recorded) == identity)
         if same is not None:
             return RecordedReply(same.response, prompt_differs=False)
-        near = None if self.recording else self._tape.find_nearest(partial(self._nearness, asked))
+        near = None if self.recording else self._tape.find_nearest(partial(self._nearness, ask))
         return None if near is None else RecordedReply(near.response, prompt_differs=True)
 
     def _identity(self, recorded: Request) -> tuple[bool, str] | None:
         if id(recorded) not in self._identities:
-            asked = self._recorded_ask(recorded)
-            identity = None if asked is None else (asked.streamed, prompt_identity(asked))
+            ask = self._recorded_ask(recorded)
+            identity = None if ask is None else (ask.streamed, prompt_identity(ask))
             self._identities[id(recorded)] = identity
         return self._identities[id(recorded)]
 
-    def _nearness(self, asked: ModelRequest, recorded: Request) -> int | None:
+    def _nearness(self, ask: ModelRequest, recorded: Request) -> int | None:
         """Count the messages that two asks of one model have in common, each at its place."""
         other = self._recorded_ask(recorded)
-        if other is None or _reply_format(other) != _reply_format(asked):
+        if other is None or _reply_format(other) != _reply_format(ask):
             return None
-        pairs = zip(map(without_ids, asked.messages), map(without_ids, other.messages), strict=False)
+        pairs = zip(map(without_ids, ask.messages), map(without_ids, other.messages), strict=False)
         return sum(ours == theirs for ours, theirs in pairs)
 
     def _recorded_ask(self, recorded: Request) -> ModelRequest | None:
@@ -151,9 +151,9 @@ class ModelTape:
         return self._tape.miss(request, self._retry_command)
 
 
-def _reply_format(asked: ModelRequest) -> tuple[str, str, bool]:
+def _reply_format(ask: ModelRequest) -> tuple[str, str, bool]:
     """Give what has to be equal for the reply to one ask to be read as that to another."""
-    return asked.format, asked.model, asked.streamed
+    return ask.format, ask.model, ask.streamed
 
 
 FAILED_REQUEST, CUT_REPLY = "model_request_failed", "cut_reply"
@@ -179,7 +179,7 @@ class _Exchange(NamedTuple):
     """
 
     request: Request
-    asked: ModelRequest
+    ask: ModelRequest
     turn: int
     phase: int
     started: float
@@ -189,7 +189,7 @@ class _Exchange(NamedTuple):
 class _Outcome(NamedTuple):
     """What was asked, and when; ``ended`` is when a reply or a failure came."""
 
-    asked: ModelRequest
+    ask: ModelRequest
     started: float
     ended: float
     failure: ProviderDown | None = None
@@ -197,7 +197,7 @@ class _Outcome(NamedTuple):
 
     def covers(self, other: _Outcome) -> bool:
         """Whether what the other asked was asked here too, of whichever model; the conversation may go on."""
-        ours, theirs = _conversation(self.asked), _conversation(other.asked)
+        ours, theirs = _conversation(self.ask), _conversation(other.ask)
         return ours[: len(theirs)] == theirs
 
 
@@ -253,11 +253,11 @@ class ModelTraffic:
         sent.
         """
         classified = self._classify(request)
-        asked = self._read_request(classified, request) if classified.kind == "ask" else None
-        if asked is None:
+        ask = self._read_request(classified, request) if classified.kind == "ask" else None
+        if ask is None:
             return self._play_other(request, classified)
-        exchange = self._begin(request, asked)
-        recorded = self._find_recorded(request, asked)
+        exchange = self._begin(request, ask)
+        recorded = self._find_recorded(request, ask)
         if recorded is not None:
             if recorded.prompt_differs:
                 self._note_changed_prompt(exchange)
@@ -316,7 +316,7 @@ class ModelTraffic:
             self._fail(exchange, f"no response came{why}")
         elif response.status >= 400:
             self._note_failure(exchange, request, response, passing=True)
-        elif not exchange.asked.streamed or broke_off:
+        elif not exchange.ask.streamed or broke_off:
             self._fail(exchange, "the reply broke off")
         else:
             self._recorder.event(CUT_REPLY, f"{_place(request)}: the agent closed the reply before its end")
@@ -334,14 +334,14 @@ class ModelTraffic:
         """Keep an attempt that failed until its ask is answered by another one, or the trial is over."""
         if exchange is not None:
             with self._lock:
-                self._failed.append((exchange.asked, request, response))
+                self._failed.append((exchange.ask, request, response))
 
     def _record_failures(self) -> None:
         """Record the failures after which the agent went on; one whose ask was answered later is left out."""
         if self._failed and self._tape is not None and self._tape.recording:
-            answered = {_identity(each.asked) for each in self._answered}
-            for asked, request, response in self._failed:
-                if _identity(asked) not in answered:
+            answered = {_identity(each.ask) for each in self._answered}
+            for ask, request, response in self._failed:
+                if _identity(ask) not in answered:
                     self._tape.record(request, response)
 
     def close(self) -> None:
@@ -397,12 +397,12 @@ class ModelTraffic:
             self._recorder.event(UNREAD_REQUEST, f"{request.method} {_place(request)}: {unreadable}")
             return None
 
-    def _find_recorded(self, request: Request, asked: ModelRequest) -> RecordedReply | None:
+    def _find_recorded(self, request: Request, ask: ModelRequest) -> RecordedReply | None:
         if self._tape is None:
             return None
         # What refers to earlier replies was read with them; the tape compares requests as they stand.
         alone = not self._items or "item_reference" not in text_of(request.body)
-        return self._tape.find_ask(request, asked if alone else None)
+        return self._tape.find_ask(request, ask if alone else None)
 
     def _play_other(self, request: Request, classified: Classified) -> Response | None:
         """Play what is asked of a model's server beside replies: embeddings, counts, lists of models."""
@@ -415,7 +415,7 @@ class ModelTraffic:
             self._recorder.add_unread(is_sent=response is None)
         return response
 
-    def _begin(self, request: Request, asked: ModelRequest) -> _Exchange:
+    def _begin(self, request: Request, ask: ModelRequest) -> _Exchange:
         with self._lock:
             try:
                 self._budget.step()
@@ -423,14 +423,14 @@ class ModelTraffic:
                 # No Exception: clients wrap those, wait and ask again.
                 raise for_this_thread(LimitIgnored(str(reached))) from None
             recorder = self._recorder
-            recorder.offer_tools(asked.tools)
-            recorder.requested_models.add(asked.model)
-            phase, added = recorder.add_prompt(self._whole_prompt(asked), concurrent=True)
+            recorder.offer_tools(ask.tools)
+            recorder.requested_models.add(ask.model)
+            phase, added = recorder.add_prompt(self._whole_prompt(ask), concurrent=True)
             for message in reversed(added):  # of equal ids the latest is that of the call that waits
                 if message["role"] == "tool":
                     self._answer_call(message, phase)
             self._budget.begin_request()
-            return _Exchange(request, asked, self._next_turn(), phase, recorder.at())
+            return _Exchange(request, ask, self._next_turn(), phase, recorder.at())
 
     def _next_turn(self) -> int:
         """Give the number of the next reply; that of a request that brought none is free again."""
@@ -441,13 +441,13 @@ class ModelTraffic:
         self._recorder.turn += 1
         return self._recorder.turn
 
-    def _whole_prompt(self, asked: ModelRequest) -> Sequence[Mapping[str, Any]]:
+    def _whole_prompt(self, ask: ModelRequest) -> Sequence[Mapping[str, Any]]:
         """Give what is asked with what the provider keeps of the conversation; instructions it does not."""
-        phase = self._phases.get(asked.continues) if asked.continues else None
+        phase = self._phases.get(ask.continues) if ask.continues else None
         before = [] if phase is None else self._recorder.messages_of(phase)
-        pairs = zip(before, asked.messages, strict=False)
+        pairs = zip(before, ask.messages, strict=False)
         instructed_before = len(list(takewhile(_instructs_alike, pairs)))
-        return [*before, *asked.messages[instructed_before:]]
+        return [*before, *ask.messages[instructed_before:]]
 
     def _answer_call(self, message: Mapping[str, Any], phase: int) -> None:
         content = message.get("content", "")
@@ -469,29 +469,31 @@ class ModelTraffic:
 
         Of one that the agent ``closed`` before its end, whatever can be read is the reply.
         """
-        asked, turn = exchange.asked, exchange.turn
+        ask, turn = exchange.ask, exchange.turn
         try:
             reply = self._read_reply(exchange, response, closed=closed)
         except UnreadableTraffic as unreadable:
             self._fail(exchange, str(unreadable))
             return False
-        model, prices = reply.model or asked.model, self._recorder.prices
-        first_token_s = first_byte_s if asked.streamed else None
-        usage = with_price(model, reply.usage, reply.priced_apart, prices, asked.model)
+        model, prices = reply.model or ask.model, self._recorder.prices
+        first_token_s = first_byte_s if ask.streamed else None
+        usage = with_price(model, reply.usage, reply.priced_apart, prices, ask.model)
         ended = self._recorder.at()
-        ask = Ask(turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model)
+        recorded_ask = Ask(
+            turn, exchange.started, ended, usage, reply.finish, first_token_s, reply.reasoning, model
+        )
         with self._lock:
             self._failed_in_a_row = 0
-            answered = _Outcome(asked, exchange.started, ended)
+            answered = _Outcome(ask, exchange.started, ended)
             self._answered.append(answered)
             self._failures = [failed for failed in self._failures if not answered.covers(failed)]
             self.asks += 1
             self._items.update(reply.items)
-            self._phases.update(dict.fromkeys(filter(None, (reply.id, asked.continues)), exchange.phase))
+            self._phases.update(dict.fromkeys(filter(None, (reply.id, ask.continues)), exchange.phase))
             calls = [replace(call, turn=turn, started=ended, ended=ended) for call in reply.calls]
             self._recorder.add_asked_calls(calls, exchange.phase)
             stamped = tuple(replace(call, turn=turn, result=None, error=None) for call in reply.calls)
-            self._recorder.add_reply(reply.message, stamped, ask, exchange.phase, unpaid=taped)
+            self._recorder.add_reply(reply.message, stamped, recorded_ask, exchange.phase, unpaid=taped)
             self._budget.spend(usage)
             self._budget.end_request(exchange.started, ended, failed=False)
         if usage.tokens is None and reply.usage is not UNKNOWN:
@@ -500,7 +502,7 @@ class ModelTraffic:
 
     def _read_reply(self, exchange: _Exchange, response: Response, *, closed: bool) -> ModelReply:
         try:
-            reply = read_reply(exchange.asked.format, exchange.request, response)
+            reply = read_reply(exchange.ask.format, exchange.request, response)
             if reply.finish == INCOMPLETE and not closed:
                 raise UnreadableTraffic("the stream ended before the reply did")
             return reply
@@ -513,10 +515,10 @@ class ModelTraffic:
 
     def _is_whole(self, request: Request, response: Response, *, broke_off: bool) -> bool:
         exchange = self._under_way.get(id(request))
-        if exchange is None or response.status != 200 or (broke_off and not exchange.asked.streamed):
+        if exchange is None or response.status != 200 or (broke_off and not exchange.ask.streamed):
             return False
         try:
-            return read_reply(exchange.asked.format, request, response).finish != INCOMPLETE
+            return read_reply(exchange.ask.format, request, response).finish != INCOMPLETE
         except UnreadableTraffic:
             return False
 
@@ -547,7 +549,7 @@ class ModelTraffic:
             self._recorder.add_failed_attempts()
             place = _place(exchange.request)
             down = ProviderDown(f"{place}: {why}")
-            failed = _Outcome(exchange.asked, exchange.started, ended, down, given_up=not forgiven)
+            failed = _Outcome(exchange.ask, exchange.started, ended, down, given_up=not forgiven)
             if not passing:  # the provider's word on what was asked
                 self._failures = [other for other in self._failures if not failed.covers(other)]
             elif not self._is_answered(failed):
@@ -575,7 +577,7 @@ class ModelTraffic:
         self._recorder.event(
             CHANGED_PROMPT,
             f"ask {exchange.turn} differs from the one that was recorded; its recorded reply was played",
-            {"turn": exchange.turn, "digest": prompt_identity(exchange.asked)},
+            {"turn": exchange.turn, "digest": prompt_identity(exchange.ask)},
         )
 
     def _refuse(self, request: Request) -> BaseException:
@@ -595,13 +597,13 @@ class ModelTraffic:
             return for_this_thread(self._refused)
 
 
-def _conversation(asked: ModelRequest) -> list[Mapping[str, Any]]:
+def _conversation(ask: ModelRequest) -> list[Mapping[str, Any]]:
     """Give what was said so far, without instructions, which differ from model to model."""
-    return [without_ids(message) for message in asked.messages if message["role"] != "system"]
+    return [without_ids(message) for message in ask.messages if message["role"] != "system"]
 
 
-def _identity(asked: ModelRequest) -> tuple[bool, str]:
-    return asked.streamed, prompt_identity(asked)
+def _identity(ask: ModelRequest) -> tuple[bool, str]:
+    return ask.streamed, prompt_identity(ask)
 
 
 def _is_passing(response: Response) -> bool:

@@ -229,11 +229,10 @@ def rate_limits_of(aliases: Aliases, default: Mapping[str, Any]) -> dict[str, di
     own = {
         name: {**default, **table} for name, table in tables.items() if RATE_SETTINGS.keys() & table.keys()
     }
-    return {name: _rate_limits(said) for name, said in {**own, "": default}.items()}
-
-
-def _rate_limits(said: Mapping[str, Any]) -> dict[str, float]:
-    return {field: said[key] for key, field in RATE_SETTINGS.items() if said.get(key) is not None}
+    return {
+        name: {field: given[key] for key, field in RATE_SETTINGS.items() if given.get(key) is not None}
+        for name, given in {**own, "": default}.items()
+    }
 
 
 def expand_panels(

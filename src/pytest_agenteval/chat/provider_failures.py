@@ -100,7 +100,9 @@ class AttemptFailed(AgentEvalError):
 def litellm_failure(raised: Exception, timeout_s: float, secrets: Secrets = KNOWN_SECRETS) -> AttemptFailed:
     """Read what litellm raised; ``secrets`` are kept out of the text, before it is cut."""
     text = secrets.text(str(raised))
-    words = _plain_words(text) or type(raised).__name__
+    wrapping = _WRAPPING.match(text)
+    message = _APPENDED.split(text[wrapping.end() if wrapping else 0 :])[0]
+    words = one_line(_message_in(message) or message) or type(raised).__name__
     headers = getattr(raised, "litellm_response_headers", None)
     cause = _litellm_cause(raised, words, answered=headers is not None)
     unusable = cause == "provider" and headers is None
@@ -142,9 +144,9 @@ def failed_attempt(
     )
 
 
-def cause_of_refusal(status: int, told: str) -> str:
+def cause_of_refusal(status: int, answer: str) -> str:
     """Give the one word for a provider's refusal by its status and by all that it ``told`` about it."""
-    lowered = told.lower()
+    lowered = answer.lower()
     cause = _STATUSES.get(status, "provider" if status >= 500 or status in _PASSING else "bad_request")
     if cause in ("rate_limit", "bad_request", "provider") and any(it in lowered for it in _NO_CREDIT):
         return "quota"
@@ -202,13 +204,6 @@ def _lost_on_the_way(raised: BaseException) -> bool:
     from httpx import TransportError
 
     return isinstance(raised, OSError | TransportError)
-
-
-def _plain_words(text: str) -> str:
-    """Give the provider's own words in one line, without litellm's wrapping."""
-    wrapping = _WRAPPING.match(text)
-    message = _APPENDED.split(text[wrapping.end() if wrapping else 0 :])[0]
-    return one_line(_message_in(message) or message)
 
 
 def one_line(text: str) -> str:
@@ -285,14 +280,16 @@ class OptionalSettings:
         """Give settings without those that were refused."""
         return {name: value for name, value in settings.items() if name not in self.refused}
 
-    def without_what_it_names(self, failed: AttemptFailed, told: str, sent: Collection[str]) -> AttemptFailed:
+    def without_what_it_names(
+        self, failed: AttemptFailed, answer: str, sent: Collection[str]
+    ) -> AttemptFailed:
         """Give a failure as one that may be asked again at once, where it names a setting that was ``sent``.
 
         ``told`` are the provider's words. Any other failure comes back as it is.
         """
         if failed.cause != "bad_request":
             return failed
-        lowered = told.lower()
+        lowered = answer.lower()
         refused = [name for name in OPTIONAL_SETTINGS if name in sent and _is_named(name, lowered)]
         if not refused:
             return failed

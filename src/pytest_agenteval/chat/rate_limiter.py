@@ -78,7 +78,7 @@ class RateLimiter:
         self._clear_news()
 
     def _clear_news(self) -> None:
-        self._begun = self._replies = 0
+        self._started = self._replies = 0
         self._refused: Counter[str] = Counter()
         self._refused_wait_s = self._refused_began = 0.0
         self._refusal: ModelFailure | None = None
@@ -109,7 +109,7 @@ class RateLimiter:
     @property
     def has_news(self) -> bool:
         """Whether anything has happened that nobody has been told."""
-        return bool(self._begun or self._replies or self._refusal or self._failure or self._dropped)
+        return bool(self._started or self._replies or self._refusal or self._failure or self._dropped)
 
     async def enter(self, sent: int = 0, most: int | None = None, *, first: bool = False) -> QueuedRequest:
         """Wait for a turn, ``first`` of all or behind the others; raises ProviderDown where there is none.
@@ -184,7 +184,7 @@ class RateLimiter:
                 in_flight=self.in_flight,
                 waiting=len(self._line),
                 tokens=sum([turn.tokens for turn in self._line]) if self.limits.tokens_per_minute else 0,
-                begun=self._begun,
+                started=self._started,
                 replied=self._replies,
                 unused_starts=self._starts,
                 unused_tokens=self._tokens,
@@ -218,7 +218,7 @@ class RateLimiter:
     def _begin(self, turn: QueuedRequest) -> None:
         turn.began = time.monotonic()
         self.in_flight += 1
-        self._begun += 1
+        self._started += 1
         if self._share.starts is not None:
             self._starts -= 1
         if self._share.tokens is not None:
@@ -450,9 +450,9 @@ class _StoreExchange:
         report = gate.take_report(leaving=leaving)
         share = await self._share_of_store(report)
         self._last = asyncio.get_running_loop().time()
-        begun = gate.in_flight
+        started = gate.in_flight
         gate.take_share(share)
-        self._polls = 0 if gate.in_flight > begun else self._polls + 1
+        self._polls = 0 if gate.in_flight > started else self._polls + 1
         self._is_busy = False
         seconds = self._next_s(share)
         if seconds is not None:

@@ -66,7 +66,7 @@ class LimiterReport(Record, frozen=True):
     """What one process has to tell of one model, since it told last.
 
     ``process`` is its number and a word of its own. ``most`` is how many requests it would have under way at
-    once at most, 0 for none any more; ``tokens`` are what those that wait will take. ``begun`` were sent,
+    once at most, 0 for none any more; ``tokens`` are what those that wait will take. ``started`` were sent,
     ``replied`` were answered. Of what it was granted it gives back ``unused_starts`` and ``unused_tokens``,
     below 0 where more was used than had been estimated. ``dropped`` says that a request came to no end.
     """
@@ -79,7 +79,7 @@ class LimiterReport(Record, frozen=True):
     in_flight: int = 0
     waiting: int = 0
     tokens: int = 0
-    begun: int = 0
+    started: int = 0
     replied: int = 0
     unused_starts: int = 0
     unused_tokens: int = 0
@@ -235,7 +235,9 @@ def exchange_report(
     ``is_gone`` says of a process that has told nothing for so many seconds whether it has ended.
     """
     if is_gone is not None and len(state.members) > (report.process in state.members):
-        _take_back(state, now, report.process, is_gone)
+        for name, other in list(state.members.items()):
+            if name != report.process and is_gone(name, now - other.seen):
+                remove_process(state, name)
     member = _note_process(state, report, now)
     if report.refusals is not None:
         _note_refusals(state, report.refusals, report.limits, now)
@@ -277,13 +279,6 @@ def _is_being_tried(state: ModelState, now: float, is_gone: Callable[[str, float
     return any(not is_gone(name, now - seen) for name, seen in busy)
 
 
-def _take_back(state: ModelState, now: float, process: str, is_gone: Callable[[str, float], bool]) -> None:
-    silent = [(name, now - member.seen) for name, member in state.members.items() if name != process]
-    for name, seconds in silent:
-        if is_gone(name, seconds):
-            remove_process(state, name)
-
-
 def _note_process(state: ModelState, report: LimiterReport, now: float) -> ProcessState:
     """Take note of what a process has under way, and take back what it has not used."""
     member = state.members.get(report.process)
@@ -295,7 +290,7 @@ def _note_process(state: ModelState, report: LimiterReport, now: float) -> Proce
         member.served = max(member.served, min(busy, default=0.0))
     member.seen, member.most = now, report.most
     member.in_flight, member.waiting = report.in_flight, report.waiting
-    member.served += report.begun
+    member.served += report.started
     if state.requests is not None:
         state.requests.level += report.unused_starts
     if state.tokens is not None:

@@ -235,7 +235,7 @@ class AgentChat:
         if usage.tokens is None:
             recorder.event(UNTOLD_TOKENS, f"reply {turn}: no token usage")
         ask = Ask(turn, started, ended, usage, reply.finish, reply.first_token_s, reply.reasoning)
-        stamped = _stamped(reply.calls, turn)
+        stamped = tuple(replace(call, turn=turn, index=index) for index, call in enumerate(reply.calls))
         unpaid = reply.taped or (self._offline and usage.cost_usd == 0)
         recorder.add_reply(reply.message(), stamped, ask, unpaid=unpaid)
         self._budget.spend(usage)
@@ -296,7 +296,3 @@ class UserChat(JudgeChat):
     """The chat of a model that plays the user: kept apart from the agent's as a judge's is."""
 
     event = USER_ASK
-
-
-def _stamped(calls: tuple[ToolCall, ...], turn: int) -> tuple[ToolCall, ...]:
-    return tuple(replace(call, turn=turn, index=index) for index, call in enumerate(calls))

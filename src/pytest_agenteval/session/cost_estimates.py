@@ -270,7 +270,7 @@ class Estimator:
     def _price(self, usage: Usage, entry: JournalEntry, model: Model) -> float | None:
         name = model.id if not entry.own_models else entry.own_models[0]
         unpriced = Usage(usage.input_tokens, usage.output_tokens, usage.cached_tokens, cost_usd=None)
-        return with_price(name, unpriced, prices=self._prices, asked=model.name).cost_usd
+        return with_price(name, unpriced, prices=self._prices, requested=model.name).cost_usd
 
     def _add_judges(self, plan: Plan, trials: int, tokens: _Sum, usd: _Sum) -> None:
         guess = self._sizes.judges(plan)
@@ -299,7 +299,7 @@ class Estimator:
         costs = []
         for sent, replied in zip(*guess, strict=True):
             usage = Usage(round(sent), max(1, round(replied)), cost_usd=None)
-            costs.append(with_price(model.id, usage, prices=self._prices, asked=model.name).cost_usd)
+            costs.append(with_price(model.id, usage, prices=self._prices, requested=model.name).cost_usd)
         low, high = costs
         usd.add(None if low is None or high is None else Range(low, high).times(trials))
 

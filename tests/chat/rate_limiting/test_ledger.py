@@ -140,12 +140,12 @@ def test_processes_have_equal_shares_and_none_keeps_what_another_wants() -> None
     model = Model(RateLimits(at_once=6, at_start=6))
     assert model.tell("1.a", waiting=50).at_once == 6
     assert model.tell("2.b", waiting=50).at_once == 0
-    share = model.tell("1.a", in_flight=6, waiting=44, begun=6)
+    share = model.tell("1.a", in_flight=6, waiting=44, started=6)
     assert (share.at_once, share.others_wait) == (6, True)
     assert model.tell("1.a", in_flight=4, waiting=44, replied=2).at_once == 4
     assert model.tell("2.b", waiting=50).at_once == 2
     assert model.tell("1.a", in_flight=3, waiting=44, replied=1).at_once == 3
-    assert model.tell("2.b", in_flight=2, waiting=48, begun=2).at_once == 3
+    assert model.tell("2.b", in_flight=2, waiting=48, started=2).at_once == 3
 
 
 def test_one_place_goes_round() -> None:
@@ -157,7 +157,7 @@ def test_one_place_goes_round() -> None:
     for _ in range(6):
         (chosen,) = [one for one in processes if model.tell(one, waiting=9).at_once == 1][:1]
         order.append(chosen)
-        model.tell(chosen, in_flight=1, waiting=8, begun=1)
+        model.tell(chosen, in_flight=1, waiting=8, started=1)
         model.tell(chosen, waiting=9, replied=1)
     assert sorted(order[:3]) == sorted(order[3:]) == sorted(processes)
 
@@ -166,7 +166,7 @@ def test_the_places_and_the_probe_of_a_dead_process_are_taken_back() -> None:
     """Its requests are gone with it."""
     model = Model(RateLimits(at_once=4, at_start=4))
     assert model.tell("1.a", waiting=9).at_once == 4
-    model.tell("1.a", in_flight=4, waiting=5, begun=4)
+    model.tell("1.a", in_flight=4, waiting=5, started=4)
     assert model.tell("2.b", waiting=9).at_once == 0
     model.gone.add("1.a")
     assert model.tell("2.b", waiting=9).at_once == 4
@@ -185,7 +185,7 @@ def test_in_no_minute_are_there_more_requests_than_the_limit(limit: int) -> None
     unreported = {"1.a": 0, "2.b": 0}
     for _ in range(6000):
         for process in unreported:
-            share = model.tell(process, waiting=5, begun=unreported[process])
+            share = model.tell(process, waiting=5, started=unreported[process])
             unreported[process] = share.starts or 0
             begun += [model.now] * (share.starts or 0)
         model.now += 0.05

@@ -57,15 +57,17 @@ def result_blocks(message: Mapping[str, Any]) -> list[Block]:
     """Give the result of one call: its text, or what it shows."""
     content = message.get("content")
     shown = isinstance(content, list | tuple)
-    told = list(_visible_blocks(_content_parts(content), blank="")) if shown else as_text(content)
-    result = {"type": "tool_result", "tool_use_id": wire_id(message.get("tool_call_id")), "content": told}
+    blocks = list(_visible_blocks(_content_parts(content), blank="")) if shown else as_text(content)
+    result = {"type": "tool_result", "tool_use_id": wire_id(message.get("tool_call_id")), "content": blocks}
     return [marked(result, message)]
 
 
 def reply_blocks(message: Mapping[str, Any]) -> Iterator[Block]:
     """Give what the model said, without its calls; a blank text is left out beside anything else."""
     content = message.get("content")
-    blank = "" if _holds_more_than_text(message) else EMPTY_TEXT
+    calls = message.get("tool_calls") or ()
+    called = any(call.get("type", "function") == "function" for call in calls)
+    blank = "" if called or any(map(_goes_back, _content_parts(message.get("content")))) else EMPTY_TEXT
     if isinstance(content, str) and (text := content if content.strip() else blank):
         yield marked(text_block(text), message)
     for part in _content_parts(content):
@@ -76,21 +78,12 @@ def reply_blocks(message: Mapping[str, Any]) -> Iterator[Block]:
             yield marked(text_block(text), part)
 
 
-def _holds_more_than_text(message: Mapping[str, Any]) -> bool:
-    """Whether a reply would hold something without its text: it is taken so."""
-    calls = message.get("tool_calls") or ()
-    called = any(call.get("type", "function") == "function" for call in calls)
-    return called or any(map(_goes_back, _content_parts(message.get("content"))))
-
-
 def _goes_back(part: Mapping[str, Any]) -> bool:
     """Whether a part of a reply that is no text goes back to the provider."""
     kind = as_text(part.get("type"))
-    return kind == "server_tool_use" or kind.endswith("_tool_result") or _is_own_thought(part)
-
-
-def _is_own_thought(part: Mapping[str, Any]) -> bool:
-    return part.get("type") == "thinking" and is_signed(part)
+    return (
+        kind == "server_tool_use" or kind.endswith("_tool_result") or (kind == "thinking" and is_signed(part))
+    )
 
 
 def is_signed(block: Mapping[str, Any]) -> bool:
@@ -153,10 +146,10 @@ def _image_block(image: Any) -> Block:
 
 
 def _source(url: str, media_type: str) -> Block:
-    said, encoded, data = url.removeprefix("data:").partition(";base64,")
+    media_named, encoded, data = url.removeprefix("data:").partition(";base64,")
     if not url.startswith("data:") or not encoded:
         return {"type": "url", "url": url}
-    return {"type": "base64", "media_type": media_type or said.replace("\\/", "/"), "data": data}
+    return {"type": "base64", "media_type": media_type or media_named.replace("\\/", "/"), "data": data}
 
 
 def _file_block(file: Mapping[str, Any]) -> Block:
@@ -236,11 +229,11 @@ def _assistant_blocks(
 ) -> Iterator[Block]:
     """Give a reply: its thoughts, what it says, its calls; thoughts that it says itself come once."""
     calls = message.get("tool_calls") or ()
-    said = list(reply_blocks(message))
+    spoken = list(reply_blocks(message))
     thoughts = (echoes.get(calls[0].get("id")) if calls else None) or message.get("thinking_blocks") or ()
-    if not any(block["type"] == "thinking" for block in said):
+    if not any(block["type"] == "thinking" for block in spoken):
         yield from (dict(thought) for thought in thoughts if is_signed(thought))
-    yield from said
+    yield from spoken
     yield from call_blocks(calls, names)
 
 
@@ -268,23 +261,23 @@ def _with_system(turns: Sequence[AnthropicTurn]) -> Iterator[AnthropicTurn]:
     Between two replies and behind the last one there is none: there the user says it.
     """
     waiting: list[AnthropicTurn] = []
-    said = [turn.role != "system" for turn in turns]
+    speaks = [turn.role != "system" for turn in turns]
     for place, turn in enumerate(turns):
         if turn.role == "assistant":
             yield from waiting
             waiting = []
         if turn.role != "system":
             yield turn
-        elif _is_beside_user(turns, said, place):
+        elif _is_beside_user(turns, speaks, place):
             waiting.append(turn)
         else:
             yield _as_users(turn)
     yield from waiting
 
 
-def _is_beside_user(turns: Sequence[AnthropicTurn], said: Sequence[bool], place: int) -> bool:
-    before = next((turns[at] for at in range(place, -1, -1) if said[at]), None)
-    after = next((turns[at] for at in range(place, len(turns)) if said[at]), None)
+def _is_beside_user(turns: Sequence[AnthropicTurn], speaks: Sequence[bool], place: int) -> bool:
+    before = next((turns[at] for at in range(place, -1, -1) if speaks[at]), None)
+    after = next((turns[at] for at in range(place, len(turns)) if speaks[at]), None)
     return any(turn is not None and _wire_role(turn) == "user" for turn in (before, after))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pytest_agenteval.cassettes.wire.normal_form import ReplyParts, WireCall
+from pytest_agenteval.cassettes.wire.normal_form import ReplyParts
 from pytest_agenteval.cassettes.wire.traffic import Json, as_map, as_text, maps_in
 from pytest_agenteval.chat.direct.anthropic_conversation import (
     anthropic_messages,
@@ -78,10 +78,10 @@ def _tool_declaration(tool: Mapping[str, Any], names: Mapping[str, str]) -> dict
     function = as_map(tool["function"])
     name = as_text(function.get("name"))
     schema = anthropic_input_schema(as_map(function.get("parameters", NO_PARAMETERS)))
-    told: dict[str, Any] = {"name": names.get(name, name), "input_schema": schema, "type": "custom"}
+    declaration: dict[str, Any] = {"name": names.get(name, name), "input_schema": schema, "type": "custom"}
     if function.get("description") is not None:
-        told["description"] = function["description"]
-    return marked(told, tool if "cache_control" in tool else function)
+        declaration["description"] = function["description"]
+    return marked(declaration, tool if "cache_control" in tool else function)
 
 
 def reply_tool(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -89,10 +89,10 @@ def reply_tool(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": REPLY_TOOL, "input_schema": {"type": "object", **schema}}
 
 
-def anthropic_tool_choice(said: Any, names: Mapping[str, str]) -> dict[str, Any] | None:
+def anthropic_tool_choice(choice: Any, names: Mapping[str, str]) -> dict[str, Any] | None:
     """Give which tool is to be called; ``said`` is one of OpenAI's words or maps, or the name of a tool."""
-    kind = said if isinstance(said, str) else as_text(as_map(said).get("type"))
-    name = said if isinstance(said, str) else as_text(as_map(as_map(said).get("function")).get("name"))
+    kind = choice if isinstance(choice, str) else as_text(as_map(choice).get("type"))
+    name = choice if isinstance(choice, str) else as_text(as_map(as_map(choice).get("function")).get("name"))
     if kind in _CHOICES and (not name or name == kind):
         return {"type": _CHOICES[kind]}
     return {"type": "tool", "name": names.get(name, name)} if name else None
@@ -121,10 +121,10 @@ THINKING_BUDGETS: Mapping[str, int] = {
 def sampling_settings(ask: ModelAsk) -> dict[str, Any]:
     """Give how a model is to pick its words, as far as it lets one say so."""
     named = {name: ask.settings.get(name) for name in ("temperature", "top_p")}
-    said = {name: value for name, value in named.items() if value is not None}
+    given = {name: value for name, value in named.items() if value is not None}
     if ask.abilities.get("supports_sampling_params") is not False:
-        return said
-    return {name: value for name, value in said.items() if name == "temperature" and value == 1}
+        return given
+    return {name: value for name, value in given.items() if name == "temperature" and value == 1}
 
 
 def thinking_settings(ask: ModelAsk) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def thinking_settings(ask: ModelAsk) -> dict[str, Any]:
     if effort in (None, "none") or not _can_think(ask):
         return {}
     if effort not in THINKING_BUDGETS:
-        said = f"reasoning_effort: expected none, {', '.join(THINKING_BUDGETS)}; found {effort!r}"
-        raise AttemptFailed(f"bad_request: {said}", cause="bad_request", retryable=False)
+        words = f"reasoning_effort: expected none, {', '.join(THINKING_BUDGETS)}; found {effort!r}"
+        raise AttemptFailed(f"bad_request: {words}", cause="bad_request", retryable=False)
     if ask.abilities.get("supports_adaptive_thinking") is not True:
         return {"thinking": {"type": "enabled", "budget_tokens": THINKING_BUDGETS[effort]}}
     # Else the thoughts would come back empty.
@@ -144,8 +144,8 @@ def thinking_settings(ask: ModelAsk) -> dict[str, Any]:
 
 def _is_thinking_set(ask: ModelAsk) -> bool:
     """Whether a model was told to think, if only not to: it cannot be made to call a tool then."""
-    told = ask.settings.get("reasoning_effort") is not None and _can_think(ask)
-    return told or as_map(ask.extra_body.get("thinking")).get("type") == "enabled"
+    is_set = ask.settings.get("reasoning_effort") is not None and _can_think(ask)
+    return is_set or as_map(ask.extra_body.get("thinking")).get("type") == "enabled"
 
 
 def _can_think(ask: ModelAsk) -> bool:
@@ -154,8 +154,8 @@ def _can_think(ask: ModelAsk) -> bool:
 
 def max_tokens(ask: ModelAsk, thinking: Mapping[str, Any]) -> int:
     """Give how long a reply may be, thoughts included: the provider wants to be told."""
-    if said := ask.settings.get("max_tokens"):
-        return int(said)
+    if most := ask.settings.get("max_tokens"):
+        return int(most)
     budget = as_map(thinking.get("thinking")).get("budget_tokens")
     if isinstance(budget, int):
         return budget + TOKENS_AFTER_THOUGHT
@@ -170,8 +170,8 @@ def tools_and_choice(ask: ModelAsk, names: Mapping[str, str], messages: Sequence
     if ask.response_schema is not None and not _has_structured_output(ask):
         tools.insert(0, reply_tool(ask.response_schema))
         choice = {"type": "tool", "name": REPLY_TOOL} if may_force and not _is_thinking_set(ask) else None
-    if ask.tools and (said := anthropic_tool_choice(ask.settings.get("tool_choice"), names)):
-        choice = said if may_force or not forces_tool(said) else {"type": "auto"}
+    if ask.tools and (wanted := anthropic_tool_choice(ask.settings.get("tool_choice"), names)):
+        choice = wanted if may_force or not forces_tool(wanted) else {"type": "auto"}
     if not tools and any(message.get("tool_calls") for message in ask.messages):
         tools.append(dict(DUMMY_TOOL))
     if tools and any(block.get("type") == "container_upload" for block in blocks_of(messages)):
@@ -247,14 +247,14 @@ def echo_of(whole: Json) -> Any:
 def reply_of(parts: ReplyParts, ask: ModelAsk) -> ReplyParts:
     """Give a reply in the words of what was asked: tools by their names, a schema's object as text."""
     own = {wire: name for name, wire in tool_names(ask.tools).items()}
-    begun = _reply_prefix(ask.messages)
-    content = parts.content if parts.content.startswith(begun) else begun + parts.content
-    told = replace(parts, calls=tuple(_with_own_name(call, own) for call in parts.calls), content=content)
-    return told if ask.response_schema is None else _schema_object_as_text(told)
-
-
-def _with_own_name(call: WireCall, own: Mapping[str, str]) -> WireCall:
-    return replace(call, name=own[call.name]) if call.by == "agent" and call.name in own else call
+    prefix = _reply_prefix(ask.messages)
+    content = parts.content if parts.content.startswith(prefix) else prefix + parts.content
+    calls = tuple(
+        replace(call, name=own[call.name]) if call.by == "agent" and call.name in own else call
+        for call in parts.calls
+    )
+    reply = replace(parts, calls=calls, content=content)
+    return reply if ask.response_schema is None else _schema_object_as_text(reply)
 
 
 def _reply_prefix(messages: Sequence[Mapping[str, Any]]) -> str:
@@ -310,7 +310,8 @@ PATH = "/v1/messages"
 
 def body_of(ask: ModelAsk) -> dict[str, Any]:
     """Write a request's body."""
-    ask = _with_plain_maps(ask)
+    maps = ("response_schema", "settings", "further", "extra_body")  # of whatever kind: frozen ones, too
+    ask = replace(ask, **{name: json.loads(compact_json(getattr(ask, name))) for name in maps})
     names, thinking = tool_names(ask.tools), thinking_settings(ask)
     system, rest = split_system(ask.messages)
     takes_system = ask.abilities.get("supports_mid_conversation_system") is True
@@ -327,16 +328,3 @@ def body_of(ask: ModelAsk) -> dict[str, Any]:
         **({"stream": True} if ask.streamed else {}),
     }
     return {**body, **further_anthropic_settings(body, ask.further), **ask.extra_body}
-
-
-def _with_plain_maps(ask: ModelAsk) -> ModelAsk:
-    """Give the ask with plain maps, whatever kind its settings are."""
-    return replace(
-        ask,
-        response_schema=None
-        if ask.response_schema is None
-        else json.loads(compact_json(ask.response_schema)),
-        settings=json.loads(compact_json(ask.settings)),
-        further=json.loads(compact_json(ask.further)),
-        extra_body=json.loads(compact_json(ask.extra_body)),
-    )

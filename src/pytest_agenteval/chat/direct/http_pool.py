@@ -54,7 +54,13 @@ def load_secure() -> None:
     """Import what a request needs that is encrypted, and read the certificates."""
     global _tls
     load()
-    _tls = _certificates()
+    context = ssl.create_default_context()
+    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
+        with suppress(ImportError, OSError):
+            import certifi
+
+            context.load_verify_locations(certifi.where())
+    _tls = context
 
 
 @asynccontextmanager
@@ -96,8 +102,8 @@ async def _answer(url: str, body: bytes, headers: Mapping[str, str]) -> Any:
         except (_aiohttp.ServerDisconnectedError, _aiohttp.ClientOSError) as lost:
             if not reused:
                 raise NoConnection(_words(lost) + (f", by the proxy {proxy.host}" if proxy else "")) from lost
-        except ValueError as odd:  # an address that is none, as aiohttp says late
-            raise NoConnection(f"{url}: {_words(odd)}") from odd
+        except ValueError as refused:  # an address that is none, as aiohttp says late
+            raise NoConnection(f"{url}: {_words(refused)}") from refused
     raise NoConnection("the server closes each connection before it answers")
 
 
@@ -135,20 +141,6 @@ def _session() -> Any:
     return session
 
 
-def _certificates() -> ssl.SSLContext:
-    """Give what vouches for servers: the user's own file, else all that the system and certifi know.
-
-    A Python without certificates of the system's, as on macOS, has those of certifi.
-    """
-    context = ssl.create_default_context()
-    if not (os.environ.get("SSL_CERT_FILE") or os.environ.get("SSL_CERT_DIR")):
-        with suppress(ImportError, OSError):
-            import certifi
-
-            context.load_verify_locations(certifi.where())
-    return context
-
-
 def _proxy_of(url: str) -> tuple[Any, Any]:
     """Give the environment's proxy for an address, and who one is there; looked up once for a pool.
 
@@ -162,8 +154,8 @@ def _proxy_of(url: str) -> tuple[Any, Any]:
             _proxies[url] = get_env_proxy_for_url(URL(url))
         except LookupError:
             _proxies[url] = (None, None)
-        except ValueError as odd:
-            raise NoConnection(f"{url}, or the proxy for it, is no address: {odd}") from odd
+        except ValueError as refused:
+            raise NoConnection(f"{url}, or the proxy for it, is no address: {refused}") from refused
     proxy = _proxies[url][0]
     if proxy is not None and proxy.scheme not in ("http", "https"):
         raise NoConnection(f"the environment's proxy is {proxy.scheme}://…: expected http:// or https://")
@@ -231,17 +223,15 @@ class EventStreamReader:
         self._open_line = [rest]
         for line in lines:
             if line.startswith(b"data:"):
-                self._hear(line[5:].strip())
-
-    def _hear(self, data: bytes) -> None:
-        if data == b"[DONE]":
-            self.ended = True
-        elif self.first_token_s is None or any(word in data for word in _ENDING_WORDS):
-            with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-                event = as_map(msgspec.json.decode(data))
-                self.ended |= as_text(event.get("type")) in _ENDINGS or bool(event.get("error"))
-                if self.first_token_s is None and has_content(event):
-                    self.first_token_s = time.perf_counter() - self._began
+                data = line[5:].strip()
+                if data == b"[DONE]":
+                    self.ended = True
+                elif self.first_token_s is None or any(word in data for word in _ENDING_WORDS):
+                    with suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
+                        event = as_map(msgspec.json.decode(data))
+                        self.ended |= as_text(event.get("type")) in _ENDINGS or bool(event.get("error"))
+                        if self.first_token_s is None and has_content(event):
+                            self.first_token_s = time.perf_counter() - self._began
 
 
 def has_content(event: Json) -> bool:
@@ -254,8 +244,8 @@ def has_content(event: Json) -> bool:
         return any(delta.get(field) for field in ("text", "thinking", "partial_json"))
     if isinstance(delta, str):
         return bool(delta)
-    begun = as_map(event.get("content_block") or event.get("item"))
-    return begun.get("type") in _CALL_KINDS
+    item = as_map(event.get("content_block") or event.get("item"))
+    return item.get("type") in _CALL_KINDS
 
 
 async def read_event_stream(response: Any, began: float) -> tuple[bytes, float | None]:
@@ -275,12 +265,7 @@ async def read_event_stream(response: Any, began: float) -> tuple[bytes, float |
         listener.add(b"".join(getattr(response.content, "_buffer", ())))
         if not listener.ended:
             raise
-    await _read_rest(response)
-    return listener.body, listener.first_token_s
-
-
-async def _read_rest(response: Any) -> None:
-    """Read what is behind a whole reply, so that its connection can be used again; it may be broken."""
     with suppress(Exception):
         async with asyncio.timeout(READ_REST_S):
             await response.content.read()
+    return listener.body, listener.first_token_s

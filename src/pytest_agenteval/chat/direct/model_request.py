@@ -125,8 +125,8 @@ def address_problem(model: Model) -> str:
         parts = urlsplit(address)
         host, _ = (parts.hostname or ""), parts.port
         host.encode("idna")
-    except ValueError as odd:  # UnicodeError among them
-        return f"{public} is no address" + ("" if "@" in address else f": {odd}")
+    except ValueError as refused:  # UnicodeError among them
+        return f"{public} is no address" + ("" if "@" in address else f": {refused}")
     if parts.scheme not in ("http", "https") or not host:
         return f"expected an address that begins with http:// or https:// and a host; found {public!r}"
     if parts.username is not None:
@@ -138,8 +138,8 @@ def address_problem(model: Model) -> str:
 
 def is_own_host(model: Model) -> bool:
     """Whether a model is asked at its provider's own host, or a region's of it."""
-    own, asked = _host(DIRECT_ADDRESSES[model.id.partition("/")[0]].address), _host(address_of(model))
-    return bool(own) and (asked == own or asked.endswith(f".{own}"))
+    own, host = _host(DIRECT_ADDRESSES[model.id.partition("/")[0]].address), _host(address_of(model))
+    return bool(own) and (host == own or host.endswith(f".{own}"))
 
 
 @lru_cache(maxsize=64)

@@ -134,8 +134,8 @@ def _takes_effort(ask: ModelAsk) -> bool:
 def _refuses(ask: ModelAsk, level: str) -> bool:
     if level in _ALWAYS_SENT_EFFORTS:
         return False
-    said = ask.abilities.get(f"supports_{level}_reasoning_effort")
-    return said is not True if level in _RARE_EFFORTS else said is False
+    supported = ask.abilities.get(f"supports_{level}_reasoning_effort")
+    return supported is not True if level in _RARE_EFFORTS else supported is False
 
 
 def _takes_temperature(ask: ModelAsk, effort: Any) -> bool:
@@ -247,11 +247,11 @@ def _openai_messages(ask: ModelAsk) -> list[dict[str, Any]]:
     for of_tools, run in groupby(ask.messages, lambda message: message.get("role") == "tool"):
         messages = [_openai_message(with_known_role(message, ask), ask.echoes) for message in run]
         written += _with_media_below(messages) if of_tools else messages
-    return written if takes_system(ask) else [_as_user_message(message) for message in written]
-
-
-def _as_user_message(message: dict[str, Any]) -> dict[str, Any]:
-    return {**message, "role": "user"} if message.get("role") == "system" else message
+    if takes_system(ask):
+        return written
+    return [
+        {**message, "role": "user"} if message.get("role") == "system" else message for message in written
+    ]
 
 
 def _openai_message(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,19 +280,16 @@ def _with_media_below(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
     written = []
     for result in results:
         parts = result.get("content")
-        shown = [part for part in parts if _is_media(part)] if isinstance(parts, list) else []
+        listed = parts if isinstance(parts, list) else []
+        shown = [part for part in listed if as_map(part).get("type") in _MEDIA]
         media += shown
-        kept = [part for part in parts if part not in shown] if shown and parts else parts
-        seen = kept or _MEDIA_BELOW.format(_media_kinds(shown))
+        rest = [part for part in parts if part not in shown] if shown and parts else parts
+        seen = rest or _MEDIA_BELOW.format(_media_kinds(shown))
         written.append({**result, "content": seen} if shown else result)
     if media:
         note = {"type": "text", "text": _MEDIA_NOTE.format(_media_kinds(media))}
         written.append({"role": "user", "content": [note, *media]})
     return written
-
-
-def _is_media(part: Any) -> bool:
-    return as_map(part).get("type") in _MEDIA
 
 
 def _media_kinds(media: Sequence[Any]) -> str:

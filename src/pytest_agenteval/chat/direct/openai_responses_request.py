@@ -58,8 +58,8 @@ def items_of(message: Mapping[str, Any], echoes: Mapping[str, Any]) -> list[dict
     echo = echoes.get(as_text(calls[0].get("id"))) if calls else None
     if echo and _is_unchanged(echo, as_text(content), calls):
         return list(echo)
-    said = content or not calls
-    spoken = [{"type": "message", "role": role, "content": _item_parts(content, role)}] if said else []
+    speaks = content or not calls
+    spoken = [{"type": "message", "role": role, "content": _item_parts(content, role)}] if speaks else []
     return [*spoken, *map(_call_item, calls)]
 
 
@@ -74,11 +74,11 @@ def echoed_items(items: Sequence[Json]) -> list[dict[str, Any]] | None:
 
 
 def _echoed_item(item: Json) -> dict[str, Any]:
-    kept = {name: item[name] for name in _ECHOED_FIELDS[kind_of(item)] if item.get(name) is not None}
-    if kept.get("type") == "message":
-        parts = maps_in(kept.get("content"))
-        kept["content"] = [{"type": "output_text", "text": messages_text([{**item, "content": parts}])}]
-    return kept
+    echoed = {name: item[name] for name in _ECHOED_FIELDS[kind_of(item)] if item.get(name) is not None}
+    if echoed.get("type") == "message":
+        parts = maps_in(echoed.get("content"))
+        echoed["content"] = [{"type": "output_text", "text": messages_text([{**item, "content": parts}])}]
+    return echoed
 
 
 def _is_unchanged(echo: Sequence[Json], text: str, calls: Sequence[Json]) -> bool:

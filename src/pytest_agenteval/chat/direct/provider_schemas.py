@@ -124,7 +124,10 @@ def _inlined(node: Any, definitions: Schema, within: tuple[str, ...] = ()) -> An
         return [_inlined(item, definitions, within) for item in node]
     if not isinstance(node, Mapping):
         return node
-    known = {**definitions, **_own_definitions(node)}
+    known = dict(definitions)
+    for place in ("$defs", "definitions"):
+        if isinstance(own := node.get(place), Mapping):
+            known |= own
     referred = node.get("$ref")
     if not isinstance(referred, str):
         return {name: _inlined(value, known, within) for name, value in node.items()}
@@ -135,38 +138,33 @@ def _inlined(node: Any, definitions: Schema, within: tuple[str, ...] = ()) -> An
     return _inlined(target, definitions, (*within, name))
 
 
-def _own_definitions(node: Schema) -> dict[str, Any]:
-    own = (node.get(place) for place in ("$defs", "definitions"))
-    return {name: value for held in own if isinstance(held, Mapping) for name, value in held.items()}
-
-
 def _anthropic_schema(schema: Any) -> Any:
     if not isinstance(schema, Mapping):
         return schema
-    kept: dict[str, Any] = {}
+    accepted: dict[str, Any] = {}
     if notes := list(_rule_notes(schema)):
         note = f"Note: {', '.join(notes)}."
-        kept["description"] = " ".join(filter(None, (schema.get("description"), note)))
+        accepted["description"] = " ".join(filter(None, (schema.get("description"), note)))
     for name, value in schema.items():
         if _is_refused_rule(name, value) or (name == "description" and notes):
             continue
         if name != "type" or not _is_contradicted(schema):
-            _add_key(kept, name, value)
-    if kept.get("type") == "object":
-        kept["additionalProperties"] = False
-    return kept
+            _add_key(accepted, name, value)
+    if accepted.get("type") == "object":
+        accepted["additionalProperties"] = False
+    return accepted
 
 
-def _add_key(kept: dict[str, Any], name: str, value: Any) -> None:
+def _add_key(accepted: dict[str, Any], name: str, value: Any) -> None:
     """Add one key of a schema, with the schemas that it holds."""
     if name in ("properties", "$defs") and isinstance(value, Mapping):
-        kept[name] = {inner: _anthropic_schema(schema) for inner, schema in value.items()}
+        accepted[name] = {inner: _anthropic_schema(schema) for inner, schema in value.items()}
     elif name in ("anyOf", "oneOf") and isinstance(value, list | tuple):
-        kept["anyOf"] = [*kept.get("anyOf", ()), *map(_anthropic_schema, value)]
+        accepted["anyOf"] = [*accepted.get("anyOf", ()), *map(_anthropic_schema, value)]
     elif name == "allOf" and isinstance(value, list | tuple):
-        kept[name] = list(map(_anthropic_schema, value))
+        accepted[name] = list(map(_anthropic_schema, value))
     else:
-        kept[name] = _anthropic_schema(value) if name == "items" else value
+        accepted[name] = _anthropic_schema(value) if name == "items" else value
 
 
 def _rule_notes(schema: Schema) -> Iterator[str]:
@@ -226,8 +224,8 @@ def _with_known_patterns(schema: Any) -> Any:
     given = {name: value for name, value in schema.items() if name != "pattern" or _is_pattern(value)}
     for name, value in given.items():
         if name in _MAPS_OF_SCHEMAS and isinstance(value, dict):
-            kept = value if name != "patternProperties" else filter(_is_pattern, value)
-            given[name] = {key: _with_known_patterns(value[key]) for key in kept}
+            keys = value if name != "patternProperties" else filter(_is_pattern, value)
+            given[name] = {key: _with_known_patterns(value[key]) for key in keys}
         elif isinstance(value, list) and (name in _LISTS_OF_SCHEMAS or name == "items"):
             given[name] = list(map(_with_known_patterns, value))
         elif name in _SINGLE_SCHEMAS:
@@ -256,7 +254,10 @@ def _object_of(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, An
     if not isinstance(schema, dict) or depth < 0:
         return None
     if "$ref" in schema:
-        return _object_of(_definition(as_text(schema["$ref"]), root), root, depth - 1)
+        ref = as_text(schema["$ref"])
+        place, _, name = ref.removeprefix("#/").rpartition("/")
+        target = as_map(root.get(place)).get(name) if place in ("$defs", "definitions") else None
+        return _object_of(target, root, depth - 1)
     groups = {name: schema[name] for name in _UNIONS if isinstance(schema.get(name), list)}
     merged = {name: [_object_of(one, root, depth - 1) for one in group] for name, group in groups.items()}
     branches = [one for group in merged.values() for one in group if one is not None]
@@ -266,9 +267,9 @@ def _object_of(schema: Any, root: Mapping[str, Any], depth: int) -> dict[str, An
     for one in (*reversed(branches), schema):
         properties |= as_map(one.get("properties"))
     required = set(schema.get("required") or ()).union(*(_required(*group) for group in merged.items()))
-    kept = {name: value for name, value in schema.items() if name not in _REFUSED_AT_TOP}
+    rest = {name: value for name, value in schema.items() if name not in _REFUSED_AT_TOP}
     named = {"required": sorted(required)} if required else {}
-    return {**kept, "type": "object", "properties": properties, **named}
+    return {**rest, "type": "object", "properties": properties, **named}
 
 
 def _is_object(schema: Mapping[str, Any], branches: Sequence[Mapping[str, Any]]) -> bool:
@@ -284,8 +285,3 @@ def _required(union: str, branches: Sequence[Mapping[str, Any] | None]) -> set[s
         set.intersection if union in _ALTERNATIVES else set.union
     )
     return reduce(combine, named) if named else set()
-
-
-def _definition(ref: str, root: Mapping[str, Any]) -> Any:
-    place, _, name = ref.removeprefix("#/").rpartition("/")
-    return as_map(root.get(place)).get(name) if place in ("$defs", "definitions") else None

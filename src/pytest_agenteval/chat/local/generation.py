@@ -244,14 +244,11 @@ def template_variants(
     if knows_tools or not (tools or has_calls):
         ways.append(([*messages], tools))
     if tools or has_calls:
-        ways.append((with_tools_in_words(messages, tools) if tools else _without_tools(messages), ()))
+        alone = _alternating([_message_in_words(message) for message in messages])
+        ways.append((with_tools_in_words(messages, tools) if tools else alone, ()))
     without: Callable[[Any], Any] = without_system
     yield from ways
-    yield from ((without(said), offered) for said, offered in ways)
-
-
-def _without_tools(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    return _alternating([_message_in_words(message) for message in messages])
+    yield from ((without(conversation), offered) for conversation, offered in ways)
 
 
 GATHER_S = 0.02
@@ -300,7 +297,12 @@ class Batcher:
 
     def _work(self) -> None:
         while not self._closing.is_set():
-            batch = self._next_batch()
+            come = [self._queue.get()]
+            until = time.monotonic() + self._gather_s
+            with suppress(Empty):
+                while (left := until - time.monotonic()) > 0:
+                    come.append(self._queue.get(timeout=left))
+            batch = [waiting for waiting in come if waiting is not None and not waiting.future.cancelled()]
             if batch:
                 self._answer(batch)
         with suppress(Empty):  # those who came too late
@@ -308,14 +310,6 @@ class Batcher:
                 waiting = self._queue.get_nowait()
                 if waiting is not None:
                     waiting.future.cancel()
-
-    def _next_batch(self) -> list[_WaitingRequest]:
-        batch = [self._queue.get()]
-        until = time.monotonic() + self._gather_s
-        with suppress(Empty):
-            while (left := until - time.monotonic()) > 0:
-                batch.append(self._queue.get(timeout=left))
-        return [waiting for waiting in batch if waiting is not None and not waiting.future.cancelled()]
 
     def _answer(self, batch: Sequence[_WaitingRequest]) -> None:
         try:

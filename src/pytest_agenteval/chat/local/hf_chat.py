@@ -108,9 +108,13 @@ class HfChat:
         try:
             conversation = template_messages(messages, response_schema, self._thoughts)
             declared = [tool.declaration() for tool in offered]
-            prompt = await in_daemon_thread(
-                ready.model.prompt, conversation, declared, _template_kwargs(params)
-            )
+            effort = params.get("reasoning_effort")
+            template_kwargs = {
+                **({"reasoning_effort": effort} if effort else {}),
+                **((params.get("extra_body") or {}).get(TEMPLATE_KWARGS) or {}),
+                **(params.get(TEMPLATE_KWARGS) or {}),
+            }
+            prompt = await in_daemon_thread(ready.model.prompt, conversation, declared, template_kwargs)
             request = self._request(ready.model, prompt, params)
             async with asyncio.timeout(self._timeout_s):
                 generation = await asyncio.wrap_future(ready.batcher.submit(request))
@@ -180,17 +184,6 @@ def unknown_params(model: Model) -> list[str]:
     extra = model.params.get("extra_body") or {}
     params = [name for name in request_params(model) if name not in TAKEN]
     return params + [f"extra_body.{name}" for name in extra if name != TEMPLATE_KWARGS]
-
-
-def _template_kwargs(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what goes to the template itself, such as ``enable_thinking``, wherever it was said."""
-    effort = params.get("reasoning_effort")
-    extra = params.get("extra_body") or {}
-    return {
-        **({"reasoning_effort": effort} if effort else {}),
-        **(extra.get(TEMPLATE_KWARGS) or {}),
-        **(params.get(TEMPLATE_KWARGS) or {}),
-    }
 
 
 def _failed(cause: str, message: str, *, timed_out: bool = False) -> AttemptFailed:

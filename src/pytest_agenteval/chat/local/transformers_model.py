@@ -247,14 +247,22 @@ class TransformersModel:
         if not hasattr(self._model, "hf_device_map"):
             self._model.to(_torch_device(loading.device))
         self._own = ModelSampling(self._model.generation_config)
-        self._ends = _end_tokens(self._model.generation_config, self._tokenizer)
+        named = self._model.generation_config.eos_token_id
+        ends = named if isinstance(named, list) else [named]
+        self._ends = frozenset(end for end in (*ends, self._tokenizer.eos_token_id) if end is not None)
         # Left of a prompt stands a token that is masked: any will do.
         self._pad = (
             next(iter(self._ends), 0)
             if self._tokenizer.pad_token_id is None
             else self._tokenizer.pad_token_id
         )
-        self.context = min(_context_length(self._model.config), loading.max_model_len or UNKNOWN_CONTEXT**2)
+        config = self._model.config
+        with suppress(AttributeError):
+            config = config.get_text_config()
+        self.context = min(
+            int(getattr(config, "max_position_embeddings", None) or UNKNOWN_CONTEXT),
+            loading.max_model_len or UNKNOWN_CONTEXT**2,
+        )
         self.max_new_tokens: int | None = self._model.generation_config.max_new_tokens
         self.description: Mapping[str, str] = {
             "device": str(self._model.device),
@@ -276,11 +284,11 @@ class TransformersModel:
         if not self._tokenizer.chat_template:
             raise NoTemplate("the model has no chat template: a model that was trained on chats has one")
         refusal = ""
-        for said, offered in template_variants(
+        for conversation, offered in template_variants(
             [dict(message) for message in messages], tools, knows_tools=self._knows_tools
         ):
             try:
-                tokens = self._tokens(said, offered, template_kwargs)
+                tokens = self._tokens(conversation, offered, template_kwargs)
             except Exception as raised:  # a template is its author's code
                 refusal = refusal or _one_line(raised)
             else:
@@ -426,16 +434,3 @@ def _torch_device(name: str) -> str:
     if name != "auto":
         return name
     return "cuda" if torch.cuda.is_available() else "mps" if _has_mps() else "cpu"
-
-
-def _end_tokens(config: Any, tokenizer: Any) -> frozenset[int]:
-    """Give the tokens that end a reply."""
-    named = config.eos_token_id
-    ends = named if isinstance(named, list) else [named]
-    return frozenset(end for end in (*ends, tokenizer.eos_token_id) if end is not None)
-
-
-def _context_length(config: Any) -> int:
-    with suppress(AttributeError):
-        config = config.get_text_config()
-    return int(getattr(config, "max_position_embeddings", None) or UNKNOWN_CONTEXT)

@@ -171,8 +171,8 @@ def functionary(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
             calls = tuple(
                 call for match in matches if match["name"] != "all" for call in _calls_of_match(match)
             )
-            said = [match["body"].strip() for match in matches if match["name"] == "all"]
-            return CallsInText(calls, "\n".join(said))
+            texts = [match["body"].strip() for match in matches if match["name"] == "all"]
+            return CallsInText(calls, "\n".join(texts))
     return None
 
 
@@ -268,7 +268,10 @@ def qwen_coder(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     """Read ``<function=NAME><parameter=KEY>…</parameter></function>``, in ``<tool_call>`` or without."""
 
     def call(match: re.Match[str]) -> tuple[WrittenCall, ...]:
-        pairs = [(key, _without_outer_breaks(value)) for key, value in _QWEN_PARAMETER.findall(match["body"])]
+        pairs = [
+            (key, value.removeprefix("\n").removesuffix("\n"))
+            for key, value in _QWEN_PARAMETER.findall(match["body"])
+        ]
         return (_typed_call(match, pairs, tools),)
 
     if "<parameter=" not in text and not re.search(r"<function=[\w.-]+>\s*(?:</function>|\Z)", text):
@@ -303,7 +306,13 @@ def gemma(text: str, tools: Collection[ToolSpec]) -> CallsInText | None:
     """Read ``call:NAME{key:<escape>text<escape>,n:3}``: FunctionGemma, and Gemma 4 with its own quotes."""
 
     def call(match: re.Match[str]) -> tuple[WrittenCall, ...]:
-        return (WrittenCall(match["name"], _gemma_json(match["body"].strip())),)
+        body = match["body"].strip()
+        parts = _GEMMA_QUOTE.split(body)
+        texts = [
+            json_text(part) if place % 2 else _GEMMA_KEY.sub(r'\1"\2":', part)
+            for place, part in enumerate(parts)
+        ]
+        return (WrittenCall(match["name"], "".join(texts)),)
 
     return collect_calls(GEMMA, text, call) if GEMMA.search(text) else None
 
@@ -334,20 +343,6 @@ def _typed_value(text: str, schema: Any) -> Any:
         return json.loads({"True": "true", "False": "false", "None": "null"}.get(plain, plain))
     except (ValueError, RecursionError):
         return str(text)
-
-
-def _without_outer_breaks(value: str) -> str:
-    """Leave out the line breaks next to the tags, which are no part of the value."""
-    return value.removeprefix("\n").removesuffix("\n")
-
-
-def _gemma_json(body: str) -> str:
-    """Quote texts and keys as JSON does; what was cut off stays broken."""
-    parts = _GEMMA_QUOTE.split(body)
-    texts = [
-        json_text(part) if place % 2 else _GEMMA_KEY.sub(r'\1"\2":', part) for place, part in enumerate(parts)
-    ]
-    return "".join(texts)
 
 
 MOST_CODE = 20_000

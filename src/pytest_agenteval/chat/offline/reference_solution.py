@@ -267,8 +267,8 @@ class ReferenceSolution:
     def user_words(self) -> str:
         """All that the user has said, in one text; of an input in another form all of its texts."""
         if self._given_turns:
-            said = (turn for turn in self._given_turns if turn.get("role") == "user")
-            return "\n".join(str(turn.get("content") or "") for turn in said)
+            from_user = (turn for turn in self._given_turns if turn.get("role") == "user")
+            return "\n".join(str(turn.get("content") or "") for turn in from_user)
         return "\n".join(value for _, value in leaf_values(self.task.input) if isinstance(value, str))
 
     @cached_property

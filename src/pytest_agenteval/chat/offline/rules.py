@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import Any, TypeGuard
+from typing import Any
 
 from pytest_agenteval.chat.chat import DEFAULT_SETTINGS, ChatMessage, ChatSettings, Reply
 from pytest_agenteval.records.record import FrozenValue
@@ -144,17 +144,12 @@ def _argument(question: str, shape: Mapping[str, Any], numbers: Iterator[str], w
         return int(number) if shape["type"] == "integer" else number
     if shape.get("type") == "boolean":
         return True
-    text = _text_argument(question, shape, words)
-    return [text] if shape.get("type") == "array" else text
-
-
-def _text_argument(question: str, shape: Mapping[str, Any], words: int) -> str:
-    """Give the code that the question names where the tool wants one, else what it is about."""
     code = _CODE.search(question)
     wants_code = "pattern" in shape or re.search(
         r"코드|심볼|종목|code|symbol", str(shape.get("description", ""))
     )
-    return code[0] if code and wants_code else _topic(question, words)
+    text = code[0] if code and wants_code else _topic(question, words)
+    return [text] if shape.get("type") == "array" else text
 
 
 def _topic(question: str, most: int) -> str:
@@ -218,21 +213,16 @@ class RulesChat:
             return None
         player = self._player_of(tool.name for tool in tools) or call_likeliest_tool
         move: object = player(messages, tools)
-        if move is None or _is_valid(move):
+        if move is None or (
+            isinstance(move, Move)
+            and isinstance(move.text, str)
+            and isinstance(move.calls, tuple | list)
+            and all(map(_is_valid_call, move.calls))
+        ):
             return move
         if inspect.iscoroutine(move):
             move.close()  # else Python complains that nobody waited for it
         raise InvalidMove(player, move)
-
-
-def _is_valid(move: object) -> TypeGuard[Move]:
-    """Whether a player's move is one that can be made."""
-    return (
-        isinstance(move, Move)
-        and isinstance(move.text, str)
-        and isinstance(move.calls, tuple | list)
-        and all(map(_is_valid_call, move.calls))
-    )
 
 
 def _is_valid_call(call: object) -> bool:

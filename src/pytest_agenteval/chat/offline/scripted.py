@@ -218,13 +218,11 @@ class SpoilerChat(OracleChat):
         """Give the next turn; raises NothingToActOut where there is none."""
         if self._turns:
             place = min(self._asks, len(self._turns) - 1)
-            turn = _with_conversation(self._turns[place], "\n".join(_conversation_texts(messages)))
+            given = (message for message in messages if message["role"] in ("user", "tool"))
+            conversation = "\n".join(str(message.get("content") or "") for message in given)
+            turn = _with_conversation(self._turns[place], conversation)
             self._turns = [*self._turns[:place], turn, *self._turns[place + 1 :]]
         return await super().ask(messages, tools=tools, response_schema=response_schema, settings=settings)
-
-
-def _conversation_texts(messages: Sequence[ChatMessage]) -> list[str]:
-    return [str(message.get("content") or "") for message in messages if message["role"] in ("user", "tool")]
 
 
 def _with_conversation(turn: Mapping[str, Any], conversation: str) -> Mapping[str, Any]:

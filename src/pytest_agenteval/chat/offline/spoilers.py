@@ -164,9 +164,9 @@ def number_plus_one(solution: ReferenceSolution) -> Iterator[Spoilt]:
     A number that is written counts where the task says it, one that is answered where the user has not.
     """
     for number, spots in _number_places(solution).items():
-        said = number in numbers_in(solution.user_words)
+        is_known = number in numbers_in(solution.user_words)
         answered = any(spot.call is None for spot in spots)
-        if said != answered or (not answered and number in numbers_in(solution.task_text)):
+        if is_known != answered or (not answered and number in numbers_in(solution.task_text)):
             other = plus_one(number)
             changes = _changed_texts(solution, lambda text: with_number(text, number, other))  # noqa: B023
             changes |= {spot: value + 1 for spot, value in _amounts(solution) if str(value) == number}
